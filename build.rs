@@ -107,8 +107,8 @@ fn generated(root: &Path, file: &str, text: &str, out: &Path) {
     }
 }
 
-/// Whether NVIDIA has drivers for the system that is built for; the condition of dependencies in `Cargo.toml`. "none"
-/// for `REALIZAR_CUDA_TARGETS` builds as for a system without, so that this can be checked on any.
+/// Returns true where NVIDIA has drivers for the system that is built for, by the condition of dependencies in
+/// `Cargo.toml`. `REALIZAR_CUDA_TARGETS=none` builds as for a system without, so that this can be checked on any.
 fn has_cuda() -> bool {
     if env::var("REALIZAR_CUDA_TARGETS").is_ok_and(|targets| targets == "none") {
         return false;

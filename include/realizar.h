@@ -1875,11 +1875,12 @@ rz_status rz_prefill_prompt(rz_cache *cache,
 
 /* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first reads
  * the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a file of its
- * own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the assistant
- * of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads such a file like a model, which is of use
- * here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of such jobs take scratch memory of their own. EAGLE-3
- * reads the hidden states of what the job itself appends, with a cache as RZ_DRAFT_MTP has it; the model must be on one
- * device. An assistant reads the job's cache and has none; it and the model must be on the CPU. */
+ * own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the
+ * assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads such a file like a
+ * model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of such jobs take
+ * scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a cache as
+ * RZ_DRAFT_MTP has it; the model must be on one device. An assistant reads the job's cache and has none; it and the
+ * model must be on the CPU. */
 #define RZ_DRAFT_MODEL 2
 
 /* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one

@@ -145,8 +145,8 @@ enum Mask : u32 {
     kOwnChunk = 1,  // Those from the last multiple of `window` up to its own.
     kAround = 2,  // Those of the sequence at most `window` away on either side.
     kSpans = 3,  // Those of the token's span, or of the sequence where that is empty.
-    kSource = 4,  // Those of the token's span, or those up to its own where that is empty.
-    kBehind = 5,  // Those behind its span up to its own.
+    kSource = 4,  // The positions of the token's span, or those up to its own where the span is empty.
+    kBehind = 5,  // The positions behind its span, up to its own.
 };
 
 // The groups of keys that are chosen as one.

@@ -91,13 +91,13 @@ DEVICE u32 last_seen(const AttendArgs& a, u32 position, u32 newest) {
     return a.mask == kAround ? position + min_u32(a.window, newest - position) : a.mask == kSpans ? newest : position;
 }
 
-// Positions from the first to the last.
+// A range of positions, both ends included.
 struct Range {
     u32 first;
     u32 last;
 };
 
-// Those that a token sees.
+// Returns the range of positions that a token sees.
 DEVICE Range seen_by(const AttendArgs& a, u32 token, u32 newest) {
     const u32 position = a.step.positions[token];
     const Range plain = {first_seen(a, position), last_seen(a, position, newest)};
@@ -108,8 +108,8 @@ DEVICE Range seen_by(const AttendArgs& a, u32 token, u32 newest) {
     return start < end ? Range{start, end - 1} : plain;
 }
 
-// From the first to the last that any of the tokens from `token` to `end` sees, whose positions ascend. For all lanes
-// of a warp.
+// Returns the range from the first to the last position that any of the tokens from `token` to `end` sees, whose
+// positions ascend. All lanes of a warp call it together.
 DEVICE Range seen_by_any(const AttendArgs& a, u32 token, u32 end, u32 newest) {
     if (!a.step.spans)
         return {first_seen(a, a.step.positions[token]), last_seen(a, a.step.positions[end - 1], newest)};

@@ -99,7 +99,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     const u32 low = rows.token(min_u32(rows.first, rows.used() - 1)),
               high = rows.token(min_u32(rows.first + kAttendRows, rows.used()) - 1);
     const Range any = seen_by_any(a, low, high + 1, newest);
-    // With spans, which may begin and end anywhere, each row has to look.
+    // Spans may begin and end anywhere, so that each row is asked.
     const bool is_open = a.step.spans && a.mask != kNewest;
     const u32 all_first = is_open ? newest + 1 : first_seen(a, a.step.positions[high]),
               all_last = last_seen(a, a.step.positions[low], newest);

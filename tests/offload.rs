@@ -336,7 +336,7 @@ fn generation_runs_ahead_and_nobody_notices() {
     assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
 }
 
-/// Behind a source logits are those of another implementation, whatever the pieces, and generation runs ahead.
+/// Logits behind a source are those of another implementation, whatever the pieces, and generation runs ahead.
 #[test]
 fn decoders_that_read_a_source_agree_and_run_ahead() {
     let Some(_gpu) = gpu::gpu(1) else { return };

@@ -269,8 +269,8 @@ class Encoder extends Handle {
     );
   }
 
-  /** A medium of a video: `frames` {data, width, height, format}, at least two of one size, one behind the other without
-   * gaps, and `times`, the time of each in seconds from its beginning. */
+  /** A medium of a video: `frames` {data, width, height, format}, at least two of one size, one behind the other
+   * without gaps, and `times`, the time of each in seconds from its beginning. */
   async encodeVideo(frames, times, { signal, progress, ...options } = {}) {
     const { width, height, format = "rgba8" } = frames;
     const bytes = bytesOf(frames.data, "the frames"), seconds = bytesOf(Float64Array.from(times), "the times");

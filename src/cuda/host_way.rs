@@ -23,7 +23,7 @@ pub struct HostWay {
     up: PinnedBuffer,
     /// Number of rows that were sent to the host.
     rows: usize,
-    /// When the wait for them began.
+    /// The time at which the wait for them began; `None` while nothing waits.
     since: Option<Instant>,
 }
 

@@ -183,7 +183,7 @@ impl Context {
     }
 
     /// Asks `query` until it says something else than that work is under way; false where `gives_up` says so first.
-    /// Where that takes longer than the driver is given, the context is lost.
+    /// The context is lost where that takes longer than the driver is given.
     fn wait(
         &self,
         call: &str,
@@ -356,8 +356,8 @@ impl Current<'_> {
         self.wait_until(event, Instant::now(), &|| false).map(|_| ())
     }
 
-    /// The same for as long as `budget` allows; false where the work goes on. `since`: when the wait began, which may
-    /// have been in an earlier call.
+    /// Waits as `wait` does, but only as long as `budget` allows: false where the work goes on. `since` is the time at
+    /// which the wait began, which may have been in an earlier call.
     pub fn wait_within(&self, event: &Event, since: &mut Option<Instant>, budget: &StepBudget) -> Result<bool> {
         let started = *since.get_or_insert_with(Instant::now);
         let has_ended = self.wait_until(event, started, &|| budget.patience().is_none())?;

@@ -33,7 +33,7 @@ pub struct Pieces {
     slots: [Slot; 2],
     /// The slot that the next piece takes.
     next: usize,
-    /// When the wait for it began.
+    /// The time at which the wait for it began; `None` while nothing waits.
     since: Option<Instant>,
 }
 

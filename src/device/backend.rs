@@ -248,8 +248,8 @@ impl Backend {
         self.cpu().is_some()
     }
 
-    /// True where its steps can look at the sequences of another model.
-    pub fn sees(&self, other: &Backend) -> bool {
+    /// True where its steps can read the keys and values of another model.
+    pub fn shares_kv(&self, other: &Backend) -> bool {
         matches!((self, other), (Backend::Cpu(_), Backend::Cpu(_)))
     }
 

@@ -10,10 +10,10 @@ use super::chooser::Chooser;
 use super::draft_head::DraftHead;
 use super::draft_model::{Choice, DraftModel};
 use super::draft_policy::{DraftPolicy, KINDS, PassStats};
-use super::looking_head::LookingHead;
 use super::model::Model;
 use super::prompt_lookup;
 use super::session::Session;
+use super::shared_kv_head::SharedKvHead;
 use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
@@ -61,7 +61,7 @@ enum Source {
     Lookup,
     Model(Box<DraftModel>),
     Head(Box<DraftHead>),
-    Looking(Box<LookingHead>),
+    SharedKv(Box<SharedKvHead>),
 }
 
 impl Source {
@@ -74,7 +74,7 @@ impl Source {
                 model.next(&history[behind..], budget)
             }
             Source::Head(head) => head.next(history, budget),
-            Source::Looking(head) => head.next(session.for_step().0, history, budget),
+            Source::SharedKv(head) => head.next(session.for_step().0, history, budget),
             _ => Err(Error::invalid("a source of drafts without a network")),
         }
     }
@@ -84,7 +84,7 @@ impl Source {
         match self {
             Source::Model(model) => model.rest(),
             Source::Head(head) => head.rest(),
-            Source::Looking(head) => head.rest(),
+            Source::SharedKv(head) => head.rest(),
             _ => {}
         }
     }
@@ -130,8 +130,8 @@ impl Draft {
                 let capacity = session.capacity();
                 let source = if let Some(head) = DraftHead::of_model(&draft, model, capacity, MOST)? {
                     Source::Head(Box::new(head))
-                } else if let Some(head) = LookingHead::of_model(&draft, model)? {
-                    Source::Looking(Box::new(head))
+                } else if let Some(head) = SharedKvHead::of_model(&draft, model)? {
+                    Source::SharedKv(Box::new(head))
                 } else {
                     Source::Model(Box::new(DraftModel::new(&draft, model, capacity)?))
                 };
@@ -210,7 +210,7 @@ impl Draft {
         self.asks_source = match self.source {
             Source::Nothing => false,
             Source::Lookup => true,
-            Source::Looking(ref head) if !head.knows(session.len()) => false,
+            Source::SharedKv(ref head) if !head.knows(session.len()) => false,
             _ => self.is_open && (self.always || self.worth.allows_making()),
         };
         if let Some(chooser) = chooser.filter(|_| self.is_open) {
@@ -277,7 +277,7 @@ impl Draft {
     ) -> Result<()> {
         match &mut self.source {
             Source::Head(head) => head.take(executor, row, positions),
-            Source::Looking(head) => head.take(executor, output, positions.end),
+            Source::SharedKv(head) => head.take(executor, output, positions.end),
             _ => Ok(()),
         }
     }
@@ -294,7 +294,7 @@ impl Draft {
     pub fn observes(&self) -> bool {
         match &self.source {
             Source::Head(head) => head.observes(),
-            Source::Looking(_) => true,
+            Source::SharedKv(_) => true,
             _ => false,
         }
     }

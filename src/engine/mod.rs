@@ -21,7 +21,7 @@ mod job_logprobs;
 mod job_text;
 pub mod kernels;
 mod load_params;
-mod looking_head;
+mod shared_kv_head;
 mod make_media;
 mod media;
 mod media_work;

@@ -39,16 +39,18 @@ const MUTUAL_STEP_TOKENS: usize = 320;
 /// Sequences whose logits one step can give; `Pass` has a bit for each.
 const MAX_STEP_OUTPUTS: usize = 64;
 
-/// The devices that a caller names. The caches of a model on a GPU are visible within a context of its own alone, so
-/// that heads that look at such are on the CPU.
+/// Returns the devices that a caller names. The caches of a model on a GPU are visible within a context of its own
+/// alone, so that heads that read those of another model are on the CPU.
 fn devices((device, devices): (u32, &[u32]), predictor: Option<&model::Predictor>) -> Result<Vec<u32>> {
     let named = match devices {
         [] => (device != 0).then_some(device).into_iter().collect(),
         devices => devices.to_vec(),
     };
     match predictor.map(|predictor| &predictor.of) {
-        Some(PredictorOf::Seen(_)) if named.iter().all(|device| *device == CPU_DEVICE) => Ok(vec![CPU_DEVICE]),
-        Some(PredictorOf::Seen(_)) => Err(Error::unsupported("a head that looks at another model's cache on a GPU")),
+        Some(PredictorOf::SharedKv(_)) if named.iter().all(|device| *device == CPU_DEVICE) => Ok(vec![CPU_DEVICE]),
+        Some(PredictorOf::SharedKv(_)) => {
+            Err(Error::unsupported("a head that looks at another model's cache on a GPU"))
+        }
         _ => Ok(named),
     }
 }
@@ -237,7 +239,7 @@ impl Network {
         self.keep(layers, width)
     }
 
-    /// `observe` for what the head reads, of outputs.
+    /// Has such passes keep the hidden states of outputs, which the model's output matrix multiplies, from now on.
     pub fn observe_end(&self, width: usize) -> Result<TensorId> {
         let kept = self.keep(&[self.program.layers.len()], width)?;
         kept.first().copied().ok_or_else(|| Error::invalid("a head that reads nothing"))

@@ -1,4 +1,4 @@
-//! An end of a network that heads in files of their own have in the place of one of theirs, for one of them.
+//! The table of embeddings or the output matrix of a network, as a draft head uses it that has none of its own.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::device::{Executor, StepBudget};
 use crate::error::{Error, Result, try_filled};
 
 pub struct SharedEnd {
-    /// That of its steps, which remembers nothing.
+    /// The sequence of its steps, without keys and values.
     sequence: Sequence,
-    /// The numbers of some rows that it gives or takes.
+    /// The rows that its steps return (embeddings) or read (hidden states).
     pub values: Vec<f32>,
     width: usize,
 }
@@ -29,7 +29,7 @@ impl SharedEnd {
         self.sequence.host_bytes().saturating_add(4 * self.values.len() as u64)
     }
 
-    /// Gives the embeddings of tokens as the table of the network has them.
+    /// Puts the embeddings of tokens from the table of the network into `values`.
     pub fn embed(&mut self, network: &Network, tokens: &[u32]) -> Result<Duration> {
         let SharedEnd { sequence, values, width } = self;
         let values = &mut values[..tokens.len() * *width];
@@ -37,7 +37,7 @@ impl SharedEnd {
         run(network, &network.ends()[0], (sequence, tokens), |_, _| Ok(()), read)
     }
 
-    /// Takes a row, and gives the logits of the network's head.
+    /// Computes the logits of the row in `values`.
     pub fn logits(&mut self, network: &Network, logits: &mut [f32]) -> Result<Duration> {
         let SharedEnd { sequence, values, .. } = self;
         let write = |end: &End, executor: &mut Executor| executor.write(end.tensor, values);

@@ -32,8 +32,8 @@ pub struct Step {
     spans: Vec<[u32; 2]>,
     /// Tokens have the bits that they have in steps of their own: `StepInputs::separate`.
     pub separate: bool,
-    /// The token of each sequence looks at all that this remembers, from the position behind that, and is none of it.
-    pub looks: bool,
+    /// The token of each sequence attends to all keys of the sequence, from the position behind them, and adds none.
+    pub only_reads: bool,
     begun: bool,
     /// Time that was worked.
     busy: Duration,
@@ -46,7 +46,7 @@ impl Step {
         let (ids, positions, numbers, outputs) = (list()?, list()?, list()?, list()?);
         let lanes = try_vec("the inputs of a step", max_tokens)?;
         let (media, turns, spans) = Default::default();
-        let ([separate, looks, begun], busy) = ([false; 3], Duration::ZERO);
+        let ([separate, only_reads, begun], busy) = ([false; 3], Duration::ZERO);
         Ok(Step {
             executor,
             ids,
@@ -58,7 +58,7 @@ impl Step {
             turns,
             spans,
             separate,
-            looks,
+            only_reads,
             begun,
             busy,
         })
@@ -72,7 +72,7 @@ impl Step {
         self.turns.clear();
         self.spans.clear();
         self.separate = false;
-        self.looks = false;
+        self.only_reads = false;
         self.begun = false;
         self.busy = Duration::ZERO;
         self
@@ -201,9 +201,9 @@ impl Step {
                 return Err(Error::invalid("the layers have forgotten what the step needs"));
             }
             let mut first = sequence.len() + ahead;
-            if self.looks {
+            if self.only_reads {
                 self.turns.push([first as u32; 3]);
-                first = first.checked_sub(1).ok_or_else(|| Error::invalid("a look at an empty cache"))?;
+                first = first.checked_sub(1).ok_or_else(|| Error::invalid("a draft for an empty cache"))?;
             } else {
                 sequence.will_write(first, n);
             }

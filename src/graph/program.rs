@@ -355,9 +355,9 @@ impl Program {
         Ok((program, kept))
     }
 
-    /// The same program for sequences of another one: each of its layers with a window stands for the last such layer
-    /// of the other, each without for the last without.
-    pub fn looking_at(&self, other: &Program) -> Result<Program> {
+    /// Returns this program for the caches of another one: each of its layers with a window reads the keys and values
+    /// of the last such layer of the other, each without those of the last without.
+    pub fn with_kv_of(&self, other: &Program) -> Result<Program> {
         let mut program = self.clone();
         let mut places = Vec::new();
         for layer in &self.kv_layers {

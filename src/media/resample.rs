@@ -106,7 +106,7 @@ impl Taps {
         }
     }
 
-    /// What sums begin with, so that they are rounded.
+    /// Returns half a unit, with which sums begin so that they are rounded.
     fn half(&self) -> i32 {
         1 << (self.bits - 1)
     }
@@ -138,7 +138,7 @@ impl Picture {
         self.stretched(width, height, Part { x: 0, y: 0, width, height }, filter, TORCH_LIMIT)
     }
 
-    /// Weights are below `limit`.
+    /// Returns a part of the picture stretched to this size, by weights below `limit`.
     fn stretched(&self, width: usize, height: usize, part: Part, filter: Filter, limit: f64) -> Result<Picture> {
         part.check(width, height)?;
         if (width, height) == (self.width, self.height) {

@@ -18,5 +18,5 @@ mod tensors;
 pub mod vision;
 mod windows;
 
-pub use self::builder::{Network, OtherNetwork, Predictor, PredictorOf, SeenNetwork};
+pub use self::builder::{Network, OtherNetwork, Predictor, PredictorOf, SharedKvNetwork};
 pub use self::hyper::Hyper;

@@ -20,7 +20,9 @@ use crate::support::adapter_file;
 use crate::support::adapters::Factors;
 use crate::support::drafts::{job, passes, read};
 use crate::support::gguf::Gguf;
-use crate::support::heads::{change_nothing, check_passes, data, drafting, folder, ids, load, load_with, tensors};
+use crate::support::heads::{
+    change_nothing, check_passes, data, drafting, floats, folder, ids, load, load_with, tensors,
+};
 use crate::support::predictor::{LIMITS, backend, spec};
 use crate::support::published::{relative_rms, with_key};
 use crate::support::safetensors::Folder;
@@ -135,8 +137,8 @@ fn logits_are_those_of_the_owners_code() {
         let source = Source::open(path, Access::Read).unwrap();
         let head = arch::network(&source, None, false).unwrap();
         let predictor = head.predictor.as_ref().unwrap();
-        let PredictorOf::Seen(seen) = &predictor.of else { panic!("a head that looks") };
-        let program = Arc::new(predictor.program.looking_at(&network.program).unwrap());
+        let PredictorOf::SharedKv(seen) = &predictor.of else { panic!("a head that looks") };
+        let program = Arc::new(predictor.program.with_kv_of(&network.program).unwrap());
         let on_cpu = backend(&head, &Arc::new(predictor.program.clone()), vec![]);
         let mut executor = on_cpu.new_executor(&program, LIMITS).unwrap();
         let (mut token, mut state, mut worst) = (text[known], first.clone(), 0f64);
@@ -157,7 +159,7 @@ fn logits_are_those_of_the_owners_code() {
             let mut logits = vec![0.0; program.vocab];
             executor.read_logits(0, &mut logits).unwrap();
             executor.read(predictor.result, &mut state).unwrap();
-            let expected: Vec<f32> = expected.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect();
+            let expected = floats(expected);
             let mut used: Vec<usize> = (0..logits.len()).collect();
             if let Some(clusters) = &seen.clusters {
                 let mut scores = vec![0.0; program.width(clusters.scores)];

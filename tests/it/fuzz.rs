@@ -39,7 +39,7 @@ mod wav;
 #[path = "../../fuzz/fuzz_targets/webp.rs"]
 mod webp;
 
-// Behind the targets, which find it by their imports.
+// The macro stands behind the targets, which find it by their imports.
 #[macro_export]
 macro_rules! fuzz_target {
     (|$data:ident: &[u8]| $body:expr) => {

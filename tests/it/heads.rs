@@ -20,7 +20,9 @@ use serde_json::Value;
 
 use crate::support::drafts::{job, passes};
 use crate::support::gguf::Gguf;
-use crate::support::heads::{change_nothing, check_passes, data, drafting, folder, ids, load, load_with, tensors};
+use crate::support::heads::{
+    change_nothing, check_passes, data, drafting, floats, folder, ids, load, load_with, tensors,
+};
 use crate::support::matrix::halves;
 use crate::support::predictor::{LIMITS, backend, spec};
 use crate::support::published::{numbers, put_weights, relative_rms, weights, with_key};
@@ -188,7 +190,7 @@ fn logits_are_those_of_the_makers_definitions() {
                     logits
                 }
             };
-            let expected: Vec<f32> = expected.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect();
+            let expected = floats(expected);
             worst = worst.max(relative_rms(&logits, &expected));
             let best = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
             assert_eq!(other.tokens.as_ref().map_or(best as u32, |tokens| tokens[best]), drafts[i], "{name}");

@@ -1,6 +1,6 @@
 //! The tests that need no process of their own. `cargo test --test it families::` runs those of a module.
 
-// Where the targets of `fuzz` look for their macro.
+// The targets of `fuzz` look for their macro in a crate of this name.
 extern crate self as libfuzzer_sys;
 
 mod support;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use realizar::engine::{
     Adapter, CacheParams, Cancel, DraftParams, DraftSource, EmbedParams, Job, JobParams, LoadParams, Media, MediaKind,
     Model, Pooling, Prompt, PromptPart, Request, Session, Store, StoreParams, media_from_rows, media_from_tokens,
-    saved_media, step_jobs,
+    step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::support::published::file_of;
 use crate::support::tiny::Tiny;
+use crate::vision;
 
 /// The network of `data/architectures/t5.json`, of 96 tokens, whose decoder starts from token 2.
 fn t5(folder: &Path) -> Arc<Model> {
@@ -123,20 +124,7 @@ fn stores_and_rewinds_and_saved_media_go_on_to_the_same_bits() {
     let left = [&behind[..9], &behind[14..19], &[7]].concat();
     assert!(taken.logits().unwrap() == whole(&first, &left).logits().unwrap());
 
-    let mut bytes = Vec::new();
-    let save = &mut |part: &[u8]| {
-        bytes.extend_from_slice(part);
-        Ok(())
-    };
-    saved_media::save(&model, &first, save).unwrap();
-    let mut rest = &bytes[..];
-    let load = &mut |out: &mut [u8]| {
-        let (part, behind) = rest.split_at_checked(out.len()).ok_or_else(|| Error::invalid("the end"))?;
-        out.copy_from_slice(part);
-        rest = behind;
-        Ok(())
-    };
-    let loaded = saved_media::load(&model, load).unwrap();
+    let loaded = vision::saved_and_loaded(&model, &first);
     assert!(loaded.kind() == MediaKind::Text && loaded.hash() == first.hash());
     assert!(whole(&loaded, &behind).logits().unwrap() == expected);
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use realizar::engine::{
     EmbedParams, Encoder, LoadParams, Media, MediaKind, MediaWork, Model, PictureBounds, Pooling, Prompt, PromptPart,
-    saved_media,
 };
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::published::{Tensor, numbers, put_weights, weights};
 use crate::support::safetensors::Folder;
-use crate::vision::{bytes, data, load, picture, sides};
+use crate::vision::{self, bytes, data, load, picture, sides};
 
 const MODELS: EmbedParams = EmbedParams { pooling: None, raw: false };
 
@@ -84,20 +83,7 @@ fn vectors_stand_in_no_prompt_and_are_saved() {
     let vector = vector(&encoder, &json!([40, 30]));
     let e = Prompt::new(&model, &[PromptPart::Media(&vector)], false).err().unwrap();
     assert!(matches!(e, Error::Unsupported(_)) && e.to_string().contains("the vector of a picture"), "{e}");
-    let mut saved = Vec::new();
-    let write = &mut |bytes: &[u8]| {
-        saved.extend_from_slice(bytes);
-        Ok(())
-    };
-    saved_media::save(&model, &vector, write).unwrap();
-    let mut rest = &saved[..];
-    let back = saved_media::load(&model, &mut |out: &mut [u8]| {
-        let (bytes, behind) = rest.split_at(out.len());
-        rest = behind;
-        out.copy_from_slice(bytes);
-        Ok(())
-    });
-    let back = back.unwrap();
+    let back = vision::saved_and_loaded(&model, &vector);
     assert_eq!((back.rows(), back.kind()), (vector.rows(), MediaKind::Vector));
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use realizar::engine::{
     CacheParams, Encoder, Frames, LoadParams, MEDIA_ROW, Media, MediaKind, MediaWork, Model, Picture, PictureBounds,
-    Prompt, PromptPart, Session, saved_media,
+    Prompt, PromptPart, Session,
 };
 use realizar::error::{Error, Result};
 use realizar::media::Filter;
@@ -119,20 +119,7 @@ fn videos_of_files_and_saved_ones_are_the_same() {
             assert!(rows < 1e-5 && medium.layout() == other.layout(), "{family} {} {rows:.1e}", case["size"]);
         }
         let medium = encode(&encoder, &cases[1]);
-        let mut saved = Vec::new();
-        let write = &mut |bytes: &[u8]| {
-            saved.extend_from_slice(bytes);
-            Ok(())
-        };
-        saved_media::save(&model, &medium, write).unwrap();
-        let mut rest = &saved[..];
-        let back = saved_media::load(&model, &mut |out: &mut [u8]| {
-            let (bytes, behind) = rest.split_at(out.len());
-            rest = behind;
-            out.copy_from_slice(bytes);
-            Ok(())
-        });
-        let back = back.unwrap();
+        let back = vision::saved_and_loaded(&model, &medium);
         assert!(back.rows() == medium.rows() && back.layout() == medium.layout(), "{family}");
         assert!(back.kind() == MediaKind::Video && back.hash() == medium.hash(), "{family}");
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use realizar::device::StepBudget;
 use realizar::engine::{
-    CacheParams, Cancel, Encoder, EncoderParams, Encoding, LoadParams, MediaKind, Model, PictureBounds, Prompt,
-    PromptPart, Run, Session, measure_picture, media_from_rows,
+    CacheParams, Cancel, Encoder, EncoderParams, Encoding, LoadParams, Media, MediaKind, Model, PictureBounds, Prompt,
+    PromptPart, Run, Session, measure_picture, media_from_rows, saved_media,
 };
 use realizar::error::Error;
 use realizar::media::{Picture, PixelFormat};
@@ -260,6 +260,24 @@ fn runs(encoder: &Encoder, picture: &Picture) -> Vec<Run> {
 
 pub fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Encoder>, Error> {
     Encoder::load(model, path, EncoderParams::default())
+}
+
+/// Returns the medium that is loaded from what is saved of one.
+pub fn saved_and_loaded(model: &Arc<Model>, medium: &Media) -> Arc<Media> {
+    let mut saved = Vec::new();
+    let write = &mut |bytes: &[u8]| {
+        saved.extend_from_slice(bytes);
+        Ok(())
+    };
+    saved_media::save(model, medium, write).unwrap();
+    let mut rest = &saved[..];
+    let read = &mut |out: &mut [u8]| {
+        let (bytes, behind) = rest.split_at(out.len());
+        rest = behind;
+        out.copy_from_slice(bytes);
+        Ok(())
+    };
+    saved_media::load(model, read).unwrap()
 }
 
 /// Root of the mean square difference over the spread of what is expected.

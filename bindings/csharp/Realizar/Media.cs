@@ -188,9 +188,9 @@ namespace Realizar
             });
         }
 
-        /// <summary>Encodes a video: at least two frames of one size, one behind the other without gaps, and the time of
-        /// each in seconds from its beginning. Of the options MaxTiles and MaxPixels do not count; MaxRows is a bound on
-        /// all frames together.</summary>
+        /// <summary>Encodes a video: at least two frames of one size, one behind the other without gaps, and the time
+        /// of each in seconds from its beginning. MaxTiles and MaxPixels do not count; MaxRows is a bound on all frames
+        /// together.</summary>
         public unsafe Media EncodeFrames(byte[] pixels, double[] times, PixelFormat format, int width, int height, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken))
         {

@@ -250,7 +250,7 @@ func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *Medi
 }
 
 // EncodeFrames encodes a video: at least two frames of one size, and the time of each in seconds from its beginning.
-// Of the options MaxTiles and MaxPixels do not count; MaxRows is a bound on all frames together.
+// MaxTiles and MaxPixels do not count; MaxRows is a bound on all frames together.
 func (e *Encoder) EncodeFrames(ctx context.Context, frames []Pixels, times []float64, options *MediaOptions) (*Media, error) {
 	if len(frames) != len(times) {
 		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d frames have %d times", len(frames), len(times))}

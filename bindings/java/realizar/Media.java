@@ -22,8 +22,9 @@ public final class Media extends Handle {
      * prompt that it takes, its rows and the model's tokens around and between them. {@code columns}, {@code lines}:
      * rows of a line, and lines, of a tile where there are several, of one of the {@code pairs} of frames of a video.
      * {@code tileColumns}, {@code tileLines}: 0 where the picture is one tile. {@code width}, {@code height}: pixels of
-     * the picture, turned upright. {@code seenWidth}, {@code seenHeight}: pixels as the model sees them, by which places
-     * that it names are mapped back. {@code hash}: 32 bytes, the same for the same pixels, choices and encoder. */
+     * the picture, turned upright. {@code seenWidth}, {@code seenHeight}: pixels as the model sees them, by which
+     * places that it names are mapped back. {@code hash}: 32 bytes, the same for the same pixels, choices and
+     * encoder. */
     public record Info(Kind kind, int rows, int tokens, int rowDim, int columns, int lines, int tileColumns, int tileLines, boolean hasOverview,
         int width, int height, int seenWidth, int seenHeight, long bytes, long encodeNanoseconds, byte[] hash, int pairs) {
 

@@ -166,6 +166,16 @@ static napi_value call_encode_sound(napi_env env, napi_callback_info info) {
     return task_start(&t, run_encode_sound, task_made);
 }
 
+/* Reads format, width and height. Returns the bytes of a row of pixels without gaps. */
+static uint64_t read_pixels(task *t, napi_value value, rz_pixels *pixels) {
+    pixels->struct_size = sizeof *pixels;
+    pixels->format = choice_member(t, value, "format", PIXELS);
+    pixels->width = (uint32_t)uint_member(t, value, "width", 65535);
+    pixels->height = (uint32_t)uint_member(t, value, "height", 65535);
+    uint64_t bytes = pixels->format == RZ_PIXELS_RGB8 ? 3 : pixels->format == RZ_PIXELS_GRAY8 ? 1 : 4;
+    return bytes * pixels->width;
+}
+
 /* encode(encoder, bytes, pixels or undefined, options, cancel): a promise of a medium, of a file or of pixels. */
 static napi_value call_encode(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
@@ -176,14 +186,10 @@ static napi_value call_encode(napi_env env, napi_callback_info info) {
     s->bytes = bytes_of(&t, arguments[1], "the picture", &s->len);
     if (is_given(env, arguments[2])) {
         rz_pixels *pixels = &s->pixels;
-        pixels->struct_size = sizeof *pixels;
-        pixels->format = choice_member(&t, arguments[2], "format", PIXELS);
-        pixels->width = (uint32_t)uint_member(&t, arguments[2], "width", 65535);
-        pixels->height = (uint32_t)uint_member(&t, arguments[2], "height", 65535);
+        uint64_t row = read_pixels(&t, arguments[2], pixels), stride;
         pixels->stride = uint_member(&t, arguments[2], "stride", INT32_MAX);
         pixels->data = s->bytes;
-        size_t width = pixels->format == RZ_PIXELS_RGB8 ? 3 : pixels->format == RZ_PIXELS_GRAY8 ? 1 : 4;
-        uint64_t row = (uint64_t)width * pixels->width, stride = pixels->stride ? pixels->stride : row;
+        stride = pixels->stride ? pixels->stride : row;
         /* The library cannot see where the bytes end. */
         if (!pixels->width || !pixels->height || stride < row || stride * (pixels->height - 1) + row > s->len)
             task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "%zu bytes are no %u x %u pixels", s->len, pixels->width, pixels->height);
@@ -210,11 +216,8 @@ static napi_value call_encode_video(napi_env env, napi_callback_info info) {
     size_t len = 0;
     s->times = (const double *)(const void *)bytes_of(&t, arguments[2], "the times", &len);
     s->n_frames = len / sizeof *s->times;
-    rz_pixels frame = {.struct_size = sizeof frame, .format = choice_member(&t, arguments[3], "format", PIXELS)};
-    frame.width = (uint32_t)uint_member(&t, arguments[3], "width", 65535);
-    frame.height = (uint32_t)uint_member(&t, arguments[3], "height", 65535);
-    uint64_t width = frame.format == RZ_PIXELS_RGB8 ? 3 : frame.format == RZ_PIXELS_GRAY8 ? 1 : 4;
-    uint64_t size = width * frame.width * frame.height;
+    rz_pixels frame = {0};
+    uint64_t size = read_pixels(&t, arguments[3], &frame) * frame.height;
     /* The library cannot see where the bytes end. */
     if (!size || s->len % size || s->len / size != s->n_frames)
         task_fail(&t, RZ_ERR_INVALID_ARGUMENT, "%zu bytes are no %zu frames of %u x %u", s->len, s->n_frames, frame.width, frame.height);

@@ -63,9 +63,9 @@ pub enum Mask {
     Around = 2,
     /// Those of the token's span, or of the sequence where that is empty.
     Spans = 3,
-    /// Those of the token's span, or those up to its own where that is empty.
+    /// The positions of the token's span, or those up to its own where the span is empty.
     Source = 4,
-    /// Those behind its span up to its own.
+    /// The positions behind its span, up to its own.
     Behind = 5,
 }
 

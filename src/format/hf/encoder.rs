@@ -46,7 +46,8 @@ const PIXELS_EFFECTLESS: &str = "image_processor_type processor_class feature_ex
      max_num_patches aspect_ratio_setting use_image_id im_id_start im_id_end unk version num_pooled_tokens \
      in_patch_limit_each_frame in_patch_limit_video sample_fps max_num_frames_each_video temporal_merge_kernel_size \
      timestamp_mode";
-/// The same of videos: how a host samples frames, and a bound that is one of the caller here.
+/// Keys of the configuration of videos that change no result: how a host samples frames, and a bound that the caller
+/// sets here.
 const VIDEO_EFFECTLESS: &str = "video_processor_type video_metadata min_frames max_frames max_video_tokens \
      cap_pixels_per_frame use_token_compression return_metadata";
 /// Keys that change no result where they have this value.
@@ -209,7 +210,7 @@ fn pictures(place: &Place) -> Result<Part> {
     let passed = RefCell::new(Passed::default());
     known::check_encoder(&c.vision, EFFECTLESS, NEUTRAL, &passed)?;
     known::check_encoder(&c.pixels, PIXELS_EFFECTLESS, PIXELS_NEUTRAL, &passed)?;
-    // Of the other families a video is no medium.
+    // Other families take no video.
     if let Some(video) = c.video.as_ref().filter(|_| c.keys.iter().any(|(key, _)| key.ends_with("video_max_pixels"))) {
         known::check_encoder(video, &format!("{PIXELS_EFFECTLESS} {VIDEO_EFFECTLESS}"), PIXELS_NEUTRAL, &passed)?;
     }

@@ -1,5 +1,5 @@
-//! Gemma 4's assistants: heads in files of their own, a few layers of Gemma 4 without keys and values. They look at
-//! those of Gemma 4, and read what its head reads and the embedding of the token after that side by side.
+//! Gemma 4's assistants: heads in files of their own, a few layers of Gemma 4 without keys and values. They read those
+//! of Gemma 4, its last hidden state, and beside that the embedding of the token after it.
 
 use super::gemma4::Kinds;
 use crate::error::Result;
@@ -18,11 +18,11 @@ pub fn build(b: &mut Builder) -> Result<()> {
     }
     let kinds = Kinds::read(b)?;
     let mut stored: [Option<KvLayerId>; 2] = [None; 2];
-    b.head_that_looks("gemma4", |b, x| {
+    b.head_with_shared_kv("gemma4", |b, x| {
         b.layers(|b, i| {
             let (kind, attention, rope) = kinds.of(b, i)?;
             let stored = &mut stored[kind];
-            let attention = b.look_behind(attention, stored)?;
+            let attention = b.attend_behind(attention, stored)?;
             let h = b.rms_norm(x, "attn_norm")?;
             let o = b.sharing_attention(h, (attention, rope), (false, None), stored)?;
             b.rms_norm_groups(o, "post_attention_norm", hidden)?;

@@ -49,7 +49,7 @@ impl<'a> Builder<'a> {
         }
         let has_logits = (causal || reads_source) && program.head().is_some();
         let program = match &predictor {
-            Some(Predictor { of: PredictorOf::Other(_) | PredictorOf::Seen(_), program, .. }) => program.clone(),
+            Some(Predictor { of: PredictorOf::Other(_) | PredictorOf::SharedKv(_), program, .. }) => program.clone(),
             _ if has_logits => program.finish(hyper.vocab, kept.as_slice()),
             _ => headless.clone(),
         };

@@ -154,7 +154,7 @@ impl Builder<'_> {
     /// The groups of `size` positions that a token chooses where a file tells `top`, which may be more than the context
     /// has; `None` where they are too many.
     pub fn most_groups(&self, top: usize, size: usize) -> Option<usize> {
-        let most = MOST_CHOSEN / size;
+        let most = MOST_CHOSEN.checked_div(size)?;
         let context = (self.hyper.context_length as usize).div_ceil(size);
         (top.min(context) <= most).then(|| top.min(most))
     }

@@ -27,9 +27,9 @@ pub enum PredictorOf {
     /// tokens.
     Same(TensorId),
     Other(Box<OtherNetwork>),
-    /// One of an architecture whose sequences the head looks at: its layers have no keys and values of their own, and
-    /// stand for the last ones of that network with such a window.
-    Seen(Box<SeenNetwork>),
+    /// One of an architecture whose keys and values the head reads: its layers have none of their own, and read those
+    /// of the last layers of that network with such a window.
+    SharedKv(Box<SharedKvNetwork>),
 }
 
 /// What a head in a file of its own takes of the network that it drafts for.
@@ -53,10 +53,10 @@ pub struct OtherNetwork {
     pub tokens: Option<Vec<u32>>,
 }
 
-/// What a head takes of a network whose sequences it looks at, beside them: what the head of that network reads of the
-/// last token (`Predictor::input`).
+/// The inputs of a head that reads the keys and values of another network, beside the hidden state that the output
+/// matrix of that network multiplies (`Predictor::input`).
 #[derive(Clone, Debug)]
-pub struct SeenNetwork {
+pub struct SharedKvNetwork {
     pub architecture: &'static str,
     /// The embedding of the token after it, as the table has it.
     pub embedding: TensorId,
@@ -185,10 +185,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A head without keys and values, which looks at those of a network of some architecture. `block` takes the
-    /// embedding of a token and what the network has made of those before it side by side, and returns what the norm at
-    /// its end reads.
-    pub fn head_that_looks(
+    /// A head without keys and values, which reads those of a network of some architecture. `block` takes the embedding
+    /// of a token beside the hidden state of the tokens before it, and returns the input of the norm at its end.
+    pub fn head_with_shared_kv(
         &mut self,
         architecture: &'static str,
         block: impl FnOnce(&mut Self, TensorId) -> Result<TensorId>,
@@ -213,7 +212,7 @@ impl Builder<'_> {
         let mut program = self.program.clone();
         [Some(result), scores].into_iter().flatten().for_each(|tensor| program.result(tensor));
         let program = program.finish(vocab, &[]);
-        let of = PredictorOf::Seen(Box::new(SeenNetwork { architecture, embedding, clusters }));
+        let of = PredictorOf::SharedKv(Box::new(SharedKvNetwork { architecture, embedding, clusters }));
         self.states = Some(normed);
         self.predictor = Some(Predictor { program, of, input, result });
         Ok(())
@@ -243,9 +242,9 @@ impl Builder<'_> {
         Ok(Some(Clusters { scores, used, tokens }))
     }
 
-    /// Has an attention look at the keys and values of another network's tokens, of which the newest is one behind the
+    /// Has an attention read the keys and values of another network's tokens, of which the newest is one ahead of the
     /// query's. `stored`: the layer that stands for that network's, made where there is none yet.
-    pub fn look_behind(&mut self, attention: Attention, stored: &mut Option<KvLayerId>) -> Result<Attention> {
+    pub fn attend_behind(&mut self, attention: Attention, stored: &mut Option<KvLayerId>) -> Result<Attention> {
         let (HeadShape { n_kv_heads, head_dim, .. }, window) = (attention.heads, attention.mask.span());
         let mask = match window {
             0 => Mask::Past,

@@ -3,12 +3,14 @@
 //! second, with a row for each block of patches, which is the same memory seen otherwise.
 
 mod feed_forward;
+mod patches;
 mod projector;
+mod sound;
 
 use self::feed_forward::feed_forward;
-use super::facts::{Facts, Pieces, Places, Queries, Stretch, Video};
+use super::facts::{Facts, Pieces, Places, Queries, Video};
 use super::sound::SoundFacts;
-use crate::error::{Error, Result, try_filled, try_vec};
+use crate::error::{Error, Result, try_filled};
 use crate::format::{Passed, Source};
 use crate::graph::op::{Activation, Mask, NormKind, Op, Projection, RopeChoice, TensorId, Vector, Weight};
 use crate::graph::program::Program;
@@ -19,9 +21,6 @@ use crate::model::hyper::{HeadShape, Hyper, Traits};
 use crate::model::keys::Keys;
 use crate::model::tensors::FileMatrix;
 use crate::tensor::DType;
-
-/// The half of a kernel over two frames that the second has.
-const SECOND_FRAME: &str = "v.patch_embd.weight.1";
 
 /// Bound of a file's widths, far above those of any network.
 const MAX_WIDTH: usize = 1 << 20;
@@ -339,87 +338,6 @@ impl<'a> EncoderBuilder<'a> {
 
     // ---- the encoder
 
-    /// The numbers of patches (frame, channel, row, column).
-    pub fn patches(&mut self) -> TensorId {
-        self.frames = if self.b.has(SECOND_FRAME) { 2 } else { 1 };
-        let x = self.b.program.tensor(self.frames * 3 * self.patch * self.patch);
-        self.b.program.input(x);
-        self.patches = Some(x);
-        x
-    }
-
-    /// Products of patches with the kernel.
-    pub fn embed(&mut self) -> Result<TensorId> {
-        let x = self.patches();
-        self.embed_patches(x)
-    }
-
-    /// The same of what has been made of patches. The two halves of a kernel over two frames stand side by side.
-    pub fn embed_patches(&mut self, x: TensorId) -> Result<TensorId> {
-        let (name, width, patch) = ("v.patch_embd.weight", self.width(), self.patch);
-        let numbers = 3 * patch * patch;
-        let is_flat = self.b.has(name) && self.b.tensors.cols(name)? == numbers;
-        let (rows, cols) = if is_flat { (width, numbers) } else { (width * 3 * patch, patch) };
-        let mut values = self.b.tensors.values(name, rows, cols)?;
-        if let Some(second) = self.b.tensors.values_if_present(SECOND_FRAME, rows, cols)? {
-            values = beside(&values, &second, numbers)?;
-        }
-        self.order_colours(&mut values)?;
-        let kernel = self.b.tensors.made(name, self.frames * numbers, &values)?;
-        let weight = self.b.add_matrix(kernel);
-        let bias = self.b.tensors.vector_if_present("v.patch_embd.bias", width)?.map(|bias| self.b.vector(bias));
-        let out = self.b.program.tensor(width);
-        self.b.program.push(Op::Project { x, projections: [Projection { weight, bias, out }].into() });
-        Ok(out)
-    }
-
-    /// Puts columns that are in the order row, column, channel into the order of patches.
-    pub fn order_colours(&self, values: &mut [f32]) -> Result<()> {
-        let spots = self.patch * self.patch;
-        let mut ordered = try_filled("a patch", 3 * spots, 0f32)?;
-        for row in values.chunks_exact_mut(3 * spots).filter(|_| self.colours_last) {
-            row.iter().enumerate().for_each(|(i, value)| ordered[i % 3 * spots + i / 3] = *value);
-            row.copy_from_slice(&ordered);
-        }
-        Ok(())
-    }
-
-    /// Adds the learned vector of the place of each patch. A class token has a patch of zeros, whose vector makes up
-    /// for the bias of the kernel.
-    pub fn add_places(&mut self, x: TensorId, stretch: Stretch) -> Result<()> {
-        let (name, width) = ("v.position_embd.weight", self.width());
-        let tensors = &mut self.b.tensors;
-        let n = tensors.rows(name)?;
-        let mut table = tensors.values(name, n, width)?;
-        if self.colours_last && stretch == Stretch::Axes && self.projector == "gemma4uv" {
-            table = halves(&table, width)?;
-        }
-        let class = tensors.vector_if_present("v.class_embd", width)?;
-        let class = match class {
-            Some(class) if n > 0 => {
-                let bias = tensors.vector_if_present("v.patch_embd.bias", width)?;
-                let bias = bias.map_or_else(|| try_filled("a bias", width, 0f32), Ok)?;
-                let at = if self.class_is_last { (n - 1) * width } else { 0 };
-                let first: Vec<f32> = table.drain(at..at + width).collect();
-                Some(class.iter().zip(first).zip(bias).map(|((class, place), bias)| class + place - bias).collect())
-            }
-            _ => None,
-        };
-        let n = n - usize::from(class.is_some());
-        let side = if stretch == Stretch::Axes { n / 2 } else { n.isqrt() };
-        let fits = match stretch {
-            Stretch::Axes => side * 2 == n && class.is_none(),
-            Stretch::Never => side * side == n && self.told("image_size", Self::MAX_SIDE)? == Some(side * self.patch),
-            _ => side * side == n,
-        };
-        if n == 0 || !fits {
-            return Err(tensors_damaged(&self.b, format!("{n} vectors of places are not those of the tile")));
-        }
-        self.add_input(x);
-        self.places = Some(Places { table, side, width, class, stretch });
-        Ok(())
-    }
-
     /// Width of a head that turns by rows and columns.
     pub fn rotary_dim(&self) -> Result<usize> {
         match self.b.hyper.heads.head_dim {
@@ -455,7 +373,7 @@ impl<'a> EncoderBuilder<'a> {
             let h = b.normed(kind, x, "ln1")?;
             let [q, k, v] = b.qkv(h, heads)?;
             if b.has("attn_q_norm.weight") {
-                // Of each head (GLM 5 Next), or of all together (InternVL).
+                // A norm of each head (GLM 5 Next), or one of all heads together (InternVL).
                 let width = b.tensors.cols(&b.name("attn_q_norm.weight"))?;
                 if width == heads.head_dim { b.head_norms(q, k)? } else { b.full_norms(q, k)? }
             }
@@ -471,32 +389,6 @@ impl<'a> EncoderBuilder<'a> {
             b.add(x, o);
             after(b, i)
         })
-    }
-
-    /// The input of an encoder of sound, `width` numbers of each row, of which the first program has as many as places.
-    pub fn hear(&mut self, width: usize, facts: SoundFacts) -> TensorId {
-        let x = self.b.program.tensor(width);
-        self.b.program.input(x);
-        (self.patches, self.sound) = (Some(x), Some(facts));
-        x
-    }
-
-    /// The vectors of the places of a part of a sound: the first `n` of the file's, or all of them; those that a file
-    /// lacks are waves.
-    pub fn sound_places(&mut self, n: Option<usize>) -> Result<Vec<f32>> {
-        const MAX_PLACES: usize = 1 << 16;
-        let (name, width) = ("a.position_embd.weight", self.width());
-        if let Some(n) = n.filter(|_| !self.b.has(name)) {
-            return waves(n, width).ok_or_else(|| self.b.keys.unsupported("embedding_length"))?;
-        }
-        let rows = self.b.tensors.rows(name)?;
-        let n = n.unwrap_or(rows);
-        if !(1..=MAX_PLACES).contains(&rows) || rows < n {
-            return Err(tensors_damaged(&self.b, format!("{rows} vectors of places, {n} are needed")));
-        }
-        let mut table = self.b.tensors.values(name, rows, width)?;
-        table.truncate(n * width);
-        Ok(table)
     }
 
     /// An input of the host as wide as the model's embeddings: sines of the places of patches, and learned queries
@@ -667,39 +559,6 @@ fn three(keys: &Keys, key: &str, default: Option<[f32; 3]>) -> Result<[f32; 3]> 
     };
     let three = <[f32; 3]>::try_from(&told[..]).ok().filter(|three| three.iter().all(|x| x.abs() <= 1e6));
     three.ok_or_else(|| keys.unsupported(key))
-}
-
-/// The rows of two matrices with so many columns, side by side.
-fn beside(first: &[f32], second: &[f32], cols: usize) -> Result<Vec<f32>> {
-    let mut out = try_vec("a matrix", first.len() + second.len())?;
-    for rows in first.chunks_exact(cols).zip(second.chunks_exact(cols)) {
-        out.extend_from_slice(rows.0);
-        out.extend_from_slice(rows.1);
-    }
-    Ok(out)
-}
-
-/// Vectors that alternate, all the first ones ahead of all the second ones.
-fn halves(vectors: &[f32], width: usize) -> Result<Vec<f32>> {
-    let mut out = try_vec("a table", vectors.len())?;
-    for first in [0, 1] {
-        vectors.chunks_exact(width).skip(first).step_by(2).for_each(|vector| out.extend_from_slice(vector));
-    }
-    Ok(out)
-}
-
-/// `n` vectors of sines and behind them cosines, whose waves grow to 10,000 times the shortest; `None` for a width that
-/// has no halves.
-fn waves(n: usize, width: usize) -> Option<Result<Vec<f32>>> {
-    let half = Some(width / 2).filter(|half| *half > 1 && half * 2 == width)?;
-    Some(try_vec("places of frames", n * width).map(|mut table| {
-        for place in 0..n {
-            let angle = |i: usize| place as f64 * libm::exp(-libm::log(10_000.0) / (half - 1) as f64 * i as f64);
-            table.extend((0..half).map(|i| libm::sin(angle(i)) as f32));
-            table.extend((0..half).map(|i| libm::cos(angle(i)) as f32));
-        }
-        table
-    }))
 }
 
 fn tensors_damaged(b: &Builder, what: String) -> Error {

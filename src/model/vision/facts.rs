@@ -52,7 +52,7 @@ pub struct Facts {
     pub sound: Option<SoundFacts>,
 }
 
-/// How a family takes a video: pairs of frames, each of which goes through the encoder by itself.
+/// The rules of a family for videos: pairs of frames, each of which goes through the encoder by itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Video {
     /// The fewest and the most pixels: of a frame, or of all together where pairs are `Apart`.
@@ -65,7 +65,7 @@ pub struct Video {
 pub enum Pace {
     /// Rows of all follow one another, and each pair is a position further in time (Qwen2-VL).
     Pairs,
-    /// The same with so many positions a second (Qwen2.5-VL).
+    /// Rows of all follow one another, at so many positions a second (Qwen2.5-VL).
     Seconds(f32),
     /// Each is a picture behind its time in words (Qwen3-VL).
     Apart,
@@ -258,7 +258,7 @@ impl Facts {
         }
     }
 
-    /// The same of a video whose pairs of frames have some times, in seconds.
+    /// The texts around and between the rows of a video. `times`: of the pairs of frames, in seconds.
     pub fn video_pieces(&self, layout: &Layout, times: &[f64], pace: Pace) -> Vec<Piece> {
         let [columns, lines] = self.tile_grid(layout);
         match pace {

@@ -16,7 +16,7 @@ pub const NEXT: &str = "glm5v";
 /// Rows of the smallest and the largest picture where a file tells no bounds. The makers count two frames of a picture.
 const BOUNDS: [usize; 2] = [8, 7_500];
 
-/// Those of GLM 5 Next.
+/// Rows of the smallest and the largest picture of GLM 5 Next where a file tells no bounds.
 const NEXT_BOUNDS: [usize; 2] = [16, 8_000];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {

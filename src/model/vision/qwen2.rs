@@ -15,7 +15,7 @@ pub const OMNI: &str = "qwen2.5o";
 /// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
 const BOUNDS: [usize; 2] = [4, 16_384];
 
-/// The same of a frame of a video: those of the makers' program.
+/// Rows of the smallest and the largest pair of frames where a file tells no bounds: those of the makers' program.
 const VIDEO_BOUNDS: [usize; 2] = [128, 768];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {

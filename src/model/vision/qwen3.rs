@@ -12,7 +12,7 @@ use crate::media::Narrow;
 /// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
 const BOUNDS: [usize; 2] = [64, 16_384];
 
-/// The same of all frames of a video together.
+/// Rows of all pairs of frames of a video, the fewest and the most, where a file tells no bounds.
 const VIDEO_BOUNDS: [usize; 2] = [4, 24_576];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {

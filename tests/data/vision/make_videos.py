@@ -62,7 +62,7 @@ def model(data):
 
 
 def positions(model, tokens, kinds, start, n, grid, seconds):
-    """Those of transformers, with the text behind the video where the makers have it."""
+    """The positions that transformers gives, with the text behind the video where the makers have it."""
     more = {} if seconds is None else {"second_per_grid_ts": torch.tensor([seconds])}
     places, _ = model.model.get_rope_index(tokens, mm_token_type_ids=kinds, video_grid_thw=grid, **more)
     if model.config.model_type not in ("qwen3_vl", "qwen3_5"):

@@ -37,12 +37,12 @@ fn with(data: &Value, key: &str, value: impl gguf::Value) -> Gguf {
     file.key(&key, value)
 }
 
-/// How far the results of a file are from those of `data`.
+/// Returns the error of the results of a file against those of `data`.
 fn error(data: &Value, file: &Gguf) -> f64 {
     relative_rms(&results(&load(file).unwrap(), data, quant::F32, 64), &expected(data))
 }
 
-/// What GGUF files have factors for.
+/// The parts of layers that have factors in GGUF files.
 const PARTS: &str = "attn_q attn_k attn_v attn_qkv attn_output attn_gate ffn_gate ffn_up ffn_down ffn_gate_exps \
     ffn_up_exps ffn_down_exps ffn_gate_shexp ffn_up_shexp ffn_down_shexp ssm_in ssm_out ssm_alpha \
     ssm_beta output";

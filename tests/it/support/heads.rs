@@ -25,6 +25,10 @@ pub fn ids(v: &Value) -> Vec<u32> {
     numbers(v).into_iter().map(|id| id as u32).collect()
 }
 
+pub fn floats(v: &Value) -> Vec<f32> {
+    v.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
+}
+
 /// The tensors that `data` names; the weights of the target follow from longer names.
 pub fn tensors(data: &Value, prefix: &str) -> Vec<Tensor> {
     let tensor = |(name, shape): (&String, &Value)| {

@@ -1,6 +1,6 @@
-//! Drafts by a head that looks at the keys and values of the model that it drafts for, and has none of its own (Gemma
-//! 4's assistants). It reads the newest hidden state of a job's passes and the token after it; behind that its own
-//! result and the token that it has drafted. All tokens of a draft look from the same position, that of the first.
+//! Drafts by a head that attends to the keys and values of the model that it drafts for, and has none of its own (Gemma
+//! 4's assistants). Its first step reads the newest hidden state of a job's passes and the token after it, each later
+//! one its own result and the token that it has drafted. All steps of a draft have the position of the first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::graph::adapter_set::AdapterSet;
 use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
-use crate::model::{PredictorOf, SeenNetwork};
+use crate::model::{PredictorOf, SharedKvNetwork};
 use crate::sampling;
 
-pub struct LookingHead {
+pub struct SharedKvHead {
     network: Arc<Network>,
     target: Arc<Network>,
     /// The head's program for sequences of the target.
     program: Arc<Program>,
     executors: Executors,
-    /// What the target's passes keep for it.
+    /// The hidden states that the target's passes keep for it.
     states: TensorId,
     table: SharedEnd,
     /// The hidden state of the token before position `known`.
@@ -47,12 +47,12 @@ pub struct LookingHead {
     _memory: Reservation,
 }
 
-impl LookingHead {
+impl SharedKvHead {
     /// `None` where the model is no such head.
-    pub fn of_model(head: &Arc<Model>, target: &Arc<Model>) -> Result<Option<LookingHead>> {
+    pub fn of_model(head: &Arc<Model>, target: &Arc<Model>) -> Result<Option<SharedKvHead>> {
         let network = head.network()?;
         let Ok(predictor) = network.predictor() else { return Ok(None) };
-        let PredictorOf::Seen(seen) = &predictor.of else { return Ok(None) };
+        let PredictorOf::SharedKv(seen) = &predictor.of else { return Ok(None) };
         same_size(head, target)?;
         if head.tokenizer().is_ok() && target.tokenizer().is_ok() {
             same_words(head, target)?;
@@ -65,16 +65,16 @@ impl LookingHead {
             )));
         }
         let target = target.network()?;
-        if !network.backend.sees(&target.backend) {
+        if !network.backend.shares_kv(&target.backend) {
             let what = "drafts by a model that looks at the keys and values of its target, unless both are on the CPU";
             return Err(Error::unsupported(what));
         }
         let states = target.observe_end(predictor.width)?;
-        let program = Arc::new(predictor.program.looking_at(&target.program)?);
-        LookingHead::new(head, target, program, states).map(Some)
+        let program = Arc::new(predictor.program.with_kv_of(&target.program)?);
+        SharedKvHead::new(head, target, program, states).map(Some)
     }
 
-    fn new(model: &Arc<Model>, target: &Arc<Network>, program: Arc<Program>, states: TensorId) -> Result<LookingHead> {
+    fn new(model: &Arc<Model>, target: &Arc<Network>, program: Arc<Program>, states: TensorId) -> Result<SharedKvHead> {
         let network = model.network()?;
         let (predictor, seen) = of(network)?;
         let [table, _] = target.ends();
@@ -86,7 +86,7 @@ impl LookingHead {
         let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
         let of_clusters = zeros(if clusters.is_some() { vocab } else { 0 })?;
         let n = 2 * predictor.width + vocab + n_scores + of_clusters.len();
-        Ok(LookingHead {
+        Ok(SharedKvHead {
             _memory: model.runtime().reserve("the numbers of drafts", table.bytes().saturating_add(4 * n as u64))?,
             executors: Executors::new(&model.runtime().pool, limits, false),
             state: zeros(predictor.width)?,
@@ -148,7 +148,7 @@ impl LookingHead {
 
     /// Makes a step of a token: the time that it took, or `None` where `budget` pauses.
     fn advance(&mut self, sequence: &mut Sequence, token: u32, budget: &StepBudget) -> Result<Option<Duration>> {
-        let LookingHead { network, target, program, executors, table, state, ahead, made, logits, .. } = self;
+        let SharedKvHead { network, target, program, executors, table, state, ahead, made, logits, .. } = self;
         let (predictor, seen) = of(network)?;
         if self.lent.is_none() {
             self.lent = Some(executors.take_apart(|limits| network.new_executor(program, limits))?);
@@ -158,7 +158,7 @@ impl LookingHead {
         let mut time = Duration::ZERO;
         if !self.is_open {
             time += table.embed(target, &[token])?;
-            step.clear().add(&[token], 1).looks = true;
+            step.clear().add(&[token], 1).only_reads = true;
             self.is_open = true;
         }
         let write = |executor: &mut Executor| {
@@ -186,7 +186,7 @@ impl LookingHead {
 
     /// The logits of the tokens that may be drafted.
     fn candidates(&mut self) -> Result<&[f32]> {
-        let LookingHead { network, logits, scores, of_clusters, .. } = self;
+        let SharedKvHead { network, logits, scores, of_clusters, .. } = self;
         let (_, seen) = of(network)?;
         let Some(clusters) = &seen.clusters else { return Ok(logits) };
         of_clusters.fill(f32::NEG_INFINITY);
@@ -202,11 +202,11 @@ impl LookingHead {
     }
 }
 
-/// The head's program and what it takes of its target.
-fn of(network: &Network) -> Result<(&Predictor, &SeenNetwork)> {
+/// Returns the head's program and the description of what it reads of its target.
+fn of(network: &Network) -> Result<(&Predictor, &SharedKvNetwork)> {
     let predictor = network.predictor()?;
     match &predictor.of {
-        PredictorOf::Seen(seen) => Ok((predictor, seen)),
+        PredictorOf::SharedKv(seen) => Ok((predictor, seen)),
         _ => Err(Error::invalid("a head that looks at nothing")),
     }
 }
