@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::support::adapter_file;
 use crate::support::adapters::Factors;
-use crate::support::drafts::{job, passes, read};
+use crate::support::drafts::{passes, read};
 use crate::support::gguf::Gguf;
 use crate::support::heads::{
-    change_nothing, check_passes, data, drafting, floats, folder, ids, load, load_with, tensors,
+    change_nothing, check_passes, check_tokens, data, drafting, floats, folder, ids, load, load_with, tensors,
 };
 use crate::support::predictor::{LIMITS, backend, spec};
 use crate::support::published::{relative_rms, with_key};
@@ -188,9 +188,7 @@ fn logits_are_those_of_the_owners_code() {
 fn drafts_are_those_of_the_owners_code() {
     let (target, of) = (target(), data("gemma4"));
     let model = load(target.0.path());
-    let (prompt, made) = (ids(&of["prompt"]), ids(&of["made"]));
-    let params = JobParams { max_tokens: made.len(), ..Default::default() };
-    assert_eq!(passes(job(&model, &prompt, params)).0, made);
+    check_tokens(&model, &of);
     let right = ASSISTANTS.map(|name| check_passes(&model, &of, name, &load(folder(&data(name), "").0.path())));
     let (_dir, path) = gguf(&data(ASSISTANTS[0]), |file| file);
     check_passes(&model, &of, ASSISTANTS[0], &load(&path));

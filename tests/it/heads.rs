@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::support::drafts::{job, passes};
 use crate::support::gguf::Gguf;
 use crate::support::heads::{
-    change_nothing, check_passes, data, drafting, floats, folder, ids, load, load_with, tensors,
+    change_nothing, check_passes, check_tokens, data, drafting, floats, folder, ids, load, load_with, tensors,
 };
 use crate::support::matrix::halves;
 use crate::support::predictor::{LIMITS, backend, spec};
@@ -206,9 +206,7 @@ fn logits_are_those_of_the_makers_definitions() {
 fn drafts_are_those_of_the_makers_definitions() {
     let (target, of) = (target(), data("target"));
     let model = load(target.0.path());
-    let (prompt, made) = (ids(&of["prompt"]), ids(&of["made"]));
-    let params = JobParams { max_tokens: made.len(), ..Default::default() };
-    assert_eq!(passes(job(&model, &prompt, params)).0, made);
+    check_tokens(&model, &of);
     let mut right = 0;
     for name in HEADS {
         let folder = folder(&data(name), "");

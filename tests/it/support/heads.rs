@@ -74,6 +74,13 @@ pub fn drafting(head: &Arc<Model>, most: usize) -> DraftParams {
     DraftParams { source: Some(DraftSource::Model(head.clone())), most, always: true }
 }
 
+/// A job without drafts makes the tokens of `of["made"]`.
+pub fn check_tokens(model: &Arc<Model>, of: &Value) {
+    let (prompt, made) = (ids(&of["prompt"]), ids(&of["made"]));
+    let params = JobParams { max_tokens: made.len(), ..Default::default() };
+    assert_eq!(passes(job(model, &prompt, params)).0, made);
+}
+
 /// Drafts of a job of a model are those of `data["passes"]`: the number of right ones.
 pub fn check_passes(model: &Arc<Model>, of: &Value, name: &str, head: &Arc<Model>) -> u64 {
     let (prompt, made) = (ids(&of["prompt"]), ids(&of["made"]));

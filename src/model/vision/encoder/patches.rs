@@ -24,7 +24,8 @@ impl EncoderBuilder<'_> {
         self.embed_patches(x)
     }
 
-    /// Products of numbers made of patches with the kernel. The two halves of a kernel over two frames stand side by side.
+    /// Products with the kernel of numbers that were made of patches. The two halves of a kernel over two frames stand
+    /// side by side.
     pub fn embed_patches(&mut self, x: TensorId) -> Result<TensorId> {
         let (name, width, patch) = ("v.patch_embd.weight", self.width(), self.patch);
         let numbers = 3 * patch * patch;
