@@ -1879,8 +1879,9 @@ rz_status rz_prefill_prompt(rz_cache *cache,
  * assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads such a file like a
  * model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of such jobs take
  * scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a cache as
- * RZ_DRAFT_MTP has it; the model must be on one device. An assistant reads the job's cache and has none; it and the
- * model must be on the CPU. */
+ * RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded
+ * on the CPU (device 0 or 1), and a copy of it drafts on the GPU of a model that is on one, from the first such job until
+ * one of the two is freed. The layers of the model must be on one device; experts of a GPU's layers may be on the host. */
 #define RZ_DRAFT_MODEL 2
 
 /* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one
@@ -1980,9 +1981,9 @@ typedef struct rz_job_info {
  * in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
  * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
  * vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
- * model loaded without RZ_MODEL_MTP; a head, and a model on several devices or whose layers hand on more than one
- * hidden state), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted
- * than is chosen in a tenth of one. */
+ * model loaded without RZ_MODEL_MTP; a head, and a model with layers on several devices or whose layers hand on more
+ * than one hidden state), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is
+ * drafted than is chosen in a tenth of one. */
 rz_status rz_job_new(rz_cache *cache, const rz_job_params *params, rz_job **out, rz_error *err);
 
 /* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has made a

@@ -16,8 +16,8 @@ use realizar::cpu::threads::pool::Pool;
 use realizar::device::placement::place as place_layers;
 use realizar::device::{Backend, Batch, CPU_DEVICE, Copied, LoadOptions};
 use realizar::engine::{
-    CacheParams, Cancel, Job, JobParams, LoadParams, Model, Placement, Plan, Request, Runtime, RuntimeParams, Session,
-    step_jobs,
+    CacheParams, Cancel, Chooser, DraftParams, DraftSource, EmbedParams, Job, JobParams, LoadParams, Model, Placement,
+    Plan, Pooling, Request, Runtime, RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Activation, Experts, Norm, NormKind, Op, Projection, RouterScore, Routing, Weight};
@@ -30,6 +30,8 @@ use realizar::quant;
 use realizar::tensor::DType;
 
 use gpu::Gpu;
+use it::support::drafts;
+use it::support::heads;
 use it::support::matrix::Matrix;
 use it::support::ops::values;
 use it::support::published;
@@ -398,6 +400,84 @@ fn slices_end_while_the_device_works_on() {
         shim.driver.set_patience(patience);
         shim.hang(false);
         assert!(matches!(lost, Some(Error::DeviceLost { .. })), "{placement}: {lost:?}");
+    }
+}
+
+/// Vectors of texts are those of the CPU wherever experts are.
+#[test]
+fn embeddings_do_not_notice_where_experts_are() {
+    let Some(_gpus) = gpus() else { return };
+    let texts = [3, 21, 1, 9].map(|n| &PROMPT[..n]);
+    for (name, tiny) in mixtures(quant::F32) {
+        let (_dir, path, _) = save(&tiny);
+        let embed = |model: &Arc<Model>| {
+            model.embed(&texts, EmbedParams { pooling: Some(Pooling::Mean), ..Default::default() }, None).unwrap()
+        };
+        let expected = embed(&Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap());
+        let expected: Vec<f64> = expected.into_iter().map(f64::from).collect();
+        for placement in ["experts=cpu,copied=never", "experts=cpu,copied=8", "experts=cpu:1,copied=1"] {
+            for gpu_layers in [0, tiny.net.layers as u32 / 2] {
+                let model = load(&path, placement, gpu_layers).unwrap();
+                let difference = relative_rms(std::slice::from_ref(&expected), &[embed(&model)]);
+                println!("{name:32} {placement:24} {gpu_layers} layers: {difference:.2e}");
+                assert!(difference < 6e-3, "{name}, {placement}, {gpu_layers} layers: {difference}");
+            }
+        }
+    }
+}
+
+/// Drafts change no token where experts are on the host, and a head drafts for such a model what it drafts for the same
+/// model on the CPU.
+#[test]
+fn drafts_do_not_notice_where_experts_are() {
+    let Some(_gpus) = gpus() else { return };
+    let small = |name: &str, kv_heads: usize| {
+        let all = tiny::architectures(|name| {
+            Tiny::new(name, quant::F32).shape(64, 4, kv_heads, 16, 96).change(|t| t.net.vocab = 32)
+        });
+        all.into_iter().find(|(of, _)| *of == name).unwrap().1
+    };
+    let assistant = heads::data("gemma4-assistant").to_string();
+    let of_one_head = assistant.replace(r#"num_key_value_heads\": 2"#, r#"num_key_value_heads\": 1"#);
+    assert_ne!(of_one_head, assistant);
+    let text = PROMPT.map(|id| id % 32);
+    let (shared, assistant) = (heads::data("shared"), serde_json::from_str(&of_one_head).unwrap());
+    for (name, kv_heads, head) in
+        [("glm4moe", 2, None), ("qwen3moe", 2, Some(&shared)), ("gemma4", 1, Some(&assistant))]
+    {
+        let mtp = head.is_none();
+        let head = head.map(|data| heads::folder(data, "")).map(|folder| {
+            Model::load(folder.0.path(), LoadParams { device: CPU_DEVICE, ..Default::default() }).unwrap()
+        });
+        let source = || head.as_ref().map_or(DraftSource::Mtp, |head| DraftSource::Model(head.clone()));
+        let drafted = |model: &Arc<Model>, source: Option<DraftSource>| {
+            let draft = DraftParams { always: source.is_some(), source, most: 4 };
+            let logit_biases = model.info().eos_token.into_iter().map(|eos| (eos, f32::NEG_INFINITY)).collect();
+            let chooser = Chooser::new(SamplerParams { logit_biases, ..Default::default() }).unwrap();
+            let params = JobParams { max_tokens: 40, draft, chooser: Some(chooser), ..Default::default() };
+            drafts::passes(drafts::job(model, &text, params))
+        };
+        let right = |passes: &[[usize; 2]]| passes.iter().map(|pass| pass[1]).sum::<usize>();
+        // The first weights of which the drafts are right now and then.
+        let on_cpu = |seed: u64| {
+            let mut tiny = small(name, kv_heads);
+            tiny = if mtp { tiny.predicting() } else { tiny.layers(6) };
+            tiny.seed = seed;
+            let (dir, path, _) = save(&tiny);
+            let params = LoadParams { device: CPU_DEVICE, mtp, ..Default::default() };
+            let (_, passes) = drafted(&Model::load(&path, params).unwrap(), Some(source()));
+            (right(&passes) > 1).then_some((dir, path, passes))
+        };
+        let (_dir, path, expected) = (0..50).find_map(on_cpu).unwrap();
+        for (placement, deterministic) in [("experts=cpu:1", true), ("experts=cpu,copied=3", false)] {
+            let model = Model::load(&path, LoadParams { mtp, deterministic, ..params(placement) }).unwrap();
+            let (made, _) = drafted(&model, None);
+            let (with_drafts, found) = drafted(&model, Some(source()));
+            println!("{name}, {placement}: {} right, {} on the CPU", right(&found), right(&expected));
+            assert_eq!(with_drafts, made, "{name}, {placement}");
+            // Drafts of others end where attention is divided otherwise.
+            assert!(!deterministic || found == expected, "{name}, {placement}: {found:?}, {expected:?}");
+        }
     }
 }
 

@@ -302,6 +302,17 @@ impl CpuBackend {
         HeldMatrix { backend: self, weight }
     }
 
+    /// All matrices, by `Weight`.
+    pub fn sources(&self) -> Vec<HeldMatrix<'_>> {
+        (0..self.matrices.len() as u32).map(|weight| self.source(Weight(weight))).collect()
+    }
+
+    /// All weights, of which `matrices` are `sources`.
+    pub fn weights<'a>(&self, matrices: &'a [HeldMatrix]) -> Weights<'a> {
+        let matrices = matrices.iter().map(|matrix| matrix as &dyn MatrixSource).collect();
+        Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
+    }
+
     /// A matrix whose bytes need not be there, as where a load is planned.
     fn shape(&self, weight: Weight) -> WeightMatrix {
         self.matrices[weight.0 as usize].matrix

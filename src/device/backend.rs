@@ -124,7 +124,7 @@ impl Backend {
         let kept = options.tested_at.as_ref();
         let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
         let placement = (&options.placement, options.copied);
-        let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
+        let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits, beside };
         let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
             let (division, placed) = placement::divide(gpus, program, weights, &requested, placement)?;
             match &division.gpus[..] {
@@ -136,12 +136,18 @@ impl Backend {
                     }
                     Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
                 }
-                _ if !beside.is_empty() => {
+                gpus if !beside.is_empty() && (division.cpu_layers > 0 || gpus.len() > 1) => {
                     let what = "layers that predict further tokens with the others on several devices";
                     Err(Error::unsupported(format!("{what}; device 1 is the CPU")))
                 }
                 _ => {
                     let on_gpus = placed.as_ref().map_or(&**program, |placed| &placed.program);
+                    for ((gpu, _), program) in
+                        division.gpus.iter().flat_map(|gpu| beside.iter().map(move |of| (gpu, of)))
+                    {
+                        gpu.supports(program, weights, 0..program.ops.len())?;
+                        self_test::check(gpu, program, weights, kept)?;
+                    }
                     for (gpu, layers) in &division.gpus {
                         let (part, weights) = partition::part(on_gpus, partition::ops(on_gpus, layers), weights)?;
                         self_test::check(gpu, &part, &weights, kept)?;
@@ -153,7 +159,8 @@ impl Backend {
                         tests.collect::<Result<Vec<f64>>>()?;
                     }
                     let parts = (&division, placed.as_ref(), options.copied);
-                    let pipeline = Pipeline::load(parts, isa(), program, weights, pool, *host_bytes, progress)?;
+                    let programs = (program, &beside[..]);
+                    let pipeline = Pipeline::load(parts, isa(), programs, weights, pool, *host_bytes, progress)?;
                     Ok(Backend::Pipeline(Arc::new(pipeline)))
                 }
             }
@@ -248,9 +255,35 @@ impl Backend {
         self.cpu().is_some()
     }
 
-    /// True where its steps can read the keys and values of another model.
-    pub fn shares_kv(&self, other: &Backend) -> bool {
-        matches!((self, other), (Backend::Cpu(_), Backend::Cpu(_)))
+    /// This model, which is on the CPU, on the device of another one, whose keys and values `program` reads: a copy
+    /// where that is a GPU.
+    pub fn beside(&self, other: &Backend, program: &Program) -> Result<Backend> {
+        match (self, other) {
+            (Backend::Cpu(_), Backend::Cpu(_)) => Ok(self.clone()),
+            (Backend::Cpu(cpu), other) => {
+                let what = "drafts by a model that looks at the keys and values of several devices";
+                let device = other.whole_gpu().ok_or_else(|| Error::unsupported(what))?.opened();
+                let matrices = cpu.sources();
+                let weights = cpu.weights(&matrices);
+                self_test::check(device, program, &weights, None)?;
+                Ok(Backend::Cuda(Arc::new(device.load(program, &weights, &mut |_, _| Ok(()))?)))
+            }
+            _ => Err(Error::unsupported("a model that looks at another one's keys and values, and is not on the CPU")),
+        }
+    }
+
+    /// The GPU that has all layers, whose experts may be on the host.
+    fn whole_gpu(&self) -> Option<&Arc<CudaModel>> {
+        match self {
+            Backend::Cpu(_) => None,
+            Backend::Cuda(cuda) => Some(cuda),
+            Backend::Pipeline(pipeline) => pipeline.whole_gpu(),
+        }
+    }
+
+    /// True where layers are on several devices.
+    pub fn is_divided(&self) -> bool {
+        !matches!(self, Backend::Cpu(_)) && self.whole_gpu().is_none()
     }
 
     /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
@@ -382,9 +415,10 @@ impl Backend {
         let device = match self {
             Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
             Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
-            Backend::Pipeline(pipeline) => {
-                DeviceExecutor::Pipeline(Box::new(PipelineExecutor::new(pipeline, program, limits)?))
-            }
+            Backend::Pipeline(pipeline) => match pipeline.on_whole_gpu(program)? {
+                Some((gpu, own)) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(gpu, &own, limits)?)),
+                None => DeviceExecutor::Pipeline(Box::new(PipelineExecutor::new(pipeline, program, limits)?)),
+            },
         };
         Ok(Executor::new(program, limits, device))
     }

@@ -142,11 +142,7 @@ impl Executor {
     /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no
     /// outputs.
     pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
-        match &mut self.device {
-            DeviceExecutor::Cpu(cpu) => cpu.read_rows(tensor, first, out),
-            DeviceExecutor::Cuda(cuda) => cuda.read_rows(tensor, first, out),
-            DeviceExecutor::Pipeline(_) => Err(Error::unsupported("rows of activations on several devices")),
-        }
+        of_device!(self, e => e.read_rows(tensor, first, out))
     }
 
     /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.

@@ -157,8 +157,9 @@ pub struct HostExecutor {
     ids: Vec<u32>,
     /// `[max_tokens, width]` of the widest inputs of experts, or of their results.
     room: Vec<f32>,
-    /// Rows that were sent last.
+    /// Rows that were sent last, and whether they are computed as in steps of their own.
     rows: usize,
+    separate: bool,
     /// The experts at hand have their inputs.
     begun: bool,
     /// Time of the step.
@@ -195,14 +196,15 @@ impl HostExecutor {
             ids: try_filled("the inputs of a step", rows, 0)?,
             room: try_filled("activations", down.max(up), 0f32)?,
             rows: 0,
+            separate: false,
             begun: false,
             busy: Duration::ZERO,
         })
     }
 
-    /// Begins with a step, and forgets the one before.
-    pub fn begin(&mut self) -> Result<()> {
-        self.busy = Duration::ZERO;
+    /// Begins with a step, and forgets the one before. `separate`: its rows are computed as in steps of their own.
+    pub fn begin(&mut self, separate: bool) -> Result<()> {
+        (self.busy, self.separate) = (Duration::ZERO, separate);
         self.end()
     }
 
@@ -217,7 +219,8 @@ impl HostExecutor {
         if let Some(Op::ToHost { x, .. }) = crossing {
             self.rows = executor.rows(x);
         }
-        if self.copied_from.is_some_and(|from| self.rows >= from && self.copies[gpu].is_some()) {
+        let together = if self.separate { 1 } else { self.rows };
+        if self.copied_from.is_some_and(|from| together >= from && self.copies[gpu].is_some()) {
             if let Some(Op::OnHost(on_host)) = crossing
                 && !self.multiply_on(gpu, executor, &on_host, budget)?
             {

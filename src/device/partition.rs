@@ -31,6 +31,8 @@ pub struct Requested<'a> {
     pub gpu_layers: Option<usize>,
     pub cache: &'a SequenceSpec,
     pub limits: StepLimits,
+    /// Other programs of the same weights, which one GPU has that has all layers.
+    pub beside: &'a [Arc<Program>],
 }
 
 /// Layers of each device.
@@ -56,6 +58,18 @@ pub fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> 
     Ok((Arc::new(part), Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() }))
 }
 
+/// The matrices that some programs need beside those of another one.
+pub fn beside(own: &[Weight], programs: &[Arc<Program>]) -> Result<Vec<Weight>> {
+    let mut further = Vec::new();
+    for program in programs {
+        let (_, needed) = program.part(0..program.ops.len())?;
+        further.extend(needed.into_iter().filter(|weight| !own.contains(weight)));
+    }
+    further.sort_unstable();
+    further.dedup();
+    Ok(further)
+}
+
 /// Divides a program among the CPU and some GPUs, so that the fullest of these is as empty as can be.
 pub fn divide(
     devices: &[Arc<CudaDevice>],
@@ -68,7 +82,11 @@ pub fn divide(
     if n == 0 {
         return Ok(Division { cpu_layers: 0, gpus: vec![(first.clone(), 0..0)], fits: true });
     }
-    let rooms: Vec<u64> = devices.iter().map(|device| room(device, devices)).collect();
+    let (_, own) = program.part(0..program.ops.len())?;
+    let further = beside(&own, requested.beside)?;
+    let matrices = further.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
+    let further = first.weight_bytes(&Weights { matrices, ..Weights::default() })?;
+    let rooms: Vec<u64> = devices.iter().map(|device| room(device, devices).saturating_sub(further)).collect();
     let layers = Layers::new(first, program, weights, requested.cache)?;
     let fewest = n - requested.gpu_layers.unwrap_or(n).min(n);
     let mut is_divisible = false;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::batch::Batch;
 use super::host_experts::{HostExecutor, HostExperts};
-use super::placement::{Copied, Placed};
+use super::placement::{self, Copied, Placed};
 use super::sequence::{OnCpu, OnGpu, Sequence};
 use crate::cpu::CpuBackend;
 use crate::cpu::executor::CpuExecutor;
@@ -37,6 +37,8 @@ pub struct Pipeline {
     cuda: Vec<Arc<CudaModel>>,
     /// Experts of layers on GPUs, where the host has some.
     host: Option<HostExperts>,
+    /// Bytes in which steps copy those to a GPU; 0 where none does.
+    piece: usize,
     /// The program that was loaded, in parts.
     program: Arc<Program>,
     parts: Arc<Vec<Part>>,
@@ -55,11 +57,12 @@ struct Part {
 
 impl Pipeline {
     /// Loads the parts of a division, the last of which is on a GPU. `placed`: the programs where experts of layers on
-    /// GPUs are on the host; `copied`: the steps that copy them.
+    /// GPUs are on the host; `copied`: the steps that copy them. `beside`: other programs of the same weights, where
+    /// one GPU has all layers.
     pub fn load(
         (division, placed, copied): (&Division, Option<&Placed>, Copied),
         isa: Isa,
-        program: &Arc<Program>,
+        (program, beside): (&Arc<Program>, &[Arc<Program>]),
         weights: &Weights,
         pool: &Arc<Pool>,
         host_bytes: u64,
@@ -70,8 +73,9 @@ impl Pipeline {
         let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
         let (mut cut, mut parts, mut behind) = (Vec::new(), Vec::new(), 0);
         for (device, layers) in of_cpu.into_iter().chain(of_gpus) {
-            let whole = placed.filter(|_| device.is_some()).map_or(&**program, |placed| &placed.program);
-            let part = Part { ops: partition::ops(program, &layers), ..Part::new(whole, layers)? };
+            let whole = placed.filter(|_| device.is_some()).map(|placed| &placed.program);
+            let mut part = Part::new(program, whole, layers)?;
+            part.matrices.extend(partition::beside(&part.matrices, beside)?);
             let matrices = part.matrices.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
             let weights = Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() };
             if let Some(device) = device {
@@ -114,7 +118,8 @@ impl Pipeline {
             }
             host = Some(loaded);
         }
-        Ok(Pipeline { cpu, cuda, host, program: program.clone(), parts: Arc::new(parts) })
+        let piece = placed.and_then(|placed| cuda::piece_of(&placed.program)).unwrap_or(0);
+        Ok(Pipeline { cpu, cuda, host, piece, program: program.clone(), parts: Arc::new(parts) })
     }
 
     /// The parts of a program of this model, with the layers of the one that was loaded.
@@ -122,9 +127,12 @@ impl Pipeline {
         if Arc::ptr_eq(program, &self.program) {
             return Ok(self.parts.clone());
         }
+        let place = |host: &HostExperts| placement::place(program, host.layers.clone(), self.piece).program;
+        let placed = self.host.as_ref().map(place);
         let mut parts = try_vec("parts", self.parts.len())?;
-        for loaded in &*self.parts {
-            let part = Part::new(program, loaded.layers.clone())?;
+        for (i, loaded) in self.parts.iter().enumerate() {
+            let placed = placed.as_ref().filter(|_| i >= self.on_cpu());
+            let part = Part::new(program, placed, loaded.layers.clone())?;
             if !loaded.matrices.starts_with(&part.matrices) {
                 return Err(Error::unsupported("a network beside the model's own that is on several devices"));
             }
@@ -140,6 +148,21 @@ impl Pipeline {
     /// Experts of layers on GPUs, where the host has some.
     pub fn host_experts(&self) -> Option<&HostExperts> {
         self.host.as_ref()
+    }
+
+    /// The GPU that has all layers.
+    pub fn whole_gpu(&self) -> Option<&Arc<CudaModel>> {
+        self.cuda.first().filter(|_| self.parts.len() == 1)
+    }
+
+    /// A program as one of the GPU that has all layers, where that has all of its weights, experts too.
+    pub fn on_whole_gpu(&self, program: &Program) -> Result<Option<(Arc<CudaModel>, Arc<Program>)>> {
+        let Some(gpu) = self.whole_gpu() else { return Ok(None) };
+        let (mut own, needed) = program.part(0..program.ops.len())?;
+        let place = |weight: &Weight| self.parts[0].matrices.iter().position(|held| held == weight);
+        let Some(places) = needed.iter().map(place).collect::<Option<Vec<usize>>>() else { return Ok(None) };
+        own.ops.iter_mut().for_each(|op| op.map_weights(|Weight(i)| Weight(places[i as usize] as u32)));
+        Ok(Some((gpu.clone(), Arc::new(own))))
     }
 
     /// The parts on GPUs.
@@ -170,6 +193,9 @@ impl Pipeline {
     }
 
     pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
+        if let Some(gpu) = self.whole_gpu() {
+            return Ok(Sequence::new(spec.clone(), None, vec![gpu.new_sequence(spec)?]));
+        }
         let (mut layers, mut recurrent) = (&spec.layers[..], &spec.recurrent[..]);
         let (mut cpu, mut cuda) = (None, Vec::new());
         for (i, part) in self.parts.iter().enumerate() {
@@ -188,10 +214,12 @@ impl Pipeline {
 }
 
 impl Part {
-    fn new(program: &Program, layers: Range<usize>) -> Result<Part> {
-        let ops = partition::ops(program, &layers);
-        let (part, matrices) = program.part(ops.clone())?;
-        let crossing = if ops.start == 0 { Vec::new() } else { program.live(ops.start) };
+    /// The part of some layers. `placed`: the same program where experts of layers on GPUs are on the host.
+    fn new(program: &Program, placed: Option<&Program>, layers: Range<usize>) -> Result<Part> {
+        let (ops, placed) = (partition::ops(program, &layers), placed.unwrap_or(program));
+        let own = partition::ops(placed, &layers);
+        let (part, matrices) = placed.part(own.clone())?;
+        let crossing = if own.start == 0 { Vec::new() } else { placed.live(own.start) };
         Ok(Part { program: Arc::new(part), ops, layers, matrices, crossing })
     }
 }
@@ -279,7 +307,7 @@ impl PipelineExecutor {
             if parts.last().is_some_and(|last| ops != (0..last.ops.end)) {
                 return Err(Error::unsupported("a step of some ops where experts are on the host"));
             }
-            host.begin()?;
+            host.begin(batch.inputs.separate)?;
         }
         self.at = parts.iter().position(|part| ops.start < part.ops.end).unwrap_or(parts.len() - 1);
         self.end = parts.iter().rposition(|part| ops.end > part.ops.start).map_or(1, |last| last + 1);
@@ -391,6 +419,14 @@ impl PipelineExecutor {
         let before = self.at.saturating_sub(self.on_cpu);
         self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
         of_part!(self, self.at, e => e.read(tensor, out))
+    }
+
+    /// `Executor::read_rows`, where one part has all layers.
+    pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+        match (&mut self.cuda[..], self.on_cpu) {
+            ([gpu], 0) => gpu.read_rows(tensor, first, out),
+            _ => Err(Error::unsupported("rows of activations on several devices")),
+        }
     }
 
     /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.

@@ -1,7 +1,7 @@
 //! The network of a model on its devices: the program, the weights, and the executors that its steps are lent.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use super::cache::{self, CacheParams};
@@ -40,7 +40,8 @@ const MUTUAL_STEP_TOKENS: usize = 320;
 const MAX_STEP_OUTPUTS: usize = 64;
 
 /// Returns the devices that a caller names. The caches of a model on a GPU are visible within a context of its own
-/// alone, so that heads that read those of another model are on the CPU.
+/// alone, so that heads that read those of another model are loaded on the CPU, from which `Network::beside` takes
+/// them.
 fn devices((device, devices): (u32, &[u32]), predictor: Option<&model::Predictor>) -> Result<Vec<u32>> {
     let named = match devices {
         [] => (device != 0).then_some(device).into_iter().collect(),
@@ -49,7 +50,9 @@ fn devices((device, devices): (u32, &[u32]), predictor: Option<&model::Predictor
     match predictor.map(|predictor| &predictor.of) {
         Some(PredictorOf::SharedKv(_)) if named.iter().all(|device| *device == CPU_DEVICE) => Ok(vec![CPU_DEVICE]),
         Some(PredictorOf::SharedKv(_)) => {
-            Err(Error::unsupported("a head that looks at another model's cache on a GPU"))
+            let what =
+                "a head that looks at another model's cache on a GPU of its own: it is loaded on the CPU, device 1";
+            Err(Error::unsupported(format!("{what}, and drafts on the device of that model")))
         }
         _ => Ok(named),
     }
@@ -92,6 +95,8 @@ pub struct Network {
     /// What heads of this network take of it; `None` without such heads.
     observed: Mutex<Option<Arc<Observed>>>,
     ends: OnceLock<[Option<End>; 2]>,
+    /// Copies of a head on the devices of the networks whose keys and values it reads.
+    copies: Mutex<Vec<(Weak<Network>, Backend)>>,
     /// The places of adapters.
     pub adaptable: Adaptable,
     _memory: Reservation,
@@ -190,6 +195,7 @@ impl Network {
             hidden,
             observed: Mutex::new(None),
             ends: OnceLock::new(),
+            copies: Mutex::new(Vec::new()),
             adaptable,
             _memory: memory,
         })
@@ -251,7 +257,7 @@ impl Network {
             let what = format!("the draft model reads hidden states of {width} values, the model has {hidden}");
             return Err(Error::Mismatch(what));
         }
-        if let Backend::Pipeline(_) = self.backend {
+        if self.backend.is_divided() {
             return Err(Error::unsupported("drafts by the hidden states of a model on several devices"));
         }
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -275,10 +281,28 @@ impl Network {
         self.ends.get_or_init(new)
     }
 
+    /// This network, a head on the CPU, on the device of another one, whose keys and values `program` reads. A copy on
+    /// a GPU serves all jobs, until either model is freed.
+    pub fn beside(&self, target: &Arc<Network>, program: &Program) -> Result<Backend> {
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.retain(|(of, _)| of.strong_count() > 0);
+        if let Some((_, copy)) = copies.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(target))) {
+            return Ok(copy.clone());
+        }
+        let copy = self.backend.beside(&target.backend, program)?;
+        copies.push((Arc::downgrade(target), copy.clone()));
+        Ok(copy)
+    }
+
     /// An executor of this program or another one of the model.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
-        let memory = self.runtime.reserve("scratch memory", self.backend.executor_bytes(program, limits))?;
-        let executor = self.backend.new_executor(program, limits)?;
+        self.executor_on(&self.backend, program, limits)
+    }
+
+    /// An executor of a program on a backend that has the weights of this network.
+    pub fn executor_on(&self, backend: &Backend, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
+        let memory = self.runtime.reserve("scratch memory", backend.executor_bytes(program, limits))?;
+        let executor = backend.new_executor(program, limits)?;
         Ok(Counted { step: Step::new(executor, limits.max_tokens)?, _memory: memory })
     }
 

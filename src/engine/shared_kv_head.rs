@@ -13,7 +13,7 @@ use super::network::Network;
 use super::predictor::Predictor;
 use super::shared_end::SharedEnd;
 use crate::device::sequence::Sequence;
-use crate::device::{Executor, StepBudget};
+use crate::device::{Backend, Executor, StepBudget};
 use crate::error::{Error, Result, try_filled};
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::op::TensorId;
@@ -25,8 +25,9 @@ use crate::sampling;
 pub struct SharedKvHead {
     network: Arc<Network>,
     target: Arc<Network>,
-    /// The head's program for sequences of the target.
+    /// The head's program for sequences of the target, and its weights, on the target's device.
     program: Arc<Program>,
+    backend: Backend,
     executors: Executors,
     /// The hidden states that the target's passes keep for it.
     states: TensorId,
@@ -65,16 +66,18 @@ impl SharedKvHead {
             )));
         }
         let target = target.network()?;
-        if !network.backend.shares_kv(&target.backend) {
-            let what = "drafts by a model that looks at the keys and values of its target, unless both are on the CPU";
-            return Err(Error::unsupported(what));
-        }
-        let states = target.observe_end(predictor.width)?;
         let program = Arc::new(predictor.program.with_kv_of(&target.program)?);
-        SharedKvHead::new(head, target, program, states).map(Some)
+        let backend = network.beside(target, &program)?;
+        let states = target.observe_end(predictor.width)?;
+        SharedKvHead::new(head, target, (program, backend), states).map(Some)
     }
 
-    fn new(model: &Arc<Model>, target: &Arc<Network>, program: Arc<Program>, states: TensorId) -> Result<SharedKvHead> {
+    fn new(
+        model: &Arc<Model>,
+        target: &Arc<Network>,
+        (program, backend): (Arc<Program>, Backend),
+        states: TensorId,
+    ) -> Result<SharedKvHead> {
         let network = model.network()?;
         let (predictor, seen) = of(network)?;
         let [table, _] = target.ends();
@@ -97,6 +100,7 @@ impl SharedKvHead {
             network: network.clone(),
             target: target.clone(),
             program,
+            backend,
             states,
             table,
             known: 0,
@@ -148,10 +152,10 @@ impl SharedKvHead {
 
     /// Makes a step of a token: the time that it took, or `None` where `budget` pauses.
     fn advance(&mut self, sequence: &mut Sequence, token: u32, budget: &StepBudget) -> Result<Option<Duration>> {
-        let SharedKvHead { network, target, program, executors, table, state, ahead, made, logits, .. } = self;
+        let SharedKvHead { network, target, program, backend, executors, table, state, ahead, made, logits, .. } = self;
         let (predictor, seen) = of(network)?;
         if self.lent.is_none() {
-            self.lent = Some(executors.take_apart(|limits| network.new_executor(program, limits))?);
+            self.lent = Some(executors.take_apart(|limits| network.executor_on(backend, program, limits))?);
         }
         let Some(lent) = &mut self.lent else { return Err(Error::invalid("a draft without an executor")) };
         let (step, input) = (lent.step(), if *ahead == 0 { state } else { &mut *made });

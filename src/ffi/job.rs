@@ -146,8 +146,9 @@ pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads such a file like a
 /// model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of such jobs take
 /// scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a cache as
-/// RZ_DRAFT_MTP has it; the model must be on one device. An assistant reads the job's cache and has none; it and the
-/// model must be on the CPU.
+/// RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded
+/// on the CPU (device 0 or 1), and a copy of it drafts on the GPU of a model that is on one, from the first such job until
+/// one of the two is freed. The layers of the model must be on one device; experts of a GPU's layers may be on the host.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one
 /// layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself appends.
@@ -234,9 +235,9 @@ versioned!(rz_job_info {
 /// in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
 /// computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
 /// vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
-/// model loaded without RZ_MODEL_MTP; a head, and a model on several devices or whose layers hand on more than one
-/// hidden state), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted
-/// than is chosen in a tenth of one.
+/// model loaded without RZ_MODEL_MTP; a head, and a model with layers on several devices or whose layers hand on more
+/// than one hidden state), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is
+/// drafted than is chosen in a tenth of one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(
     cache: *mut rz_cache,

@@ -228,7 +228,7 @@ fn drafts_change_nothing() {
 }
 
 /// The target on a GPU, which here is the shim, and heads on it or on the CPU. One that looks at keys and values is
-/// refused.
+/// loaded on the CPU, and follows its targets to where they are.
 #[cfg(cuda)]
 #[test]
 fn drafts_change_nothing_on_a_gpu() {
@@ -253,15 +253,31 @@ fn drafts_change_nothing_on_a_gpu() {
         right += found.1.iter().map(|pass| pass[1]).sum::<usize>();
     }
     assert!(right > 5, "{right}");
-    let gemma = on(folder(&data("gemma4"), "target.").0.path(), 2);
-    let assistant = folder(&data("gemma4-assistant"), "");
-    let on_gpu = Model::load(assistant.0.path(), LoadParams { device: 2, ..Default::default() });
-    assert!(on_gpu.err().unwrap().to_string().contains("on a GPU"));
-    let assistant = Model::load(assistant.0.path(), LoadParams::default()).unwrap();
-    let session = Session::new(&gemma, &CacheParams::default()).unwrap();
-    let request = Request::new(&session, &[1, 2], JobParams { draft: drafting(&assistant, 4), ..Default::default() });
-    let why = request.err().unwrap().to_string();
-    assert!(why.contains("looks at the keys and values") && why.contains("CPU"), "{why}");
+    let gemma = || on(folder(&data("gemma4"), "target.").0.path(), 2);
+    let (first, of) = (gemma(), data("gemma4"));
+    let prompt = ids(&of["prompt"]);
+    let params = || JobParams { max_tokens: 48, ..Default::default() };
+    let made = passes(job(&first, &prompt, params())).0;
+    assert_eq!(made, ids(&of["made"])[..48]);
+    for name in ["gemma4-assistant", "gemma4-assistant-clusters"] {
+        let folder = folder(&data(name), "");
+        let on_gpu = Model::load(folder.0.path(), LoadParams { device: 2, ..Default::default() });
+        assert!(on_gpu.err().unwrap().to_string().contains("loaded on the CPU"));
+        let head = Model::load(folder.0.path(), LoadParams::default()).unwrap();
+        let (second, on_cpu) = (gemma(), on(self::folder(&of, "target.").0.path(), 1));
+        let drafted = |model: &Arc<Model>| {
+            let found = passes(job(model, &prompt, JobParams { draft: drafting(&head, 4), ..params() }));
+            assert_eq!(found.0, made, "{name}");
+            found.1
+        };
+        let expected = drafted(&on_cpu);
+        assert!(expected.iter().map(|pass| pass[1]).sum::<usize>() > 2, "{expected:?}");
+        // The second one is freed behind this, and another one takes its place.
+        for model in [first.clone(), first.clone(), second] {
+            assert_eq!(drafted(&model), expected, "{name}");
+        }
+        assert_eq!(drafted(&gemma()), expected, "{name}");
+    }
 }
 
 /// A target whose blocks add nothing, which chooses the tokens in turn, and a head that goes on in turn from its hidden

@@ -13,7 +13,9 @@ use checkpoints::{Case, Tensor, put, put_folder, renamed};
 use networks::*;
 #[cfg(cuda)]
 use realizar::cuda;
-use realizar::engine::{CacheParams, LoadParams, Model, Session};
+#[cfg(cuda)]
+use realizar::engine::{CacheParams, Session};
+use realizar::engine::{LoadParams, Model};
 use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ mod made_up;
 mod rules;
 mod shrink;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ use crate::device::adapter::Adapter;
 use crate::device::batch::Batch;
 use crate::device::executor::{DeviceExecutor, Executor};
 use crate::graph::adapter_set::AdapterSet;
-use crate::graph::op::{Index, NormKind, Op, TensorId};
-use crate::graph::program::{Program, ProgramBuilder};
+use crate::graph::op::{Index, KvLayerId, NormKind, Op, TensorId};
+use crate::graph::program::{Program, ProgramBuilder, TensorSpec};
 use crate::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
 
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled};
-use crate::graph::sequence_spec::SequenceSpec;
+use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::weights::{LowRank, MatrixSource, Rope, Weights};
 use crate::quant;
 use crate::tensor::DType;
@@ -96,6 +96,7 @@ pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, kep
 }
 
 fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
+    let program = &storing(program);
     let mut largest = 0.0f64;
     let pool = Arc::new(Pool::new(1)?);
     let groups = device.groups(program, weights)?;
@@ -128,6 +129,32 @@ fn crossing([width, tail_width]: [usize; 2]) -> Program {
     b.push(Op::JoinHeads { x, tail, heads: 1, out });
     [x, tail].into_iter().for_each(|tensor| b.input(tensor));
     b.finish(0, &[x, tail, out])
+}
+
+/// Returns a program with ops ahead of the others that store what they read of another model's keys and values, whose
+/// attention is tested like any other by that.
+fn storing(program: &Program) -> Program {
+    let mut program = program.clone();
+    let of = |attends: bool| {
+        let layer = move |op: &Op| match op {
+            Op::StoreKv { layer, .. } => (!attends).then_some(*layer),
+            Op::Attend(attend) => attends.then_some(attend.layer),
+            _ => None,
+        };
+        program.ops.iter().filter_map(layer).collect::<BTreeSet<KvLayerId>>()
+    };
+    for layer in &of(true) - &of(false) {
+        let KvLayer { n_kv_heads, head_dim, value_dim, is_latent, .. } = program.kv_layers[layer.0 as usize];
+        let mut tensor = |width: usize| {
+            program.tensors.push(TensorSpec { width, buffer: program.buffers.len() });
+            program.buffers.push(width);
+            TensorId(program.tensors.len() as u32 - 1)
+        };
+        let k = tensor(n_kv_heads * head_dim);
+        let v = (!is_latent).then(|| tensor(n_kv_heads * value_dim));
+        program.ops.insert(0, Op::StoreKv { layer, k, v });
+    }
+    program
 }
 
 /// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
@@ -233,7 +260,8 @@ impl Case {
             let moves: Vec<[TensorId; 2]> = moves.collect();
             b.push(Op::KeepOutputs { moves: moves.into() });
         }
-        let stores = ops.iter().position(|op| matches!(op, Op::Attend(_) | Op::Select(_))).unwrap_or(0);
+        let reads = ops.iter().position(|op| matches!(op, Op::Attend(_) | Op::Select(_))).unwrap_or(0);
+        let stores = ops[..reads].iter().rposition(|op| matches!(op, Op::StoreKv { .. })).map_or(0, |at| at + 1);
         let is_table = |op: &Op| matches!(op, Op::Embed { .. } | Op::EmbedNgrams(_));
         let has_products = !made.matrices.is_empty() && !ops.iter().any(is_table);
         let is_block = |m: &MadeUp| quant::format(m.dtype).is_ok_and(|f| f.block_len > 1);

@@ -223,7 +223,7 @@ fn decoders_that_see_agree_with_the_cpu() {
             let pipeline = Pipeline::load(
                 (&division, None, Copied::Never),
                 isa,
-                program,
+                (program, &[]),
                 weights,
                 &pool,
                 u64::MAX,
