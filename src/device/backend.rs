@@ -142,13 +142,12 @@ impl Backend {
                 }
                 _ => {
                     let on_gpus = placed.as_ref().map_or(&**program, |placed| &placed.program);
-                    for ((gpu, _), program) in
-                        division.gpus.iter().flat_map(|gpu| beside.iter().map(move |of| (gpu, of)))
-                    {
-                        gpu.supports(program, weights, 0..program.ops.len())?;
-                        self_test::check(gpu, program, weights, kept)?;
-                    }
                     for (gpu, layers) in &division.gpus {
+                        // There is one GPU where there are any.
+                        for program in beside {
+                            gpu.supports(program, weights, 0..program.ops.len())?;
+                            self_test::check(gpu, program, weights, kept)?;
+                        }
                         let (part, weights) = partition::part(on_gpus, partition::ops(on_gpus, layers), weights)?;
                         self_test::check(gpu, &part, &weights, kept)?;
                     }
