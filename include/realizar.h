@@ -123,10 +123,11 @@ typedef struct rz_error {
 #define RZ_ERR_BUFFER_TOO_SMALL (-13)     /* The buffer is too small; the needed count was written. */
 #define RZ_ERR_DEVICE_UNAVAILABLE (-14)   /* The device cannot be used; the message says why. */
 
-/* The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other devices,
- * is of no use any more; the CPU and other models go on, on the same device too, because each model has a context of its
- * own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no memory), that they
- * leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new process has the devices again. */
+/* The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other
+ * devices, is of no use any more; the CPU and other models go on, on the same device too, because each model has a
+ * context of its own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no
+ * memory), that they leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new
+ * process has the devices again. */
 #define RZ_ERR_DEVICE_LOST (-15)
 
 #define RZ_ERR_MISMATCH (-16)  /* Things of different models in one call. */
@@ -164,12 +165,12 @@ const char *rz_status_name(rz_status status);
  * Memory of the host
  * ------------------------------------------------------------------------------------------------ */
 
-/* Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any thread,
- * several at once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
+/* Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any
+ * thread, several at once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
 typedef void *(*rz_alloc_callback)(size_t size, size_t align, void *user);
 
-/* Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at once, and
- * must not call the library. It must return normally: no longjmp, no C++ exception. */
+/* Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at
+ * once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
 typedef void (*rz_free_callback)(void *ptr, size_t size, size_t align, void *user);
 
 /* An allocator. Since 0.1.0. */
@@ -181,20 +182,21 @@ typedef struct rz_allocator {
   void *user;               /* Handed to both as it is; valid as long as the library is loaded. */
 } rz_allocator;
 
-/* Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call, once.
+/* Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call,
+ * once.
  *
- * Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they are
- * used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
+ * Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they
+ * are used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
  * (RZ_MODEL_MMAP), what the C library and a GPU's driver take for themselves.
  *
- * An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With the first
- * call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last handle that is freed
- * gives them back. Work that could not stop midway begins with a larger block, which is given back untouched where memory
- * lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice with a grammar, 64 MiB to compile
- * one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after any other call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once,
- * or not aligned; nothing is set then). Since 0.1.0. */
-rz_status rz_allocator_set(const rz_allocator *allocator,
-                           rz_error *err);
+ * An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With
+ * the first call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last
+ * handle that is freed gives them back. Work that could not stop midway begins with a larger block, which is given
+ * back untouched where memory lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice
+ * with a grammar, 64 MiB to compile one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after any other
+ * call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once, or not aligned; nothing
+ * is set then). Since 0.1.0. */
+rz_status rz_allocator_set(const rz_allocator *allocator, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Devices
@@ -217,17 +219,16 @@ typedef struct rz_device_info {
 } rz_device_info;
 
 /* Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
- * Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since 0.1.0. */
+ * Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since
+ * 0.1.0. */
 uint32_t rz_device_count(void);
 
 /* Describes device `index`; 0 is the CPU here, because a choice depends on the model: rz_model_info.device tells it.
  *
- * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may be no
- * driver for it, or it has computed something else than the CPU when a model was to be put on it.
- * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0. */
-rz_status rz_device_info_get(uint32_t index,
-                             rz_device_info *out,
-                             rz_error *err);
+ * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may
+ * be no driver for it, or it has computed something else than the CPU when a model was to be put on it. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0. */
+rz_status rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Runtime: worker threads, log, ceilings
@@ -248,15 +249,17 @@ typedef void (*rz_log_callback)(int32_t level, const char *message, size_t len, 
 /* A share of a job, to be called with the context and a number that rz_parallel_callback was given. */
 typedef void (*rz_share_callback)(void *context, uint32_t i);
 
-/* Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one or
- * the caller's own among them, and returns when all have returned: 0, or another number where it could not, which makes
- * the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes from the
- * threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads may all
- * be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++ exception.
+/* Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one
+ * or the caller's own among them, and returns when all have returned: 0, or another number where it could not, which
+ * makes the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes
+ * from the threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads
+ * may all be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++
+ * exception.
  *
- * Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may not compute
- * with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill, rz_decode_token, rz_job_step
- * and all others that wait for the workers). Another runtime may be used, and handles may be made and freed. */
+ * Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may
+ * not compute with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill,
+ * rz_decode_token, rz_job_step and all others that wait for the workers). Another runtime may be used, and handles may
+ * be made and freed. */
 typedef int32_t (*rz_parallel_callback)(void *user, uint32_t n, rz_share_callback share, void *context);
 
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
@@ -293,18 +296,17 @@ rz_status rz_runtime_new(const rz_runtime_params *params, rz_runtime **out, rz_e
  * workers end and are joined. Any thread. Since 0.1.0. */
 void rz_runtime_free(rz_runtime *runtime);
 
-/* Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now keeps
- * those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads), RZ_ERR_IO (the
- * system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_runtime_threads_set(rz_runtime *runtime,
-                                 uint32_t threads,
-                                 rz_error *err);
+/* Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now
+ * keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads),
+ * RZ_ERR_IO (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Cancelling
  * ------------------------------------------------------------------------------------------------ */
 
-/* A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is left. */
+/* A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is
+ * left. */
 #define RZ_NO_LIMIT UINT64_MAX
 
 /* A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
@@ -317,18 +319,17 @@ rz_status rz_cancel_new(rz_cancel **out, rz_error *err);
 /* Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0. */
 void rz_cancel_free(rz_cancel *cancel);
 
-/* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand: within
- * milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that is there.
- * Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included.
- * Since 0.1.0. */
+/* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand:
+ * within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that
+ * is there. Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler
+ * included. Since 0.1.0. */
 void rz_cancel_fire(rz_cancel *cancel);
 
-/* Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed. RZ_NO_LIMIT
- * takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with RZ_ERR_DEADLINE. No
- * thread waits for the time: each call looks at the clock where it looks at the flag. Any thread. Since 0.1.0. */
-rz_status rz_cancel_deadline(rz_cancel *cancel,
-                             uint64_t us_from_now,
-                             rz_error *err);
+/* Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed.
+ * RZ_NO_LIMIT takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with
+ * RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the clock where it looks at the flag. Any thread.
+ * Since 0.1.0. */
+rz_status rz_cancel_deadline(rz_cancel *cancel, uint64_t us_from_now, rz_error *err);
 
 /* Makes a fired flag fit for use again, and takes its deadline back. NULL is fine. Any thread. Since 0.1.0. */
 void rz_cancel_reset(rz_cancel *cancel);
@@ -338,8 +339,8 @@ void rz_cancel_reset(rz_cancel *cancel);
  * ------------------------------------------------------------------------------------------------ */
 
 /* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
- * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still differ
- * between devices, and with the number of layers that are on them. */
+ * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still
+ * differ between devices, and with the number of layers that are on them. */
 #define RZ_MODEL_DETERMINISTIC 1
 
 /* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
@@ -351,8 +352,8 @@ void rz_cancel_reset(rz_cancel *cancel);
 /* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
 #define RZ_MODEL_TEXT_ONLY 4
 
-/* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
- * one ahead of it has ended. */
+/* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before
+ * the one ahead of it has ended. */
 #define RZ_MODEL_PROFILE 8
 
 /* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
@@ -363,10 +364,10 @@ void rz_cancel_reset(rz_cancel *cancel);
  * GGUF files of Hunyuan 3. */
 #define RZ_MODEL_MTP 16
 
-/* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with a
- * warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of RZ_ERR_UNSUPPORTED. The
- * results are those of the model only if what was passed over changes none. A known key with a value that is not supported
- * is refused all the same. */
+/* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with
+ * a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
+ * RZ_ERR_UNSUPPORTED. The results are those of the model only if what was passed over changes none. A known key with a
+ * value that is not supported is refused all the same. */
 #define RZ_MODEL_ALLOW_UNKNOWN 32
 
 /* Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
@@ -426,9 +427,10 @@ typedef struct rz_model_params {
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
   const rz_runtime *runtime;
   uint32_t flags;  /* RZ_MODEL_... flags, or-ed together. */
-  /* Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with them.
-   * The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the
-   * devices, beside a cache of default capacity and the scratch of a step. More layers than there are stand for all. */
+  /* Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
+   * them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
+   * memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
+   * stand for all. */
   uint32_t gpu_layers;
   /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
   uint32_t quantize;
@@ -442,23 +444,23 @@ typedef struct rz_model_params {
   const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
   /* Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
    *
-   * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on the
-   * disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in memory, which
-   * the system may take back and read again, and tokens come as fast as without it. A file that was made of another model,
-   * another version of this one or by another release of the library is replaced; one that is something else is
-   * RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and three rows of each matrix. One
-   * whose bytes were damaged is replaced too: each load reads the file as a whole and compares a checksum. A
-   * file that somebody else changes or shortens while it is in use may end the process. On the CPU alone, and not with
-   * RZ_MODEL_MMAP. Since 0.1.0. */
+   * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
+   * the disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in
+   * memory, which the system may take back and read again, and tokens come as fast as without it. A file that was
+   * made of another model, another version of this one or by another release of the library is replaced; one that is
+   * something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and
+   * three rows of each matrix. One whose bytes were damaged is replaced too: each load reads the file as a whole and
+   * compares a checksum. A file that somebody else changes or shortens while it is in use may end the process. On
+   * the CPU alone, and not with RZ_MODEL_MMAP. Since 0.1.0. */
   const char *packed_path;
-  /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone counts, and
-   * has to be 0 otherwise. Copied.
+  /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
+   * counts, and has to be 0 otherwise. Copied.
    *
-   * The first layers are on the CPU, where `gpu_layers` or the free memory leave it some, those behind them on the first
-   * GPU, and so on; the last GPU has the output matrix. Each part of a cache lies where its layers are. A GPU waits for the
-   * one before it, so that several take a larger model and are no faster than one. What passes from one to the next goes
-   * directly where the devices reach each other, else by way of page-locked memory of the host. A fault of one of them
-   * costs the model all of them. Since 0.1.0. */
+   * The first layers are on the CPU, where `gpu_layers` or the free memory leave it some, those behind them on the
+   * first GPU, and so on; the last GPU has the output matrix. Each part of a cache lies where its layers are. A GPU
+   * waits for the one before it, so that several take a larger model and are no faster than one. What passes from
+   * one to the next goes directly where the devices reach each other, else by way of page-locked memory of the host.
+   * A fault of one of them costs the model all of them. Since 0.1.0. */
   const uint32_t *devices;
   size_t n_devices;  /* Number of `devices`, at most RZ_DEVICES_MAX. */
   /* Sizes of the parts of `devices`, `n_devices` positive numbers that count in relation to one another; NULL: in
@@ -475,11 +477,11 @@ typedef struct rz_model_params {
    * experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
    * many last layers as take that many bytes together.
    *
-   * Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by them,
-   * where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from tells from
-   * how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the largest expert. An
-   * end ",copied=512" has steps of 512 tokens or more do so, whatever is measured, ",copied=never" none. None does in a
-   * model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
+   * Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by
+   * them, where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from
+   * tells from how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the
+   * largest expert. An end ",copied=512" has steps of 512 tokens or more do so, whatever is measured,
+   * ",copied=never" none. None does in a model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
    *
    * Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
    * with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
@@ -529,8 +531,8 @@ typedef struct rz_model_info {
   uint32_t reads_source;
   /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
   char isa[32];
-  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0: no
-   * step does. Since 0.1.0. */
+  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
+   * no step does. Since 0.1.0. */
   uint32_t experts_copied_from;
   uint32_t reserved;  /* 0. */
 } rz_model_info;
@@ -561,20 +563,17 @@ rz_status rz_model_load(const char *path, const rz_model_params *params, rz_mode
  * them. Any thread. Since 0.1.0. */
 void rz_model_free(rz_model *model);
 
-/* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that ends
- * with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0. */
-rz_status rz_model_info_get(const rz_model *model,
-                            rz_model_info *out,
-                            rz_error *err);
+/* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that
+ * ends with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0. */
+rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *err);
 
 /* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
- * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by itself.
+ * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by
+ * itself.
  *
  * `out->struct_size` is set by the caller. Advice out of its range is not told; the log has a line for it. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
-rz_status rz_model_sampling_get(const rz_model *model,
-                                rz_model_sampling *out,
-                                rz_error *err);
+rz_status rz_model_sampling_get(const rz_model *model, rz_model_sampling *out, rz_error *err);
 
 /* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
  * its length and kind, such as "[24 integers]".
@@ -601,12 +600,12 @@ rz_status rz_model_meta_key_into(const rz_model *model,
                                  size_t *len,
                                  rz_error *err);
 
-/* Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are asked
- * for from 0 until RZ_ERR_INVALID_ARGUMENT.
+/* Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are
+ * asked for from 0 until RZ_ERR_INVALID_ARGUMENT.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last element),
- * RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0. */
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last
+ * element), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0. */
 rz_status rz_model_meta_element_into(const rz_model *model,
                                      const char *key,
                                      size_t index,
@@ -626,9 +625,9 @@ rz_status rz_model_meta_element_into(const rz_model *model,
 
 #define RZ_SOURCE_READER 3  /* Kind of a source: `size` bytes that `read` gives. */
 
-/* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or the
- * errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the
- * library. It must return normally: no longjmp, no C++ exception. */
+/* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or
+ * the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
+ * call the library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (*rz_source_callback)(void *user, uint64_t offset, void *out, size_t n);
 
 /* Bytes of one file of a model. Since 0.1.0. */
@@ -649,13 +648,14 @@ typedef struct rz_source {
 } rz_source;
 
 /* rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
- * .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the weights.
+ * .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the
+ * weights.
  *
- * Several sources each have the name of their file, by which the others find it. Sources are read during the call only:
- * memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
- * RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also for an
- * errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among the sources.
- * Since 0.1.0. */
+ * Several sources each have the name of their file, by which the others find it. Sources are read during the call
+ * only: memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
+ * RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also
+ * for an errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among
+ * the sources. Since 0.1.0. */
 rz_status rz_model_load_from(const rz_source *sources,
                              size_t n,
                              const rz_model_params *params,
@@ -719,13 +719,13 @@ rz_status rz_detokenize_into(const rz_model *model,
  * Any thread. Since 0.1.0. */
 int32_t rz_token_is_end(const rz_model *model, uint32_t token);
 
-/* Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind each
- * other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
+/* Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind
+ * each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
  *
- * `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be NULL.
- * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not
- * implemented). Since 0.1.0. */
+ * `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be
+ * NULL. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
+ * thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is
+ * not implemented). Since 0.1.0. */
 rz_status rz_token_bytes_into(const rz_model *model,
                               uint32_t token,
                               void *out,
@@ -771,8 +771,8 @@ void rz_textstream_free(rz_textstream *stream);
  * Chats
  * ------------------------------------------------------------------------------------------------ */
 
-/* Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the assistant's
- * turn. */
+/* Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the
+ * assistant's turn. */
 #define RZ_CHAT_ADD_GENERATION_PROMPT 1
 
 /* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
@@ -783,16 +783,15 @@ typedef struct rz_chat_message {
 
 /* Writes `n` messages as the text that the model was trained on, by the chat template in its file.
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
- * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
- * RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
- * somebody spells in a message become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or
- * loses system messages, or those behind the first message, gets their text in front of the user's next message; messages of a
- * "developer" are system messages to one that does not know them. The template runs on a thread that ends with the call. Any
- * thread.
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for it)
+ * the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
+ * too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
+ * become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or loses system messages, or
+ * those behind the first message, gets their text in front of the user's next message; messages of a "developer" are
+ * system messages to one that does not know them. The template runs on a thread that ends with the call. Any thread.
  * Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
- * template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
- * Since 0.1.0. */
+ * template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread),
+ * RZ_ERR_LIMIT. Since 0.1.0. */
 rz_status rz_chat_render_into(const rz_model *model,
                               const rz_chat_message *messages,
                               size_t n,
@@ -807,14 +806,15 @@ rz_status rz_chat_render_into(const rz_model *model,
  * {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
  * "add_generation_prompt": true, "response_format": {...}}
  *
- * All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type "text") and
- * what else the template reads: "name", "reasoning_content" (or "reasoning" or "thinking", which stand for it),
- * "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its JSON as a text. "variables" are handed to the template, such as "enable_thinking". Where
- * "add_generation_prompt" is given it counts, not the flag. "tool_choice" ("auto", "none", "required", or
- * {"function": {"name": "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
- * RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are those of rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is
- * unknown or of the wrong type, RZ_ERR_UNSUPPORTED a part that is no text, an integer of more than 64 bits, and calls, results of tools, or tools that the
- * template leaves out. Since 0.1.0. */
+ * All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type
+ * "text") and what else the template reads: "name", "reasoning_content" (or "reasoning" or "thinking", which stand for
+ * it), "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its JSON as a text. "variables"
+ * are handed to the template, such as "enable_thinking". Where "add_generation_prompt" is given it counts, not the
+ * flag. "tool_choice" ("auto", "none", "required", or {"function": {"name": "..."}}) and "parallel_tool_calls" (true
+ * by default) are for rz_chat_parser_new and grammars of the kind RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors
+ * are those of rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type,
+ * RZ_ERR_UNSUPPORTED a part that is no text, an integer of more than 64 bits, and calls, results of tools, or tools
+ * that the template leaves out. Since 0.1.0. */
 rz_status rz_chat_render_json_into(const rz_model *model,
                                    const char *json,
                                    size_t json_len,
@@ -827,9 +827,9 @@ rz_status rz_chat_render_json_into(const rz_model *model,
 /* Writes the tokens of a conversation in JSON, which is that of rz_chat_render_json_into.
  *
  * Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
- * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not. `*n` receives the number
- * of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
- * thread. Errors: those of rz_chat_render_json_into. Since 0.1.0. */
+ * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
+ * `*n` receives the number of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: those of rz_chat_render_json_into. Since 0.1.0. */
 rz_status rz_chat_tokenize_into(const rz_model *model,
                                 const char *json,
                                 size_t json_len,
@@ -855,48 +855,48 @@ rz_status rz_chat_tokenize_into(const rz_model *model,
 /* Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty. */
 #define RZ_CHAT_EVENT_END 5
 
-/* Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end: there
- * was such content, half a tag, or a call that broke off, whose arguments are not complete. */
+/* Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end:
+ * there was such content, half a tag, or a call that broke off, whose arguments are not complete. */
 #define RZ_CHAT_EVENT_UNPARSED 256
 
-/* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes them.
- * Mutable, so one call at a time. */
+/* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
+ * them. Mutable, so one call at a time. */
 typedef struct rz_chat_parser rz_chat_parser;
 
-/* Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens were the
- * prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
+/* Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens
+ * were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
  *
- * The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation has
- * "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread that ends with the call. Any
- * thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and the form of calls cannot be
- * read off the template. Since 0.1.0. */
+ * The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation
+ * has "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread that ends
+ * with the call. Any thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and
+ * the form of calls cannot be read off the template. Since 0.1.0. */
 rz_status rz_chat_parser_new(const rz_model *model,
                              const char *json,
                              size_t json_len,
                              rz_chat_parser **out,
                              rz_error *err);
 
-/* Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end does.
+/* Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end
+ * does.
  *
- * Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the end),
- * RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_chat_parser_push(rz_chat_parser *parser,
-                              uint32_t token,
-                              rz_error *err);
+ * Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the
+ * end), RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+ * 0.1.0. */
+rz_status rz_chat_parser_push(rz_chat_parser *parser, uint32_t token, rz_error *err);
 
-/* Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a tag might
- * have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_chat_parser_end(rz_chat_parser *parser,
-                             rz_error *err);
+/* Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a
+ * tag might have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors:
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_chat_parser_end(rz_chat_parser *parser, rz_error *err);
 
-/* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`, from
- * 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is none right
- * now, and behind the end none at all.
+/* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`,
+ * from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is
+ * none right now, and behind the end none at all.
  *
- * A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments, which come
- * out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White space next to tags is
- * left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED where it was not understood.
+ * A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments,
+ * which come out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White
+ * space next to tags is left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED
+ * where it was not understood.
  *
  * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
  * what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
@@ -930,8 +930,8 @@ void rz_chat_parser_free(rz_chat_parser *parser);
 
 #define RZ_FILTER_TEMPERATURE 7
 
-/* Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What makers advise
- * for their models, and sampling in transformers, is in this order. Not to be given with `order`. */
+/* Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
+ * makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`. */
 #define RZ_SAMPLER_TEMPERATURE_FIRST 1
 
 /* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
@@ -951,18 +951,19 @@ typedef struct rz_token_sequence {
   size_t n_tokens;  /* Number of `tokens`, at least 1. */
 } rz_token_sequence;
 
-/* Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all zeros, or NULL,
- * choose the most likely token.
+/* Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all
+ * zeros, or NULL, choose the most likely token.
  *
- * Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The filters and
- * the temperature come next, in the order of `order`, each on the distribution that those ahead of it left. By default it is that
- * of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a higher temperature flattens what the filters
- * keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in
- * transformers and vLLM. The draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the
- * tokens that are left is chosen.
+ * Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The
+ * filters and the temperature come next, in the order of `order`, each on the distribution that those ahead of it
+ * left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a
+ * higher temperature flattens what the filters keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST
+ * the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes last. With a temperature of
+ * 0 there are no filters and no draw: the most likely of the tokens that are left is chosen.
  *
- * A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the temperature, in
- * the default order; else the host chooses, from logits that are copied for each token, by the same numbers. Since 0.1.0. */
+ * A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
+ * temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
+ * numbers. Since 0.1.0. */
 typedef struct rz_sampler_params {
   uint32_t struct_size;         /* sizeof(rz_sampler_params). */
   float temperature;            /* Divides the logits; 0: always the most likely token. */
@@ -984,31 +985,34 @@ typedef struct rz_sampler_params {
   /* XTC: chance with which all tokens of at least xtc_threshold are dropped, but the least likely of them. */
   float xtc_probability;
   float xtc_threshold;  /* 0: 0.1. Beyond 0.5 there is never more than one such token, and XTC drops none. */
-  /* The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer the entropy is to
-   * that of equal probabilities. */
+  /* The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer
+   * the entropy is to that of equal probabilities. */
   float temperature_range;
   float temperature_exponent;  /* Power to which the entropy's share of that one is raised; 0: 1. */
-  /* Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than a bound, which
-   * begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where llama.cpp has none. */
+  /* Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than
+   * a bound, which begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where
+   * llama.cpp has none. */
   float mirostat_tau;
   float mirostat_eta;  /* How much of its difference a draw corrects; 0: 0.1. */
-  /* DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit of the token
-   * that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096 count as 4096. */
+  /* DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit
+   * of the token that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096
+   * count as 4096. */
   float dry_multiplier;
   float dry_base;               /* At least 1; 0: 1.75. */
   uint32_t dry_allowed_length;  /* 0: 2. */
   /* Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all. */
   uint32_t dry_window;
-  /* No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not chosen. At
-   * most 4096. */
+  /* No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not
+   * chosen. At most 4096. */
   uint32_t no_repeat_ngram_size;
   uint32_t reserved;  /* 0. */
-  /* Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single token. llama.cpp's
-   * are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an asterisk in their text. */
+  /* Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single
+   * token. llama.cpp's are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an
+   * asterisk in their text. */
   const rz_token_sequence *dry_breakers;
   size_t n_dry_breakers;  /* Number of `dry_breakers`. */
-  /* Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that one is not
-   * chosen; a sequence of one token never comes. The same text may come in other tokens. */
+  /* Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that
+   * one is not chosen; a sequence of one token never comes. The same text may come in other tokens. */
   const rz_token_sequence *banned_sequences;
   size_t n_banned_sequences;  /* Number of `banned_sequences`. */
   const uint32_t *order;      /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
@@ -1035,28 +1039,28 @@ void rz_sampler_free(rz_sampler *sampler);
 /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
 #define RZ_GRAMMAR_REGEX 2
 
-/* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between angle
- * brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
+/* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between
+ * angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
 #define RZ_GRAMMAR_LARK 3
 
-/* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several places the
- * longest counts. */
+/* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several
+ * places the longest counts. */
 #define RZ_GRAMMAR_GBNF 4
 
 #define RZ_GRAMMAR_JSON 5     /* Kind of a grammar: any JSON value. Takes no text. */
 #define RZ_GRAMMAR_CHOICES 6  /* Kind of a grammar: one of some texts, given as a JSON array of strings. */
 
-/* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its tools, in
- * the form of the model's chat template, with arguments that follow each tool's JSON schema. By "tool_choice": text, calls, or
- * text and then calls ("auto"); text alone ("none"); calls alone ("required", or the name of a tool), behind reasoning where the
- * model writes some. "parallel_tool_calls": false allows one call. Arguments come in the order of the schema. Where a model
- * writes texts between tags, without quotes, "enum", "minLength" and "maxLength" (up to 2000) bind them, "pattern" and "format"
- * do not. */
+/* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its
+ * tools, in the form of the model's chat template, with arguments that follow each tool's JSON schema. By
+ * "tool_choice": text, calls, or text and then calls ("auto"); text alone ("none"); calls alone ("required", or the
+ * name of a tool), behind reasoning where the model writes some. "parallel_tool_calls": false allows one call.
+ * Arguments come in the order of the schema. Where a model writes texts between tags, without quotes, "enum",
+ * "minLength" and "maxLength" (up to 2000) bind them, "pattern" and "format" do not. */
 #define RZ_GRAMMAR_TOOLS 7
 
-/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line ends too.
- * Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind commas and
- * colons, as templates write it. */
+/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
+ * ends too. Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind
+ * commas and colons, as templates write it. */
 #define RZ_GRAMMAR_WHITESPACE 256
 
 /* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
@@ -1082,32 +1086,30 @@ rz_status rz_grammar_new(const rz_model *model,
 /* Frees the handle; NULL is fine. Samplers that use the grammar go on. Any thread. Since 0.1.0. */
 void rz_grammar_free(rz_grammar *grammar);
 
-/* Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. NULL takes the grammar
- * away.
+/* Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. NULL takes the
+ * grammar away.
  *
- * The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that are
- * appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
+ * The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that
+ * are appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
  * repeated, and the host may append tokens of its own, where the grammar allows them: otherwise the choice ends with
  * RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
  * can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
- * memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls with a
- * cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
- * Since 0.1.0. */
-rz_status rz_sampler_grammar_set(rz_sampler *sampler,
-                                 const rz_grammar *grammar,
-                                 rz_error *err);
+ * memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls
+ * with a cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *grammar, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Caches
  * ------------------------------------------------------------------------------------------------ */
 
-/* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers of
- * 14 bits with scales, which it multiplies faster. */
+/* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
+ * of 14 bits with scales, which it multiplies faster. */
 #define RZ_CACHE_TYPE_F16 1
 
-/* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale. On the
- * CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and weights, is
- * rounded to 8 bits too. */
+/* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
+ * On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
+ * weights, is rounded to 8 bits too. */
 #define RZ_CACHE_TYPE_Q8_0 8
 
 /* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
@@ -1125,7 +1127,8 @@ typedef struct rz_cache rz_cache;
 /* Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_cache_params {
   uint32_t struct_size;  /* sizeof(rz_cache_params). */
-  /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a warning. */
+  /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
+   * warning. */
   uint32_t capacity;
   uint32_t k_type;  /* Type of the keys, RZ_CACHE_TYPE_...; 0: F16. */
   uint32_t v_type;  /* Type of the values, RZ_CACHE_TYPE_...; 0: F16. */
@@ -1151,31 +1154,26 @@ uint32_t rz_cache_capacity(const rz_cache *cache);
 rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
 
 /* Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
- * and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later heed
- * it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes
- * `cache`, RZ_ERR_POISONED. Since 0.1.0. */
+ * and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later
+ * heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call
+ * changes `cache`, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
 
-/* Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own ways. On the CPU
- * they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each counts with its whole
- * capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_cache_fork(const rz_cache *cache,
-                        rz_cache **out,
-                        rz_error *err);
+/* Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own
+ * ways. On the CPU they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each
+ * counts with its whole capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any
+ * thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
 
-/* Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it begins, as
- * far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long text, can be rewound
- * to some places only; a cache that was released has no such tokens.
+/* Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it
+ * begins, as far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long
+ * text, can be rewound to some places only; a cache that was released has no such tokens.
  *
- * To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are none,
- * rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
- * Since 0.1.0. */
-rz_status rz_cache_match(const rz_cache *cache,
-                         const uint32_t *tokens,
-                         size_t n,
-                         uint32_t *common,
-                         rz_error *err);
+ * To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are
+ * none, rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+rz_status rz_cache_match(const rz_cache *cache, const uint32_t *tokens, size_t n, uint32_t *common, rz_error *err);
 
 /* Copies the tokens of the cache.
  *
@@ -1185,41 +1183,37 @@ rz_status rz_cache_tokens_into(const rz_cache *cache, uint32_t *out, size_t capa
 
 /* Forgets `drop` tokens behind the first `keep`, to make room in a long conversation; those behind them move up.
  *
- * The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token depend
- * on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs them does so,
- * in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens, RZ_ERR_BUSY,
- * RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_shift(rz_cache *cache,
-                         uint32_t keep,
-                         uint32_t drop,
-                         rz_error *err);
+ * The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token
+ * depend on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs
+ * them does so, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *err);
 
-/* Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the tokens
- * and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill, to the same
- * bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors: RZ_ERR_BUSY,
- * RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_release(rz_cache *cache,
-                           rz_error *err);
+/* Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the
+ * tokens and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill,
+ * to the same bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors:
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_cache_release(rz_cache *cache, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Low-rank adapters
  * ------------------------------------------------------------------------------------------------ */
 
 /* A low-rank adapter (LoRA, arXiv 2106.09685) of one model: for some of its matrices W two narrow ones, so that their
- * products become `W x + scale * alpha / rank * B (A x)`. The model's weights stay as they are. Immutable: any number of
- * threads and caches may use it at once. Counts its users, so it may be freed before them. */
+ * products become `W x + scale * alpha / rank * B (A x)`. The model's weights stay as they are. Immutable: any number
+ * of threads and caches may use it at once. Counts its users, so it may be freed before them. */
 typedef struct rz_adapter rz_adapter;
 
 /* Loads an adapter for `model`.
  *
  * `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
- * adapter_model.safetensors, whichever of the two kinds of files the model came from. Every key of the configuration and every
- * tensor is accounted for: what would change a result and is not implemented is refused by name. Factors of embeddings and of
- * experts are not implemented.
+ * adapter_model.safetensors, whichever of the two kinds of files the model came from. Every key of the configuration
+ * and every tensor is accounted for: what would change a result and is not implemented is refused by name. Factors of
+ * embeddings and of experts are not implemented.
  *
- * Factors keep their types in memory, but for those of single precision beside weights of other types, which become halves;
- * they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free, before or after the
- * model and the caches that use it. Any thread; takes as long as reading the file does.
+ * Factors keep their types in memory, but for those of single precision beside weights of other types, which become
+ * halves; they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free,
+ * before or after the model and the caches that use it. Any thread; takes as long as reading the file does.
  *
  * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
  * the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
@@ -1227,21 +1221,18 @@ typedef struct rz_adapter rz_adapter;
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
  * layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since
  * 0.1.0. */
-rz_status rz_adapter_load(const rz_model *model,
-                          const char *path,
-                          rz_adapter **out,
-                          rz_error *err);
+rz_status rz_adapter_load(const rz_model *model, const char *path, rz_adapter **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Caches that use the adapter go on. Any thread. Since 0.1.0. */
 void rz_adapter_free(rz_adapter *adapter);
 
-/* Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none. `scales`
- * may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
+/* Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none.
+ * `scales` may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
  *
- * Empties the cache unless it is empty: what it holds was computed with other adapters. Forks that are made later use them
- * too, and the cache keeps them alive. Caches with different adapters, or with none, work in one batch: rz_decode_batch and
- * rz_jobs_step group them. A result depends neither on the others in a batch nor on threads nor on how a prompt was cut. A
- * cache with adapters cannot be saved. Any thread.
+ * Empties the cache unless it is empty: what it holds was computed with other adapters. Forks that are made later use
+ * them too, and the cache keeps them alive. Caches with different adapters, or with none, work in one batch:
+ * rz_decode_batch and rz_jobs_step group them. A result depends neither on the others in a batch nor on threads nor on
+ * how a prompt was cut. A cache with adapters cannot be saved. Any thread.
  *
  * Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
  * RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
@@ -1259,34 +1250,31 @@ rz_status rz_cache_adapters_set(rz_cache *cache,
  * normally: no longjmp, no C++ exception. */
 typedef int32_t (*rz_write_callback)(void *user, const void *data, size_t n);
 
-/* Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of a file
- * that ends too early too. It must return normally: no longjmp, no C++ exception. */
+/* Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
+ * a file that ends too early too. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (*rz_read_callback)(void *user, void *out, size_t n);
 
-/* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the network
- * remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
+/* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
+ * network remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
  *
- * The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same model: its
- * weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with RZ_MODEL_MMAP is
- * read as a whole for its first fingerprint.
+ * The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same
+ * model: its weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with
+ * RZ_MODEL_MMAP is read as a whole for its first fingerprint.
  *
- * Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an errno:
- * rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_cache_save(const rz_cache *cache,
-                        rz_write_callback write,
-                        void *user,
-                        rz_error *err);
-
-/* Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on this
- * thread. What follows in it is the same, to the bit, as in the cache that was saved.
- *
- * `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the tokens;
- * other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any thread.
- * Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by
- * another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its
- * rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT,
+ * Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an
+ * errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_cache_save(const rz_cache *cache, rz_write_callback write, void *user, rz_error *err);
+
+/* Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on
+ * this thread. What follows in it is the same, to the bit, as in the cache that was saved.
+ *
+ * `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
+ * tokens; other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any
+ * thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one),
+ * RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from
+ * which the model turns its rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT,
+ * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_cache_load(const rz_model *model,
                         const rz_cache_params *params,
                         rz_read_callback read,
@@ -1326,16 +1314,17 @@ typedef struct rz_plan {
   uint64_t experts_device;  /* The part of weights_device that is experts. */
 } rz_plan;
 
-/* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer
- * are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a GPU nothing is
- * set aside: a context is made, which takes what its driver takes, and the layers are placed by the memory that is free now,
- * so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their number was given.
+/* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
+ * tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
+ * GPU nothing is set aside: a context is made, which takes what its driver takes, and the layers are placed by the
+ * memory that is free now, so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their
+ * number was given.
  *
  * Either `path`, as for rz_model_load, or `n` sources, as for rz_model_load_from; the other is NULL. `params` and
- * `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted as
- * taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes, and what a
- * driver takes for itself. A cache that this machine has no memory for is told in bytes all the same. Any thread. Errors: those
- * of rz_model_load and rz_cache_new. Since 0.1.0. */
+ * `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted
+ * as taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes,
+ * and what a driver takes for itself. A cache that this machine has no memory for is told in bytes all the same. Any
+ * thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
 rz_status rz_model_plan(const char *path,
                         const rz_source *sources,
                         size_t n,
@@ -1351,14 +1340,10 @@ rz_status rz_model_plan(const char *path,
 
 /* Appends `n` tokens, at least one; afterwards the logits of the last one are available.
  *
- * `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
- * (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL, RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
-rz_status rz_prefill(rz_cache *cache,
-                     const uint32_t *tokens,
-                     size_t n,
-                     const rz_cancel *cancel,
-                     rz_error *err);
+ * `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was.
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL,
+ * RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
+rz_status rz_prefill(rz_cache *cache, const uint32_t *tokens, size_t n, const rz_cancel *cancel, rz_error *err);
 
 /* Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL. A GPU
  * chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
@@ -1386,9 +1371,9 @@ rz_status rz_generate_into(rz_cache *cache,
 /* `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
  * cache i, and the one that follows is written to next[i].
  *
- * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and all
- * may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any thread.
- * Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
+ * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and
+ * all may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any
+ * thread. Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
 rz_status rz_decode_batch(rz_cache *const *caches,
                           const uint32_t *tokens,
                           size_t n,
@@ -1869,23 +1854,24 @@ rz_status rz_prefill_prompt(rz_cache *cache,
 
 #define RZ_DRAFT_NONE 0  /* No drafts of a job's next tokens, but for those that a grammar forces. */
 
-/* Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt, such
- * as edited text, code and summaries. */
+/* Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt,
+ * such as edited text, code and summaries. */
 #define RZ_DRAFT_LOOKUP 1
 
-/* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first reads
- * the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a file of its
- * own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the
- * assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads such a file like a
- * model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of such jobs take
- * scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a cache as
- * RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded
- * on the CPU (device 0 or 1), and a copy of it drafts on the GPU of a model that is on one, from the first such job until
- * one of the two is freed. The layers of the model must be on one device; experts of a GPU's layers may be on the host. */
+/* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first
+ * reads the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a
+ * file of its own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or
+ * speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads
+ * such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of
+ * such jobs take scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a
+ * cache as RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded on the CPU (device 0 or
+ * 1), and a copy of it drafts on the GPU of a model that is on one, from the first such job until one of the two is
+ * freed. The layers of the model must be on one device; experts of a GPU's layers may be on the host. */
 #define RZ_DRAFT_MODEL 2
 
-/* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one
- * layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself appends. */
+/* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its
+ * own for one layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself
+ * appends. */
 #define RZ_DRAFT_MTP 3
 
 #define RZ_JOB_STATE_PROMPT 1  /* State of a job: its prompt is being read. */
@@ -1897,15 +1883,17 @@ rz_status rz_prefill_prompt(rz_cache *cache,
 #define RZ_JOB_CONTEXT 4       /* A job ended because its cache is full. */
 #define RZ_JOB_GRAMMAR 5       /* A job ended because its grammar was complete. */
 
-/* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a bound. */
+/* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
+ * bound. */
 #define RZ_JOB_FAILED 6
 
 /* A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
  * so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
  * the cache get RZ_ERR_BUSY, but for rz_cache_len, rz_cache_capacity and rz_cache_free.
  *
- * The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and wherever
- * it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped with. */
+ * The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and
+ * wherever it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped
+ * with. */
 typedef struct rz_job rz_job;
 
 /* Parameters of a job. Zero in a field stands for the default; `tokens` and `n_tokens` have none. Since 0.1.0. */
@@ -1917,26 +1905,30 @@ typedef struct rz_job_params {
   /* Chooses the tokens; NULL: always the most likely one. Copied as it is now, so that several jobs may be given the
    * same one, and what they draw does not depend on each other. */
   const rz_sampler *sampler;
-  /* Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler, if any. */
+  /* Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler,
+   * if any. */
   const rz_grammar *grammar;
-  /* Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the first
-   * that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end. */
+  /* Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the
+   * first that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end. */
   const char *const *stops;
   size_t n_stops;  /* Number of `stops`. */
-  /* Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it alive. */
+  /* Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it
+   * alive. */
   const rz_cancel *cancel;
   uint32_t flags;      /* 0. */
   uint32_t reserved;   /* 0. */
   uint32_t draft;      /* The source of drafts, RZ_DRAFT_... */
   uint32_t draft_max;  /* Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
-  /* With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps it alive. */
+  /* With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps
+   * it alive. */
   const rz_model *draft_model;
-  /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none. */
+  /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0:
+   * none. */
   uint32_t logprobs;
   int32_t priority;  /* Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there. */
-  /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens end the prompt.
-   * The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops` act on the content of the
-   * reply alone, not on reasoning, calls and tags. NULL: the job gives a text. */
+  /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
+   * end the prompt. The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops`
+   * act on the content of the reply alone, not on reasoning, calls and tags. NULL: the job gives a text. */
   const char *chat;
   size_t chat_len;
   /* The prompt in place of `tokens`, which are NULL then; NULL: `tokens`. The job keeps its media alive. */
@@ -1950,14 +1942,15 @@ typedef struct rz_job_info {
   uint32_t state;        /* RZ_JOB_STATE_... */
   /* The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
   uint32_t end;
-  /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0. */
+  /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
+   * 0. */
   int32_t stopped;
   uint32_t prompt_total;  /* Tokens of the prompt, and those of them that are in the cache. */
   uint32_t prompt_done;
   uint32_t n_tokens;   /* Tokens made, one that ends the text included. */
   uint32_t cache_len;  /* Tokens in the cache. */
-  /* Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with the
-   * making of drafts. */
+  /* Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with
+   * the making of drafts. */
   uint64_t prompt_ns;
   uint64_t tokens_ns;
   uint64_t first_token_ns;  /* Nanoseconds from rz_job_new to the first token; 0 before that. */
@@ -1986,29 +1979,28 @@ typedef struct rz_job_info {
  * drafted than is chosen in a tenth of one. */
 rz_status rz_job_new(rz_cache *cache, const rz_job_params *params, rz_job **out, rz_error *err);
 
-/* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has made a
- * token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
+/* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has
+ * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
  *
- * A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts, before one
- * that would take longer than is left. Where the call has its turn in time (see "What waits for what" above), one share is
- * done in any case; where other calls have the workers for the whole of its budget, nothing is. Work on a GPU is paused between
- * kernels of prompts, and one token is one piece there. A recurrent layer is one share, whatever the length of the piece.
+ * A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts,
+ * before one that would take longer than is left. Where the call has its turn in time (see "What waits for what"
+ * above), one share is done in any case; where other calls have the workers for the whole of its budget, nothing is.
+ * Work on a GPU is paused between kernels of prompts, and one token is one piece there. A recurrent layer is one
+ * share, whatever the length of the piece.
  *
  * While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
- * calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with RZ_ERR_CANCELLED or
- * RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
- * those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and that of a job which has failed
- * (RZ_JOB_FAILED), each time. Since 0.1.0. */
-rz_status rz_job_step(rz_job *job,
-                      uint64_t budget_us,
-                      rz_error *err);
+ * calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
+ * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
+ * Any thread. Errors: those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and
+ * that of a job which has failed (RZ_JOB_FAILED), each time. Since 0.1.0. */
+rz_status rz_job_step(rz_job *job, uint64_t budget_us, rz_error *err);
 
-/* `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that make
- * tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
+/* `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that
+ * make tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
  * RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
  *
- * Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
- * again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+ * Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are
+ * given again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
  *
  * Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
  * longest. So does what a pass computes of prompts (rz_model_params.prompt_tokens_beside), of one priority to the
@@ -2017,33 +2009,31 @@ rz_status rz_job_step(rz_job *job,
  * what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
  * long.
  *
- * No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_job_error
- * tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on (rz_job_info.stopped tells
- * so); only where all jobs that have not ended are asked to stop, the call ends with the RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the
- * first. Any thread. Errors: those of rz_job_step but for failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of
- * different models. Since 0.1.0. */
-rz_status rz_jobs_step(rz_job *const *jobs,
-                       size_t n,
-                       uint64_t budget_us,
-                       rz_error *err);
+ * No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and
+ * rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
+ * (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
+ * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: those of rz_job_step but for failed jobs,
+ * RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
+rz_status rz_jobs_step(rz_job *const *jobs, size_t n, uint64_t budget_us, rz_error *err);
 
-/* Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any other
- * job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_job_error(const rz_job *job,
-                       rz_error *err);
+/* Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
+ * other job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED.
+ * Since 0.1.0. */
+rz_status rz_job_error(const rz_job *job, rz_error *err);
 
 /* Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It
  * goes on with the text of the cache and the prompt, so that a space at the start of a word stays where these have
  * text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
  * token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
  *
- * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
- * result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a
- * tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
+ * the result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without
+ * a tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_job_text_into(rz_job *job, char *out, size_t capacity, size_t *len, rz_error *err);
 
-/* Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet become a
- * stop string is held back until that is decided; a reply that a stop string ends has all before it, and its end.
+/* Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
+ * become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
+ * end.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -2055,24 +2045,23 @@ rz_status rz_job_next_into(rz_job *job,
                            size_t *len,
                            rz_error *err);
 
-/* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string included.
+/* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
+ * included.
  *
- * `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
- * result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_job_tokens_into(rz_job *job,
-                             uint32_t *out,
-                             size_t capacity,
-                             size_t *n,
-                             rz_error *err);
+ * `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
+ * the result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+ * 0.1.0. */
+rz_status rz_job_tokens_into(rz_job *job, uint32_t *out, size_t capacity, size_t *n, rz_error *err);
 
-/* Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with rz_job_params.logprobs: for
- * each a row of that number and one entries, in `tokens` the token itself and then the likeliest in its place, descending, and in
- * `logprobs` the natural logarithms of their probabilities. These are those of rz_logprobs_into ahead of the token: the softmax of the
- * logits, before any sampler. A vocabulary of fewer tokens makes rows shorter.
+/* Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
+ * rz_job_params.logprobs: for each a row of that number and one entries, in `tokens` the token itself and then the
+ * likeliest in its place, descending, and in `logprobs` the natural logarithms of their probabilities. These are those
+ * of rz_logprobs_into ahead of the token: the softmax of the logits, before any sampler. A vocabulary of fewer tokens
+ * makes rows shorter.
  *
- * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL to ask for it)
- * the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL
+ * to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for
+ * a job that keeps none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_job_logprobs_into(rz_job *job,
                                uint32_t *tokens,
                                float *logprobs,
@@ -2080,14 +2069,12 @@ rz_status rz_job_logprobs_into(rz_job *job,
                                size_t *n,
                                rz_error *err);
 
-/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the job,
- * RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_job_info_get(const rz_job *job,
-                          rz_job_info *out,
-                          rz_error *err);
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
+ * job, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_job_info_get(const rz_job *job, rz_job_info *out, rz_error *err);
 
-/* Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the prompt
- * whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0. */
+/* Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the
+ * prompt whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0. */
 void rz_job_free(rz_job *job);
 
 /* ------------------------------------------------------------------------------------------------
@@ -2481,12 +2468,12 @@ rz_status rz_conversation_media_get(const rz_conversation *conversation,
  * Probabilities
  * ------------------------------------------------------------------------------------------------ */
 
-/* Writes the `k` likeliest tokens after the last one, the likeliest first, to `tokens`, and the natural logarithms of their
- * probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
+/* Writes the `k` likeliest tokens after the last one, the likeliest first, to `tokens`, and the natural logarithms of
+ * their probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
  *
- * `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives, summed
- * in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of rz_logits_into,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives,
+ * summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
+ * rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_logprobs_into(const rz_cache *cache,
                            uint32_t k,
                            uint32_t *tokens,
@@ -2494,12 +2481,12 @@ rz_status rz_logprobs_into(const rz_cache *cache,
                            size_t *n,
                            rz_error *err);
 
-/* Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of tokens[i] after
- * all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
+/* Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
+ * tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
  *
- * Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after every
- * token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill.
- * Since 0.1.0. */
+ * Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after
+ * every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
+ * rz_prefill. Since 0.1.0. */
 rz_status rz_score_into(rz_cache *cache,
                         const uint32_t *tokens,
                         size_t n,
@@ -2596,8 +2583,8 @@ typedef struct rz_metrics {
   rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
   rz_phase_metrics sample;      /* Choosing tokens. */
   rz_phase_metrics detokenize;  /* Tokens to text. */
-  /* Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
-   * are all whose names begin so. */
+  /* Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only,
+   * as are all whose names begin so. */
   rz_phase_metrics gpu_products;
   rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
   rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
@@ -2626,11 +2613,9 @@ typedef struct rz_backend_metrics {
   uint64_t latency_histogram[32];
 } rz_backend_metrics;
 
-/* Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
- * may be apart by a call in progress. Any thread. Since 0.1.0. */
-rz_status rz_metrics_get(const rz_model *model,
-                         rz_metrics *out,
-                         rz_error *err);
+/* Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so
+ * numbers may be apart by a call in progress. Any thread. Since 0.1.0. */
+rz_status rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *err);
 
 /* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_CUDA. `out->struct_size` is set by the caller.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0. */

@@ -3,8 +3,8 @@
  *
  *   extract model.gguf schema.json < text.txt
  *
- * The JSON, which is valid by the schema whatever the model is, goes to standard output. Where it does not end within the
- * room of the model the result is 1.
+ * The JSON, which is valid by the schema whatever the model is, goes to standard output. Where it does not end within
+ * the room of the model the result is 1.
  */
 #include <realizar.h>
 

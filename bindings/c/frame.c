@@ -1,8 +1,8 @@
 /*
  * Generates inside a frame loop:  frame model.gguf "a text to continue" [frames]
  *
- * Sixty frames a second, of which the model has 2 milliseconds each. The text goes to standard output as it comes, and at
- * the end a histogram of how far the steps went beyond their budget to standard error.
+ * Sixty frames a second, of which the model has 2 milliseconds each. The text goes to standard output as it comes, and
+ * at the end a histogram of how far the steps went beyond their budget to standard error.
  */
 #include <realizar.h>
 

@@ -1,9 +1,9 @@
 /*
  * Many conversations over one model:  serve model.gguf [conversations]
  *
- * Sixteen at a time, each on a fork of one cache that holds what all begin with, some 500 tokens that are computed once.
- * They come and go at random, and whatever there is to do is done in common passes over the weights. Prints the tokens
- * made a second by all together, beside those of one conversation alone.
+ * Sixteen at a time, each on a fork of one cache that holds what all begin with, some 500 tokens that are computed
+ * once. They come and go at random, and whatever there is to do is done in common passes over the weights. Prints the
+ * tokens made a second by all together, beside those of one conversation alone.
  */
 #include <realizar.h>
 

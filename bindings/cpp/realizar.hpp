@@ -199,8 +199,8 @@ template <class T> auto raw(T *wrapper) noexcept { return wrapper ? wrapper->get
 
 } // namespace detail
 
-/// A view of token ids: of a vector, an array, a std::span, whatever has data() and size(), or of a list in braces, which
-/// lives until the end of the call that it is written in. Owns nothing.
+/// A view of token ids: of a vector, an array, a std::span, whatever has data() and size(), or of a list in braces,
+/// which lives until the end of the call that it is written in. Owns nothing.
 class Tokens {
 public:
     Tokens(const uint32_t *data, size_t size) noexcept : data_(data), size_(size) {}
@@ -285,8 +285,9 @@ private:
     detail::Handle<rz_cancel, rz_cancel_free> handle_;
 };
 
-/// Has `parallel(n, share)` compute in place of workers: it calls `share(i)` for each i below n, in any order, any number at
-/// once, and returns when all have returned. It is not copied, may not throw, and lives as long as the runtime and its models.
+/// Has `parallel(n, share)` compute in place of workers: it calls `share(i)` for each i below n, in any order, any
+/// number at once, and returns when all have returned. It is not copied, may not throw, and lives as long as the
+/// runtime and its models.
 template <class Parallel> void set_parallel(rz_runtime_params &params, Parallel &parallel) noexcept {
     params.parallel_user = &parallel;
     params.parallel = [](void *user, uint32_t n, rz_share_callback share, void *context) noexcept -> int32_t {
@@ -336,7 +337,8 @@ inline rz_source fd_source(int32_t fd, uint64_t offset = 0, uint64_t size = 0, c
     source.kind = RZ_SOURCE_FD, source.fd = fd, source.offset = offset, source.size = size, source.name = name;
     return source;
 }
-/// `read(offset, out, n)` fills all of `out` and returns 0 or an errno. It comes from several threads and throws nothing.
+/// `read(offset, out, n)` fills all of `out` and returns 0 or an errno. It comes from several threads and throws
+/// nothing.
 template <class Read> rz_source reader_source(Read &read, uint64_t size, const char *name = nullptr) noexcept {
     auto source = params<rz_source>();
     source.kind = RZ_SOURCE_READER, source.size = size, source.name = name, source.user = &read;
@@ -483,8 +485,8 @@ public:
             return rz_token_bytes_into(get(), token, out, capacity, n, attributes, error);
         });
     }
-    /// The conversation in the words of the model's own template; tokenize it with chat_flags(). A special token that a message
-    /// spells becomes a real one then, which tokenize_messages() and tokenize_chat() rule out.
+    /// The conversation in the words of the model's own template; tokenize it with chat_flags(). A special token that a
+    /// message spells becomes a real one then, which tokenize_messages() and tokenize_chat() rule out.
     std::string render_chat(const std::vector<Message> &messages,
                             uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_render_chat(messages, flags).value();
@@ -526,7 +528,8 @@ public:
                                                         uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_tokenize_chat(conversation(messages), flags);
     }
-    /// The RZ_TOKENIZE_* flags for a rendered chat: the token that begins a text comes once, from template or tokenizer.
+    /// The RZ_TOKENIZE_* flags for a rendered chat: the token that begins a text comes once, from template or
+    /// tokenizer.
     uint32_t chat_flags() const {
         const bool begun = info().chat_template & RZ_TEMPLATE_WRITES_BOS;
         return RZ_TOKENIZE_PARSE_SPECIAL | (begun ? 0 : RZ_TOKENIZE_ADD_SPECIAL);
@@ -876,7 +879,8 @@ public:
             return rz_cache_save(get(), call, const_cast<void *>(static_cast<const void *>(&write)), error);
         });
     }
-    /// A cache that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws nothing.
+    /// A cache that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws
+    /// nothing.
     template <class Read>
     static Result<Cache> load(const Model &model, Read &&read,
                               const rz_cache_params &params = realizar::params<rz_cache_params>()) {
@@ -991,8 +995,8 @@ public:
             std::vector<uint32_t>(caches.size()));
     }
 
-    /// Appends a token and goes on for up to `max_tokens`; fewer came where the last one is an end token. A failure on the
-    /// way throws a GenerateError, which has the tokens made before it.
+    /// Appends a token and goes on for up to `max_tokens`; fewer came where the last one is an end token. A failure on
+    /// the way throws a GenerateError, which has the tokens made before it.
     std::vector<uint32_t> generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr,
                                    const Cancel *cancel = nullptr) {
         Generated made = try_generate(token, max_tokens, sampler, cancel);
@@ -1113,7 +1117,8 @@ public:
             return rz_job_text_into(get(), out, capacity, n, error);
         });
     }
-    /// Works until there is new text, and gives it; nullopt once the job has ended. The view is valid until the next call.
+    /// Works until there is new text, and gives it; nullopt once the job has ended. The view is valid until the next
+    /// call.
     std::optional<std::string_view> next() { return try_next().value(); }
     Result<std::optional<std::string_view>> try_next() {
         for (;;) {
@@ -1274,7 +1279,8 @@ public:
             return rz_conversation_new(model.get(), &params, out, error);
         });
     }
-    /// A conversation that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws nothing.
+    /// A conversation that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws
+    /// nothing.
     template <class Read>
     static Result<Conversation> load(const Model &model, Read &&read,
                                      const rz_conversation_params &params = realizar::params<rz_conversation_params>()) {
@@ -1366,7 +1372,8 @@ public:
         for (Conversation *one : all) raw.push_back(detail::raw(one));
         return detail::done([&](rz_error *error) { return rz_conversations_step(raw.data(), raw.size(), budget.us(), error); });
     }
-    /// Hands the parts of the reply that are new since the last call to `each(kind, index, text)`, as a ChatParser does.
+    /// Hands the parts of the reply that are new since the last call to `each(kind, index, text)`, as a ChatParser
+    /// does.
     template <class Each> void parts(Each &&each) { try_parts(each).value(); }
     template <class Each> Result<rz_status> try_parts(Each &&each) {
         return detail::parts(
@@ -1464,8 +1471,8 @@ private:
     std::string piece_ = std::string(64, '\0');
 };
 
-/// Takes the reply to a conversation apart while its tokens come. Parts go to `each(kind, index, text)`: RZ_CHAT_EVENT_..., the
-/// number of the call, and a std::string_view that is valid during the call.
+/// Takes the reply to a conversation apart while its tokens come. Parts go to `each(kind, index, text)`:
+/// RZ_CHAT_EVENT_..., the number of the call, and a std::string_view that is valid during the call.
 class ChatParser {
 public:
     /// `json`: the conversation whose tokens were the prompt.

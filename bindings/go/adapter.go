@@ -35,7 +35,8 @@ type ScaledAdapter struct {
 	Scale   float32
 }
 
-// SetAdapters has the session use some adapters, or none. It empties the session. Forks that are made later use them too.
+// SetAdapters has the session use some adapters, or none. It empties the session. Forks that are made later use them
+// too.
 func (s *Session) SetAdapters(adapters ...ScaledAdapter) error {
 	handles, scales, release, err := acquireAdapters(adapters)
 	if err != nil {

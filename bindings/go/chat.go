@@ -42,8 +42,8 @@ func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 	return string(rendered), err
 }
 
-// TokenizeChat is the tokens of what RenderChat writes. No text in a message becomes a special token, whatever it spells;
-// the token that begins a text comes once, from the template or from the tokenizer.
+// TokenizeChat is the tokens of what RenderChat writes. No text in a message becomes a special token, whatever it
+// spells; the token that begins a text comes once, from the template or from the tokenizer.
 func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
 	text, err := json.Marshal(transcript)
 	if err != nil {

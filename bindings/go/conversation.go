@@ -18,9 +18,9 @@ import (
 	"unsafe"
 )
 
-// Conversation is messages with a model, what the model remembers of them, and the reply that is being made. Of the prompt
-// of a reply only those tokens are computed that are not remembered: those of the new messages, as a rule. It belongs to
-// one call at a time, and keeps its model alive.
+// Conversation is messages with a model, what the model remembers of them, and the reply that is being made. Of the
+// prompt of a reply only those tokens are computed that are not remembered: those of the new messages, as a rule. It
+// belongs to one call at a time, and keeps its model alive.
 type Conversation struct {
 	busy         sync.Mutex // held by what changes the messages, and by loops over replies
 	conversation *owned[*C.rz_conversation]
@@ -176,8 +176,8 @@ func addText(handle *C.rz_conversation, role, text string, e *C.rz_error) C.rz_s
 	return C.rz_conversation_add_text(handle, name, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)), e)
 }
 
-// AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of texts,
-// or replies from elsewhere. An unfinished reply is given up first.
+// AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of
+// texts, or replies from elsewhere. An unfinished reply is given up first.
 func (c *Conversation) AddMessages(messages ...any) error {
 	text, err := json.Marshal(append([]any{}, messages...)) // so that none is an empty list
 	if err != nil {
@@ -284,8 +284,8 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 	return nil
 }
 
-// Reply makes a reply to the messages, part by part; an error comes last. Where the loop is left early, or with an error,
-// the reply is given up.
+// Reply makes a reply to the messages, part by part; an error comes last. Where the loop is left early, or with an
+// error, the reply is given up.
 func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
 		handle, leave, err := c.conversation.enter(&c.busy, "conversation")
@@ -365,7 +365,8 @@ func (c *Conversation) Step(budget time.Duration) (more bool, err error) {
 }
 
 // StepConversations is [Conversation.Step] for several conversations of one model in common passes over the weights. A
-// reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left out.
+// reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left
+// out.
 func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
 	return step(conversations, func(handles []*C.rz_conversation, e *C.rz_error) C.rz_status {
 		return C.rz_conversations_step(unsafe.SliceData(handles), C.size_t(len(handles)), C.uint64_t(microseconds(budget)), e)

@@ -38,8 +38,8 @@ func (o *EmbedOptions) params() (params C.rz_embed_params) {
 	return params
 }
 
-// Embed turns texts, which are tokens as Tokenize makes them, into vectors: one for each text, or with [PoolingNone] one
-// for each token of all texts. It stops early when the context ends.
+// Embed turns texts, which are tokens as Tokenize makes them, into vectors: one for each text, or with [PoolingNone]
+// one for each token of all texts. It stops early when the context ends.
 func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {
 	if options == nil {
 		options = &EmbedOptions{}

@@ -3,7 +3,8 @@ package realizar
 import "sync"
 
 // owned counts who uses an object of the library: its owner until Close, running calls, and objects made from it. The
-// last of them frees it, so that Close never waits and may be called from anywhere, a callback of a running call included.
+// last of them frees it, so that Close never waits and may be called from anywhere, a callback of a running call
+// included.
 type owned[T any] struct {
 	mu     sync.Mutex
 	object T

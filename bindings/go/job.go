@@ -17,8 +17,8 @@ import (
 	"unsafe"
 )
 
-// Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use until
-// the job is closed.
+// Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use
+// until the job is closed.
 type Job struct {
 	job   *owned[*C.rz_job]
 	ctx   context.Context
@@ -197,9 +197,9 @@ func (j *Job) Step(budget time.Duration) (more bool, err error) {
 	})
 }
 
-// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is more to
-// do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one whose context
-// has ended is left out while others go on.
+// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is
+// more to do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one
+// whose context has ended is left out while others go on.
 func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
 	return step(jobs, func(jobs []*C.rz_job, e *C.rz_error) C.rz_status {
 		return C.rz_jobs_step(unsafe.SliceData(jobs), C.size_t(len(jobs)), C.uint64_t(microseconds(budget)), e)

@@ -5,13 +5,14 @@
 //	for piece, err := range conversation.Say(ctx, "Hello") { ... }
 //
 // A [Model] may be used by any number of goroutines at once. A [Conversation] and a [Session] belong to one call at a
-// time; a second concurrent call fails with [ErrBusy]. Close never waits and may be called anywhere; memory goes when nothing uses it any
-// more. What is never closed is freed by the garbage collector, but late: it does not see the memory of the library.
+// time; a second concurrent call fails with [ErrBusy]. Close never waits and may be called anywhere; memory goes when
+// nothing uses it any more. What is never closed is freed by the garbage collector, but late: it does not see the
+// memory of the library.
 //
-// The package is built with cgo and finds the library through pkg-config, so PKG_CONFIG_PATH names the folder that holds
-// realizar.pc where `make install` put it elsewhere than the system looks, and programs find the library itself as any
-// other, by LD_LIBRARY_PATH or an rpath. A module of its own refers to the sources of this package with a replace
-// directive: replace realizar.dev/go => path/to/realizar/bindings/go.
+// The package is built with cgo and finds the library through pkg-config, so PKG_CONFIG_PATH names the folder that
+// holds realizar.pc where `make install` put it elsewhere than the system looks, and programs find the library itself
+// as any other, by LD_LIBRARY_PATH or an rpath. A module of its own refers to the sources of this package with a
+// replace directive: replace realizar.dev/go => path/to/realizar/bindings/go.
 package realizar
 
 /*
@@ -28,8 +29,8 @@ import (
 // Version is the version of the library, such as "0.1.0".
 func Version() string { return C.GoString(C.rz_version()) }
 
-// watch returns a handle that fires when the context ends, at its deadline without a timer's delay, or nil for a context
-// that never does. stop is called once the handle is no longer in use.
+// watch returns a handle that fires when the context ends, at its deadline without a timer's delay, or nil for a
+// context that never does. stop is called once the handle is no longer in use.
 func watch(ctx context.Context) (cancel *C.rz_cancel, stop func(), err error) {
 	if ctx.Err() != nil {
 		return nil, nil, over(ctx)

@@ -82,7 +82,8 @@ func (r *Runtime) SetThreads(n int) error {
 	})
 }
 
-// Close frees the runtime once the models that were loaded with it are closed too. It never waits. Closing twice is fine.
+// Close frees the runtime once the models that were loaded with it are closed too. It never waits. Closing twice is
+// fine.
 func (r *Runtime) Close() error {
 	r.runtime.close()
 	return nil

@@ -125,8 +125,8 @@ func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
 	})
 }
 
-// Score appends tokens and gives the natural logarithm of the probability of each after all before it; 0 for the first of an
-// empty session.
+// Score appends tokens and gives the natural logarithm of the probability of each after all before it; 0 for the first
+// of an empty session.
 func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
 	scores := make([]float32, len(tokens))
 	return scores, s.append(ctx, func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status {
@@ -177,8 +177,8 @@ func (s *Session) Logits() ([]float32, error) {
 	})
 }
 
-// DecodeBatch is [Session.Decode] for several sessions of one model in one pass over the weights: tokens[i] is appended to
-// sessions[i], and the token that follows is entry i of the result. samplers may be nil, and so may each of them.
+// DecodeBatch is [Session.Decode] for several sessions of one model in one pass over the weights: tokens[i] is appended
+// to sessions[i], and the token that follows is entry i of the result. samplers may be nil, and so may each of them.
 func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]uint32, error) {
 	n := len(sessions)
 	if len(tokens) != n || samplers != nil && len(samplers) != n {

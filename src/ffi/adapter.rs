@@ -14,8 +14,8 @@ use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// A low-rank adapter (LoRA, arXiv 2106.09685) of one model: for some of its matrices W two narrow ones, so that their
-/// products become `W x + scale * alpha / rank * B (A x)`. The model's weights stay as they are. Immutable: any number of
-/// threads and caches may use it at once. Counts its users, so it may be freed before them.
+/// products become `W x + scale * alpha / rank * B (A x)`. The model's weights stay as they are. Immutable: any number
+/// of threads and caches may use it at once. Counts its users, so it may be freed before them.
 pub struct rz_adapter(Arc<Adapter>);
 
 impl Handle for rz_adapter {
@@ -29,13 +29,13 @@ impl Handle for rz_adapter {
 /// Loads an adapter for `model`.
 ///
 /// `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
-/// adapter_model.safetensors, whichever of the two kinds of files the model came from. Every key of the configuration and every
-/// tensor is accounted for: what would change a result and is not implemented is refused by name. Factors of embeddings and of
-/// experts are not implemented.
+/// adapter_model.safetensors, whichever of the two kinds of files the model came from. Every key of the configuration
+/// and every tensor is accounted for: what would change a result and is not implemented is refused by name. Factors of
+/// embeddings and of experts are not implemented.
 ///
-/// Factors keep their types in memory, but for those of single precision beside weights of other types, which become halves;
-/// they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free, before or after the
-/// model and the caches that use it. Any thread; takes as long as reading the file does.
+/// Factors keep their types in memory, but for those of single precision beside weights of other types, which become
+/// halves; they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free,
+/// before or after the model and the caches that use it. Any thread; takes as long as reading the file does.
 ///
 /// Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
 /// the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
@@ -65,13 +65,13 @@ pub unsafe extern "C" fn rz_adapter_free(adapter: *mut rz_adapter) {
     guarded_or!((), |call| call.release(adapter))
 }
 
-/// Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none. `scales`
-/// may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
+/// Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none.
+/// `scales` may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
 ///
-/// Empties the cache unless it is empty: what it holds was computed with other adapters. Forks that are made later use them
-/// too, and the cache keeps them alive. Caches with different adapters, or with none, work in one batch: rz_decode_batch and
-/// rz_jobs_step group them. A result depends neither on the others in a batch nor on threads nor on how a prompt was cut. A
-/// cache with adapters cannot be saved. Any thread.
+/// Empties the cache unless it is empty: what it holds was computed with other adapters. Forks that are made later use
+/// them too, and the cache keeps them alive. Caches with different adapters, or with none, work in one batch:
+/// rz_decode_batch and rz_jobs_step group them. A result depends neither on the others in a batch nor on threads nor on
+/// how a prompt was cut. A cache with adapters cannot be saved. Any thread.
 ///
 /// Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
 /// RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.

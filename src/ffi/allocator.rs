@@ -10,12 +10,12 @@ use super::guard::{CALLED, guarded_first};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
 
-/// Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any thread,
-/// several at once, and must not call the library. It must return normally: no longjmp, no C++ exception.
+/// Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any
+/// thread, several at once, and must not call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_alloc_callback = Option<unsafe extern "C" fn(size: usize, align: usize, user: *mut c_void) -> *mut c_void>;
 
-/// Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at once, and
-/// must not call the library. It must return normally: no longjmp, no C++ exception.
+/// Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at
+/// once, and must not call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_free_callback =
     Option<unsafe extern "C" fn(ptr: *mut c_void, size: usize, align: usize, user: *mut c_void)>;
 
@@ -37,18 +37,20 @@ pub struct rz_allocator {
 
 versioned!(rz_allocator { struct_size, reserved, alloc, free, user } reserved reserved);
 
-/// Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call, once.
+/// Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call,
+/// once.
 ///
-/// Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they are
-/// used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
+/// Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they
+/// are used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
 /// (RZ_MODEL_MMAP), what the C library and a GPU's driver take for themselves.
 ///
-/// An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With the first
-/// call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last handle that is freed
-/// gives them back. Work that could not stop midway begins with a larger block, which is given back untouched where memory
-/// lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice with a grammar, 64 MiB to compile
-/// one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after any other call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once,
-/// or not aligned; nothing is set then). Since 0.1.0.
+/// An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With
+/// the first call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last
+/// handle that is freed gives them back. Work that could not stop midway begins with a larger block, which is given
+/// back untouched where memory lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice
+/// with a grammar, 64 MiB to compile one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after any other
+/// call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once, or not aligned; nothing
+/// is set then). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_allocator_set(allocator: *const rz_allocator, err: *mut rz_error) -> rz_status {
     guarded_first!(err, |call| {

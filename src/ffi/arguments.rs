@@ -154,8 +154,8 @@ impl Call {
         Ok(Out { pointer: self.checked(out, name)?, call: PhantomData })
     }
 
-    /// The places of up to `len` results. `out` may be NULL where `len` is 0, and may lie over an input that is no longer
-    /// read when the results come.
+    /// The places of up to `len` results. `out` may be NULL where `len` is 0, and may lie over an input that is no
+    /// longer read when the results come.
     pub(super) fn outs<T: Plain>(&self, out: *mut T, len: usize, name: &str) -> Result<Outs<'_, T>> {
         let start = if len == 0 { NonNull::dangling() } else { self.checked(out, name)? };
         Ok(Outs { start, len, call: PhantomData })

@@ -112,12 +112,12 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers of
-/// 14 bits with scales, which it multiplies faster.
+/// Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
+/// of 14 bits with scales, which it multiplies faster.
 pub const RZ_CACHE_TYPE_F16: u32 = 1;
-/// Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale. On the
-/// CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and weights, is
-/// rounded to 8 bits too.
+/// Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
+/// On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
+/// weights, is rounded to 8 bits too.
 pub const RZ_CACHE_TYPE_Q8_0: u32 = 8;
 /// Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
 /// otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
@@ -132,7 +132,8 @@ pub const RZ_CACHE_TYPE_F32: u32 = 256;
 pub struct rz_cache_params {
     /// sizeof(rz_cache_params).
     pub struct_size: u32,
-    /// Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a warning.
+    /// Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
+    /// warning.
     pub capacity: u32,
     /// Type of the keys, RZ_CACHE_TYPE_...; 0: F16.
     pub k_type: u32,
@@ -210,9 +211,9 @@ pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: 
 }
 
 /// Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
-/// and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later heed
-/// it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes
-/// `cache`, RZ_ERR_POISONED. Since 0.1.0.
+/// and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later
+/// heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call
+/// changes `cache`, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_cancel_set(
     cache: *mut rz_cache,
@@ -230,10 +231,11 @@ pub unsafe extern "C" fn rz_cache_cancel_set(
     })
 }
 
-/// Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own ways. On the CPU
-/// they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each counts with its whole
-/// capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+/// Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own
+/// ways. On the CPU they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each
+/// counts with its whole capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any
+/// thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_fork(
     cache: *const rz_cache,
@@ -248,13 +250,13 @@ pub unsafe extern "C" fn rz_cache_fork(
     })
 }
 
-/// Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it begins, as
-/// far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long text, can be rewound
-/// to some places only; a cache that was released has no such tokens.
+/// Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it
+/// begins, as far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long
+/// text, can be rewound to some places only; a cache that was released has no such tokens.
 ///
-/// To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are none,
-/// rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
-/// Since 0.1.0.
+/// To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are
+/// none, rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
+/// RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_match(
     cache: *const rz_cache,
@@ -294,10 +296,10 @@ pub unsafe extern "C" fn rz_cache_tokens_into(
 
 /// Forgets `drop` tokens behind the first `keep`, to make room in a long conversation; those behind them move up.
 ///
-/// The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token depend
-/// on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs them does so,
-/// in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens, RZ_ERR_BUSY,
-/// RZ_ERR_POISONED. Since 0.1.0.
+/// The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token
+/// depend on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs
+/// them does so, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -306,10 +308,10 @@ pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u
     })
 }
 
-/// Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the tokens
-/// and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill, to the same
-/// bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors: RZ_ERR_BUSY,
-/// RZ_ERR_POISONED. Since 0.1.0.
+/// Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the
+/// tokens and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill,
+/// to the same bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors:
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_release(cache: *mut rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

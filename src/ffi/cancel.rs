@@ -9,7 +9,8 @@ use super::guard::{guarded, guarded_or};
 use super::handle::{self, Handle};
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is left.
+/// A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is
+/// left.
 pub const RZ_NO_LIMIT: u64 = u64::MAX;
 
 /// The time that a caller gives, if it is one.
@@ -40,10 +41,10 @@ pub unsafe extern "C" fn rz_cancel_free(cancel: *mut rz_cancel) {
     guarded_or!((), |call| call.release(cancel))
 }
 
-/// Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand: within
-/// milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that is there.
-/// Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included.
-/// Since 0.1.0.
+/// Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand:
+/// within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that
+/// is there. Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler
+/// included. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
     // Without the guard, whose thread-local variables may allocate at their first use: not allowed in a signal handler.
@@ -54,9 +55,10 @@ pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
     }
 }
 
-/// Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed. RZ_NO_LIMIT
-/// takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with RZ_ERR_DEADLINE. No
-/// thread waits for the time: each call looks at the clock where it looks at the flag. Any thread. Since 0.1.0.
+/// Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed.
+/// RZ_NO_LIMIT takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with
+/// RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the clock where it looks at the flag. Any thread.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_deadline(cancel: *mut rz_cancel, us_from_now: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

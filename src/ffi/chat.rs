@@ -13,8 +13,8 @@ use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::layout;
 use super::text::timed;
 
-/// Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the assistant's
-/// turn.
+/// Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the
+/// assistant's turn.
 pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 
 /// One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0.
@@ -33,16 +33,15 @@ unsafe impl Plain for rz_chat_message {}
 
 /// Writes `n` messages as the text that the model was trained on, by the chat template in its file.
 ///
-/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
-/// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
-/// RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
-/// somebody spells in a message become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or
-/// loses system messages, or those behind the first message, gets their text in front of the user's next message; messages of a
-/// "developer" are system messages to one that does not know them. The template runs on a thread that ends with the call. Any
-/// thread.
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for it)
+/// the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
+/// too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
+/// become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or loses system messages, or
+/// those behind the first message, gets their text in front of the user's next message; messages of a "developer" are
+/// system messages to one that does not know them. The template runs on a thread that ends with the call. Any thread.
 /// Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
-/// template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
-/// Since 0.1.0.
+/// template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread),
+/// RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,
@@ -77,14 +76,15 @@ pub unsafe extern "C" fn rz_chat_render_into(
 /// {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
 /// "add_generation_prompt": true, "response_format": {...}}
 ///
-/// All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type "text") and
-/// what else the template reads: "name", "reasoning_content" (or "reasoning" or "thinking", which stand for it),
-/// "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its JSON as a text. "variables" are handed to the template, such as "enable_thinking". Where
-/// "add_generation_prompt" is given it counts, not the flag. "tool_choice" ("auto", "none", "required", or
-/// {"function": {"name": "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
-/// RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are those of rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is
-/// unknown or of the wrong type, RZ_ERR_UNSUPPORTED a part that is no text, an integer of more than 64 bits, and calls, results of tools, or tools that the
-/// template leaves out. Since 0.1.0.
+/// All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type
+/// "text") and what else the template reads: "name", "reasoning_content" (or "reasoning" or "thinking", which stand for
+/// it), "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its JSON as a text. "variables"
+/// are handed to the template, such as "enable_thinking". Where "add_generation_prompt" is given it counts, not the
+/// flag. "tool_choice" ("auto", "none", "required", or {"function": {"name": "..."}}) and "parallel_tool_calls" (true
+/// by default) are for rz_chat_parser_new and grammars of the kind RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors
+/// are those of rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type,
+/// RZ_ERR_UNSUPPORTED a part that is no text, an integer of more than 64 bits, and calls, results of tools, or tools
+/// that the template leaves out. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_json_into(
     model: *const rz_model,
@@ -111,9 +111,9 @@ pub unsafe extern "C" fn rz_chat_render_json_into(
 /// Writes the tokens of a conversation in JSON, which is that of rz_chat_render_json_into.
 ///
 /// Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
-/// text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not. `*n` receives the number
-/// of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
-/// thread. Errors: those of rz_chat_render_json_into. Since 0.1.0.
+/// text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
+/// `*n` receives the number of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: those of rz_chat_render_json_into. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_tokenize_into(
     model: *const rz_model,

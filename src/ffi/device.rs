@@ -43,7 +43,8 @@ pub struct rz_device_info {
 versioned!(rz_device_info { struct_size, index, name, kind, available, isa, memory_total, memory_free, unavailable });
 
 /// Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
-/// Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since 0.1.0.
+/// Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_device_count() -> u32 {
     guarded_or!(1, |_call| Ok(u32::try_from(engine::devices().len()).unwrap_or(u32::MAX)))
@@ -51,9 +52,9 @@ pub extern "C" fn rz_device_count() -> u32 {
 
 /// Describes device `index`; 0 is the CPU here, because a choice depends on the model: rz_model_info.device tells it.
 ///
-/// `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may be no
-/// driver for it, or it has computed something else than the CPU when a model was to be put on it.
-/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0.
+/// `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may
+/// be no driver for it, or it has computed something else than the CPU when a model was to be put on it. Any thread.
+/// Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_device_info_get(index: u32, out: *mut rz_device_info, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

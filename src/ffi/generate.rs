@@ -14,9 +14,9 @@ use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
 
 /// Appends `n` tokens, at least one; afterwards the logits of the last one are available.
 ///
-/// `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
-/// (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL, RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
+/// `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was.
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL,
+/// RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prefill(
     cache: *mut rz_cache,
@@ -107,9 +107,9 @@ pub unsafe extern "C" fn rz_generate_into(
 /// `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
 /// cache i, and the one that follows is written to next[i].
 ///
-/// `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and all
-/// may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any thread.
-/// Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0.
+/// `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and
+/// all may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any
+/// thread. Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_decode_batch(
     caches: *const *mut rz_cache,

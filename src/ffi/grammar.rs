@@ -19,27 +19,27 @@ use super::status::{RZ_OK, rz_error, rz_status};
 pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
 /// Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references.
 pub const RZ_GRAMMAR_REGEX: u32 = 2;
-/// Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between angle
-/// brackets, such as <|im_end|>, is the token of the vocabulary that is written so.
+/// Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between
+/// angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so.
 pub const RZ_GRAMMAR_LARK: u32 = 3;
-/// Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several places the
-/// longest counts.
+/// Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several
+/// places the longest counts.
 pub const RZ_GRAMMAR_GBNF: u32 = 4;
 /// Kind of a grammar: any JSON value. Takes no text.
 pub const RZ_GRAMMAR_JSON: u32 = 5;
 /// Kind of a grammar: one of some texts, given as a JSON array of strings.
 pub const RZ_GRAMMAR_CHOICES: u32 = 6;
-/// Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its tools, in
-/// the form of the model's chat template, with arguments that follow each tool's JSON schema. By "tool_choice": text, calls, or
-/// text and then calls ("auto"); text alone ("none"); calls alone ("required", or the name of a tool), behind reasoning where the
-/// model writes some. "parallel_tool_calls": false allows one call. Arguments come in the order of the schema. Where a model
-/// writes texts between tags, without quotes, "enum", "minLength" and "maxLength" (up to 2000) bind them, "pattern" and "format"
-/// do not.
+/// Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its
+/// tools, in the form of the model's chat template, with arguments that follow each tool's JSON schema. By
+/// "tool_choice": text, calls, or text and then calls ("auto"); text alone ("none"); calls alone ("required", or the
+/// name of a tool), behind reasoning where the model writes some. "parallel_tool_calls": false allows one call.
+/// Arguments come in the order of the schema. Where a model writes texts between tags, without quotes, "enum",
+/// "minLength" and "maxLength" (up to 2000) bind them, "pattern" and "format" do not.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
-/// Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line ends too.
-/// Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind commas and
-/// colons, as templates write it.
+/// Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
+/// ends too. Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind
+/// commas and colons, as templates write it.
 pub const RZ_GRAMMAR_WHITESPACE: u32 = 256;
 
 /// A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
@@ -98,17 +98,17 @@ pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
     guarded_or!((), |call| call.release(grammar))
 }
 
-/// Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. NULL takes the grammar
-/// away.
+/// Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. NULL takes the
+/// grammar away.
 ///
-/// The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that are
-/// appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
+/// The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that
+/// are appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
 /// repeated, and the host may append tokens of its own, where the grammar allows them: otherwise the choice ends with
 /// RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
 /// can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
-/// memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls with a
-/// cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
-/// Since 0.1.0.
+/// memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls
+/// with a cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sampler_grammar_set(
     sampler: *mut rz_sampler,

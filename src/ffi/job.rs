@@ -27,8 +27,9 @@ use super::structs::{count, ns, versioned};
 /// so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
 /// the cache get RZ_ERR_BUSY, but for rz_cache_len, rz_cache_capacity and rz_cache_free.
 ///
-/// The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and wherever
-/// it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped with.
+/// The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and
+/// wherever it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped
+/// with.
 pub struct rz_job {
     /// Taken out only when it is dropped.
     job: Mutex<Option<Job>>,
@@ -78,14 +79,16 @@ pub struct rz_job_params {
     /// Chooses the tokens; NULL: always the most likely one. Copied as it is now, so that several jobs may be given the
     /// same one, and what they draw does not depend on each other.
     pub sampler: *const rz_sampler,
-    /// Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler, if any.
+    /// Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler,
+    /// if any.
     pub grammar: *const rz_grammar,
-    /// Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the first
-    /// that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end.
+    /// Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the
+    /// first that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end.
     pub stops: *const *const c_char,
     /// Number of `stops`.
     pub n_stops: usize,
-    /// Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it alive.
+    /// Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it
+    /// alive.
     pub cancel: *const rz_cancel,
     /// 0.
     pub flags: u32,
@@ -95,15 +98,17 @@ pub struct rz_job_params {
     pub draft: u32,
     /// Tokens of a draft at most, of which more than 32 count as 32; 0: 16.
     pub draft_max: u32,
-    /// With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps it alive.
+    /// With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps
+    /// it alive.
     pub draft_model: *const rz_model,
-    /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none.
+    /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0:
+    /// none.
     pub logprobs: u32,
     /// Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there.
     pub priority: i32,
-    /// The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens end the prompt.
-    /// The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops` act on the content of the
-    /// reply alone, not on reasoning, calls and tags. NULL: the job gives a text.
+    /// The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
+    /// end the prompt. The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops`
+    /// act on the content of the reply alone, not on reasoning, calls and tags. NULL: the job gives a text.
     pub chat: *const c_char,
     pub chat_len: usize,
     /// The prompt in place of `tokens`, which are NULL then; NULL: `tokens`. The job keeps its media alive.
@@ -137,21 +142,22 @@ versioned!(rz_job_params {
 
 /// No drafts of a job's next tokens, but for those that a grammar forces.
 pub const RZ_DRAFT_NONE: u32 = 0;
-/// Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt, such
-/// as edited text, code and summaries.
+/// Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt,
+/// such as edited text, code and summaries.
 pub const RZ_DRAFT_LOOKUP: u32 = 1;
-/// Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first reads
-/// the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a file of its
-/// own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or speculators, or the
-/// assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads such a file like a
-/// model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of such jobs take
-/// scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a cache as
-/// RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded
-/// on the CPU (device 0 or 1), and a copy of it drafts on the GPU of a model that is on one, from the first such job until
-/// one of the two is freed. The layers of the model must be on one device; experts of a GPU's layers may be on the host.
+/// Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first
+/// reads the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a
+/// file of its own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or
+/// speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads
+/// such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of
+/// such jobs take scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a
+/// cache as RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded on the CPU (device 0 or
+/// 1), and a copy of it drafts on the GPU of a model that is on one, from the first such job until one of the two is
+/// freed. The layers of the model must be on one device; experts of a GPU's layers may be on the host.
 pub const RZ_DRAFT_MODEL: u32 = 2;
-/// Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one
-/// layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself appends.
+/// Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its
+/// own for one layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself
+/// appends.
 pub const RZ_DRAFT_MTP: u32 = 3;
 
 /// State of a job: its prompt is being read.
@@ -171,7 +177,8 @@ pub const RZ_JOB_STOP: u32 = 3;
 pub const RZ_JOB_CONTEXT: u32 = 4;
 /// A job ended because its grammar was complete.
 pub const RZ_JOB_GRAMMAR: u32 = 5;
-/// A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a bound.
+/// A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
+/// bound.
 pub const RZ_JOB_FAILED: u32 = 6;
 
 /// The state of a job. Since 0.1.0.
@@ -184,7 +191,8 @@ pub struct rz_job_info {
     pub state: u32,
     /// The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
     pub end: u32,
-    /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0.
+    /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
+    /// 0.
     pub stopped: i32,
     /// Tokens of the prompt, and those of them that are in the cache.
     pub prompt_total: u32,
@@ -193,8 +201,8 @@ pub struct rz_job_info {
     pub n_tokens: u32,
     /// Tokens in the cache.
     pub cache_len: u32,
-    /// Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with the
-    /// making of drafts.
+    /// Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with
+    /// the making of drafts.
     pub prompt_ns: u64,
     pub tokens_ns: u64,
     /// Nanoseconds from rz_job_new to the first token; 0 before that.
@@ -313,19 +321,20 @@ pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -
     Ok(stops)
 }
 
-/// Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has made a
-/// token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
+/// Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has
+/// made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
 ///
-/// A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts, before one
-/// that would take longer than is left. Where the call has its turn in time (see "What waits for what" above), one share is
-/// done in any case; where other calls have the workers for the whole of its budget, nothing is. Work on a GPU is paused between
-/// kernels of prompts, and one token is one piece there. A recurrent layer is one share, whatever the length of the piece.
+/// A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts,
+/// before one that would take longer than is left. Where the call has its turn in time (see "What waits for what"
+/// above), one share is done in any case; where other calls have the workers for the whole of its budget, nothing is.
+/// Work on a GPU is paused between kernels of prompts, and one token is one piece there. A recurrent layer is one
+/// share, whatever the length of the piece.
 ///
 /// While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
-/// calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with RZ_ERR_CANCELLED or
-/// RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
-/// those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and that of a job which has failed
-/// (RZ_JOB_FAILED), each time. Since 0.1.0.
+/// calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
+/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
+/// Any thread. Errors: those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and
+/// that of a job which has failed (RZ_JOB_FAILED), each time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -338,12 +347,12 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
     })
 }
 
-/// `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that make
-/// tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
+/// `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that
+/// make tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
 /// RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
 ///
-/// Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
-/// again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+/// Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are
+/// given again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
 ///
 /// Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
 /// longest. So does what a pass computes of prompts (rz_model_params.prompt_tokens_beside), of one priority to the
@@ -352,11 +361,11 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
 /// what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
 /// long.
 ///
-/// No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_job_error
-/// tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on (rz_job_info.stopped tells
-/// so); only where all jobs that have not ended are asked to stop, the call ends with the RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the
-/// first. Any thread. Errors: those of rz_job_step but for failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of
-/// different models. Since 0.1.0.
+/// No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and
+/// rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
+/// (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
+/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: those of rz_job_step but for failed jobs,
+/// RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_jobs_step(
     jobs: *const *mut rz_job,
@@ -392,8 +401,9 @@ fn failure(job: &Job) -> Result<()> {
     job.failure().map_or(Ok(()), |error| Err(error.clone()))
 }
 
-/// Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any other
-/// job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED. Since 0.1.0.
+/// Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
+/// other job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -407,9 +417,9 @@ pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) ->
 /// text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
 /// token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
 ///
-/// `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
-/// result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a
-/// tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
+/// the result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without
+/// a tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_text_into(
     job: *mut rz_job,
@@ -426,8 +436,9 @@ pub unsafe extern "C" fn rz_job_text_into(
     })
 }
 
-/// Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet become a
-/// stop string is held back until that is decided; a reply that a stop string ends has all before it, and its end.
+/// Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
+/// become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
+/// end.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.
@@ -449,10 +460,12 @@ pub unsafe extern "C" fn rz_job_next_into(
     })
 }
 
-/// Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string included.
+/// Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
+/// included.
 ///
-/// `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
-/// result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
+/// the result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_tokens_into(
     job: *mut rz_job,
@@ -469,14 +482,15 @@ pub unsafe extern "C" fn rz_job_tokens_into(
     })
 }
 
-/// Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with rz_job_params.logprobs: for
-/// each a row of that number and one entries, in `tokens` the token itself and then the likeliest in its place, descending, and in
-/// `logprobs` the natural logarithms of their probabilities. These are those of rz_logprobs_into ahead of the token: the softmax of the
-/// logits, before any sampler. A vocabulary of fewer tokens makes rows shorter.
+/// Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
+/// rz_job_params.logprobs: for each a row of that number and one entries, in `tokens` the token itself and then the
+/// likeliest in its place, descending, and in `logprobs` the natural logarithms of their probabilities. These are those
+/// of rz_logprobs_into ahead of the token: the softmax of the logits, before any sampler. A vocabulary of fewer tokens
+/// makes rows shorter.
 ///
-/// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL to ask for it)
-/// the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL
+/// to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for
+/// a job that keeps none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_logprobs_into(
     job: *mut rz_job,
@@ -500,8 +514,8 @@ pub unsafe extern "C" fn rz_job_logprobs_into(
     })
 }
 
-/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the job,
-/// RZ_ERR_POISONED. Since 0.1.0.
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
+/// job, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_info, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -549,8 +563,8 @@ pub(super) fn end_code(end: Option<End>) -> u32 {
     }
 }
 
-/// Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the prompt
-/// whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0.
+/// Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the
+/// prompt whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_free(job: *mut rz_job) {
     guarded_or!((), |call| call.release(job))

@@ -84,8 +84,8 @@ pub struct rz_metrics {
     pub sample: rz_phase_metrics,
     /// Tokens to text.
     pub detokenize: rz_phase_metrics,
-    /// Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
-    /// are all whose names begin so.
+    /// Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only,
+    /// as are all whose names begin so.
     pub gpu_products: rz_phase_metrics,
     /// Rotation, cache and attention.
     pub gpu_attention: rz_phase_metrics,
@@ -117,8 +117,8 @@ versioned!(rz_metrics {
     encode,
 });
 
-/// Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
-/// may be apart by a call in progress. Any thread. Since 0.1.0.
+/// Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so
+/// numbers may be apart by a call in progress. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_metrics, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

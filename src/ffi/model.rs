@@ -49,8 +49,8 @@ impl rz_model {
 }
 
 /// Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
-/// caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still differ
-/// between devices, and with the number of layers that are on them.
+/// caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still
+/// differ between devices, and with the number of layers that are on them.
 pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
 /// Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
 /// memory of its own, and generates several times slower, because they are packed anew for each token;
@@ -59,8 +59,8 @@ pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
 pub const RZ_MODEL_MMAP: u32 = 2;
 /// Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made.
 pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
-/// Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
-/// one ahead of it has ended.
+/// Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before
+/// the one ahead of it has ended.
 pub const RZ_MODEL_PROFILE: u32 = 8;
 /// Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
 /// for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
@@ -69,10 +69,10 @@ pub const RZ_MODEL_PROFILE: u32 = 8;
 /// devices. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and
 /// GGUF files of Hunyuan 3.
 pub const RZ_MODEL_MTP: u32 = 16;
-/// Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with a
-/// warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of RZ_ERR_UNSUPPORTED. The
-/// results are those of the model only if what was passed over changes none. A known key with a value that is not supported
-/// is refused all the same.
+/// Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with
+/// a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
+/// RZ_ERR_UNSUPPORTED. The results are those of the model only if what was passed over changes none. A known key with a
+/// value that is not supported is refused all the same.
 pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 
 /// Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
@@ -124,9 +124,10 @@ pub struct rz_model_params {
     pub runtime: *const rz_runtime,
     /// RZ_MODEL_... flags, or-ed together.
     pub flags: u32,
-    /// Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with them.
-    /// The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the
-    /// devices, beside a cache of default capacity and the scratch of a step. More layers than there are stand for all.
+    /// Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
+    /// them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
+    /// memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
+    /// stand for all.
     pub gpu_layers: u32,
     /// GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types.
     pub quantize: u32,
@@ -143,23 +144,23 @@ pub struct rz_model_params {
     pub cancel: *const rz_cancel,
     /// Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
     ///
-    /// The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on the
-    /// disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in memory, which
-    /// the system may take back and read again, and tokens come as fast as without it. A file that was made of another model,
-    /// another version of this one or by another release of the library is replaced; one that is something else is
-    /// RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and three rows of each matrix. One
-    /// whose bytes were damaged is replaced too: each load reads the file as a whole and compares a checksum. A
-    /// file that somebody else changes or shortens while it is in use may end the process. On the CPU alone, and not with
-    /// RZ_MODEL_MMAP. Since 0.1.0.
+    /// The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
+    /// the disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in
+    /// memory, which the system may take back and read again, and tokens come as fast as without it. A file that was
+    /// made of another model, another version of this one or by another release of the library is replaced; one that is
+    /// something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and
+    /// three rows of each matrix. One whose bytes were damaged is replaced too: each load reads the file as a whole and
+    /// compares a checksum. A file that somebody else changes or shortens while it is in use may end the process. On
+    /// the CPU alone, and not with RZ_MODEL_MMAP. Since 0.1.0.
     pub packed_path: *const c_char,
-    /// Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone counts, and
-    /// has to be 0 otherwise. Copied.
+    /// Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
+    /// counts, and has to be 0 otherwise. Copied.
     ///
-    /// The first layers are on the CPU, where `gpu_layers` or the free memory leave it some, those behind them on the first
-    /// GPU, and so on; the last GPU has the output matrix. Each part of a cache lies where its layers are. A GPU waits for the
-    /// one before it, so that several take a larger model and are no faster than one. What passes from one to the next goes
-    /// directly where the devices reach each other, else by way of page-locked memory of the host. A fault of one of them
-    /// costs the model all of them. Since 0.1.0.
+    /// The first layers are on the CPU, where `gpu_layers` or the free memory leave it some, those behind them on the
+    /// first GPU, and so on; the last GPU has the output matrix. Each part of a cache lies where its layers are. A GPU
+    /// waits for the one before it, so that several take a larger model and are no faster than one. What passes from
+    /// one to the next goes directly where the devices reach each other, else by way of page-locked memory of the host.
+    /// A fault of one of them costs the model all of them. Since 0.1.0.
     pub devices: *const u32,
     /// Number of `devices`, at most RZ_DEVICES_MAX.
     pub n_devices: usize,
@@ -177,11 +178,11 @@ pub struct rz_model_params {
     /// experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
     /// many last layers as take that many bytes together.
     ///
-    /// Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by them,
-    /// where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from tells from
-    /// how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the largest expert. An
-    /// end ",copied=512" has steps of 512 tokens or more do so, whatever is measured, ",copied=never" none. None does in a
-    /// model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
+    /// Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by
+    /// them, where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from
+    /// tells from how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the
+    /// largest expert. An end ",copied=512" has steps of 512 tokens or more do so, whatever is measured,
+    /// ",copied=never" none. None does in a model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
     ///
     /// Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
     /// with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
@@ -276,8 +277,8 @@ pub struct rz_model_info {
     pub reads_source: u32,
     /// Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none.
     pub isa: [c_char; 32],
-    /// Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0: no
-    /// step does. Since 0.1.0.
+    /// Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
+    /// no step does. Since 0.1.0.
     pub experts_copied_from: u32,
     /// 0.
     pub reserved: u32,
@@ -427,8 +428,8 @@ pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {
     guarded_or!((), |call| call.release(model))
 }
 
-/// Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that ends
-/// with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0.
+/// Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that
+/// ends with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_info_get(
     model: *const rz_model,
@@ -507,7 +508,8 @@ pub struct rz_model_sampling {
 versioned!(rz_model_sampling { struct_size, told, temperature, top_k, top_p, min_p, repeat_penalty, penalty_window });
 
 /// Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
-/// generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by itself.
+/// generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by
+/// itself.
 ///
 /// `out->struct_size` is set by the caller. Advice out of its range is not told; the log has a line for it. Any thread.
 /// Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
@@ -597,12 +599,12 @@ pub unsafe extern "C" fn rz_model_meta_key_into(
     })
 }
 
-/// Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are asked
-/// for from 0 until RZ_ERR_INVALID_ARGUMENT.
+/// Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are
+/// asked for from 0 until RZ_ERR_INVALID_ARGUMENT.
 ///
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last element),
-/// RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0.
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last
+/// element), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_meta_element_into(
     model: *const rz_model,

@@ -87,16 +87,17 @@ versioned!(rz_plan {
     experts_device,
 });
 
-/// Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer
-/// are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a GPU nothing is
-/// set aside: a context is made, which takes what its driver takes, and the layers are placed by the memory that is free now,
-/// so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their number was given.
+/// Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
+/// tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
+/// GPU nothing is set aside: a context is made, which takes what its driver takes, and the layers are placed by the
+/// memory that is free now, so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their
+/// number was given.
 ///
 /// Either `path`, as for rz_model_load, or `n` sources, as for rz_model_load_from; the other is NULL. `params` and
-/// `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted as
-/// taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes, and what a
-/// driver takes for itself. A cache that this machine has no memory for is told in bytes all the same. Any thread. Errors: those
-/// of rz_model_load and rz_cache_new. Since 0.1.0.
+/// `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted
+/// as taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes,
+/// and what a driver takes for itself. A cache that this machine has no memory for is told in bytes all the same. Any
+/// thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_plan(
     path: *const c_char,

@@ -23,12 +23,12 @@ pub const RZ_CHAT_EVENT_TOOL_NAME: u32 = 3;
 pub const RZ_CHAT_EVENT_TOOL_ARGUMENTS: u32 = 4;
 /// Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty.
 pub const RZ_CHAT_EVENT_END: u32 = 5;
-/// Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end: there
-/// was such content, half a tag, or a call that broke off, whose arguments are not complete.
+/// Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end:
+/// there was such content, half a tag, or a call that broke off, whose arguments are not complete.
 pub const RZ_CHAT_EVENT_UNPARSED: u32 = 256;
 
-/// Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes them.
-/// Mutable, so one call at a time.
+/// Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
+/// them. Mutable, so one call at a time.
 pub struct rz_chat_parser {
     model: Arc<Model>,
     parser: Mutex<ReplyParser>,
@@ -42,13 +42,13 @@ impl Handle for rz_chat_parser {
     }
 }
 
-/// Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens were the
-/// prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
+/// Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens
+/// were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
 ///
-/// The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation has
-/// "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread that ends with the call. Any
-/// thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and the form of calls cannot be
-/// read off the template. Since 0.1.0.
+/// The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation
+/// has "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread that ends
+/// with the call. Any thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and
+/// the form of calls cannot be read off the template. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_new(
     model: *const rz_model,
@@ -75,10 +75,12 @@ pub(super) fn reply(model: &Model, json: &str, n_media: Option<usize>) -> Result
     apart(|| reply_to_chat(model, &chat))
 }
 
-/// Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end does.
+/// Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end
+/// does.
 ///
-/// Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the end),
-/// RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the
+/// end), RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_push(parser: *mut rz_chat_parser, token: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -89,9 +91,9 @@ pub unsafe extern "C" fn rz_chat_parser_push(parser: *mut rz_chat_parser, token:
     })
 }
 
-/// Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a tag might
-/// have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a
+/// tag might have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors:
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -101,13 +103,14 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
     })
 }
 
-/// Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`, from
-/// 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is none right
-/// now, and behind the end none at all.
+/// Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`,
+/// from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is
+/// none right now, and behind the end none at all.
 ///
-/// A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments, which come
-/// out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White space next to tags is
-/// left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED where it was not understood.
+/// A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments,
+/// which come out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White
+/// space next to tags is left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED
+/// where it was not understood.
 ///
 /// With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
 /// what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.

@@ -39,15 +39,17 @@ pub type rz_log_callback =
 /// A share of a job, to be called with the context and a number that rz_parallel_callback was given.
 pub type rz_share_callback = Option<unsafe extern "C" fn(context: *mut c_void, i: u32)>;
 
-/// Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one or
-/// the caller's own among them, and returns when all have returned: 0, or another number where it could not, which makes
-/// the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes from the
-/// threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads may all
-/// be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++ exception.
+/// Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one
+/// or the caller's own among them, and returns when all have returned: 0, or another number where it could not, which
+/// makes the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes
+/// from the threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads
+/// may all be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++
+/// exception.
 ///
-/// Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may not compute
-/// with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill, rz_decode_token, rz_job_step
-/// and all others that wait for the workers). Another runtime may be used, and handles may be made and freed.
+/// Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may
+/// not compute with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill,
+/// rz_decode_token, rz_job_step and all others that wait for the workers). Another runtime may be used, and handles may
+/// be made and freed.
 pub type rz_parallel_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, n: u32, share: rz_share_callback, context: *mut c_void) -> i32>;
 
@@ -118,9 +120,9 @@ pub unsafe extern "C" fn rz_runtime_free(runtime: *mut rz_runtime) {
     guarded_or!((), |call| call.release(runtime))
 }
 
-/// Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now keeps
-/// those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads), RZ_ERR_IO (the
-/// system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now
+/// keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads),
+/// RZ_ERR_IO (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_threads_set(
     runtime: *mut rz_runtime,

@@ -55,18 +55,19 @@ pub const RZ_FILTER_MIN_P: u32 = 5;
 pub const RZ_FILTER_XTC: u32 = 6;
 pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 
-/// Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all zeros, or NULL,
-/// choose the most likely token.
+/// Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all
+/// zeros, or NULL, choose the most likely token.
 ///
-/// Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The filters and
-/// the temperature come next, in the order of `order`, each on the distribution that those ahead of it left. By default it is that
-/// of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a higher temperature flattens what the filters
-/// keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in
-/// transformers and vLLM. The draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the
-/// tokens that are left is chosen.
+/// Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The
+/// filters and the temperature come next, in the order of `order`, each on the distribution that those ahead of it
+/// left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a
+/// higher temperature flattens what the filters keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST
+/// the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes last. With a temperature of
+/// 0 there are no filters and no draw: the most likely of the tokens that are left is chosen.
 ///
-/// A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the temperature, in
-/// the default order; else the host chooses, from logits that are copied for each token, by the same numbers. Since 0.1.0.
+/// A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
+/// temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
+/// numbers. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_sampler_params {
@@ -104,18 +105,20 @@ pub struct rz_sampler_params {
     pub xtc_probability: f32,
     /// 0: 0.1. Beyond 0.5 there is never more than one such token, and XTC drops none.
     pub xtc_threshold: f32,
-    /// The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer the entropy is to
-    /// that of equal probabilities.
+    /// The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer
+    /// the entropy is to that of equal probabilities.
     pub temperature_range: f32,
     /// Power to which the entropy's share of that one is raised; 0: 1.
     pub temperature_exponent: f32,
-    /// Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than a bound, which
-    /// begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where llama.cpp has none.
+    /// Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than
+    /// a bound, which begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where
+    /// llama.cpp has none.
     pub mirostat_tau: f32,
     /// How much of its difference a draw corrects; 0: 0.1.
     pub mirostat_eta: f32,
-    /// DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit of the token
-    /// that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096 count as 4096.
+    /// DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit
+    /// of the token that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096
+    /// count as 4096.
     pub dry_multiplier: f32,
     /// At least 1; 0: 1.75.
     pub dry_base: f32,
@@ -123,18 +126,19 @@ pub struct rz_sampler_params {
     pub dry_allowed_length: u32,
     /// Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all.
     pub dry_window: u32,
-    /// No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not chosen. At
-    /// most 4096.
+    /// No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not
+    /// chosen. At most 4096.
     pub no_repeat_ngram_size: u32,
     /// 0.
     pub reserved: u32,
-    /// Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single token. llama.cpp's
-    /// are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an asterisk in their text.
+    /// Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single
+    /// token. llama.cpp's are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an
+    /// asterisk in their text.
     pub dry_breakers: *const rz_token_sequence,
     /// Number of `dry_breakers`.
     pub n_dry_breakers: usize,
-    /// Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that one is not
-    /// chosen; a sequence of one token never comes. The same text may come in other tokens.
+    /// Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that
+    /// one is not chosen; a sequence of one token never comes. The same text may come in other tokens.
     pub banned_sequences: *const rz_token_sequence,
     /// Number of `banned_sequences`.
     pub n_banned_sequences: usize,
@@ -180,8 +184,8 @@ versioned!(rz_sampler_params {
     n_order,
 } reserved reserved);
 
-/// Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What makers advise
-/// for their models, and sampling in transformers, is in this order. Not to be given with `order`.
+/// Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
+/// makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`.
 pub const RZ_SAMPLER_TEMPERATURE_FIRST: u32 = 1;
 
 /// Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.

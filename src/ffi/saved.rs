@@ -15,20 +15,20 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// normally: no longjmp, no C++ exception.
 pub type rz_write_callback = Option<unsafe extern "C" fn(user: *mut c_void, data: *const c_void, n: usize) -> i32>;
 
-/// Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of a file
-/// that ends too early too. It must return normally: no longjmp, no C++ exception.
+/// Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
+/// a file that ends too early too. It must return normally: no longjmp, no C++ exception.
 pub type rz_read_callback = Option<unsafe extern "C" fn(user: *mut c_void, out: *mut c_void, n: usize) -> i32>;
 
-/// Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the network
-/// remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
+/// Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
+/// network remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
 ///
-/// The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same model: its
-/// weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with RZ_MODEL_MMAP is
-/// read as a whole for its first fingerprint.
+/// The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same
+/// model: its weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with
+/// RZ_MODEL_MMAP is read as a whole for its first fingerprint.
 ///
-/// Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an errno:
-/// rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an
+/// errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY, RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_save(
     cache: *const rz_cache,
@@ -44,15 +44,15 @@ pub unsafe extern "C" fn rz_cache_save(
     })
 }
 
-/// Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on this
-/// thread. What follows in it is the same, to the bit, as in the cache that was saved.
+/// Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on
+/// this thread. What follows in it is the same, to the bit, as in the cache that was saved.
 ///
-/// `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the tokens;
-/// other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any thread.
-/// Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by
-/// another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its
-/// rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
+/// tokens; other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any
+/// thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one),
+/// RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from
+/// which the model turns its rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT,
+/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_load(
     model: *const rz_model,

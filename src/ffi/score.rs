@@ -8,12 +8,12 @@ use super::cancel::rz_cancel;
 use super::guard::guarded;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Writes the `k` likeliest tokens after the last one, the likeliest first, to `tokens`, and the natural logarithms of their
-/// probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
+/// Writes the `k` likeliest tokens after the last one, the likeliest first, to `tokens`, and the natural logarithms of
+/// their probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
 ///
-/// `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives, summed
-/// in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of rz_logits_into,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives,
+/// summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
+/// rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_logprobs_into(
     cache: *const rz_cache,
@@ -39,12 +39,12 @@ pub unsafe extern "C" fn rz_logprobs_into(
     })
 }
 
-/// Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of tokens[i] after
-/// all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
+/// Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
+/// tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
 ///
-/// Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after every
-/// token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill.
-/// Since 0.1.0.
+/// Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after
+/// every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
+/// rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_score_into(
     cache: *mut rz_cache,

@@ -22,9 +22,9 @@ pub const RZ_SOURCE_FD: u32 = 2;
 /// Kind of a source: `size` bytes that `read` gives.
 pub const RZ_SOURCE_READER: u32 = 3;
 
-/// Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or the
-/// errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the
-/// library. It must return normally: no longjmp, no C++ exception.
+/// Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or
+/// the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
+/// call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_source_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, out: *mut c_void, n: usize) -> i32>;
 
@@ -58,13 +58,14 @@ pub struct rz_source {
 versioned!(rz_source { struct_size, kind, name, data, size, fd, reserved, offset, read, user } reserved reserved);
 
 /// rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
-/// .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the weights.
+/// .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the
+/// weights.
 ///
-/// Several sources each have the name of their file, by which the others find it. Sources are read during the call only:
-/// memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
-/// RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also for an
-/// errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among the sources.
-/// Since 0.1.0.
+/// Several sources each have the name of their file, by which the others find it. Sources are read during the call
+/// only: memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
+/// RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also
+/// for an errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among
+/// the sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_load_from(
     sources: *const rz_source,

@@ -45,10 +45,11 @@ pub const RZ_ERR_CONTEXT_FULL: rz_status = -12;
 pub const RZ_ERR_BUFFER_TOO_SMALL: rz_status = -13;
 /// The device cannot be used; the message says why.
 pub const RZ_ERR_DEVICE_UNAVAILABLE: rz_status = -14;
-/// The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other devices,
-/// is of no use any more; the CPU and other models go on, on the same device too, because each model has a context of its
-/// own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no memory), that they
-/// leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new process has the devices again.
+/// The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other
+/// devices, is of no use any more; the CPU and other models go on, on the same device too, because each model has a
+/// context of its own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no
+/// memory), that they leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new
+/// process has the devices again.
 pub const RZ_ERR_DEVICE_LOST: rz_status = -15;
 /// Things of different models in one call.
 pub const RZ_ERR_MISMATCH: rz_status = -16;

@@ -102,13 +102,13 @@ pub unsafe extern "C" fn rz_token_is_end(model: *const rz_model, token: u32) -> 
     guarded_or!(0, |call| Ok(i32::from(call.handle(model)?.0.tokenizer()?.is_end(token))))
 }
 
-/// Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind each
-/// other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
+/// Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind
+/// each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
 ///
-/// `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be NULL.
-/// With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
-/// Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not
-/// implemented). Since 0.1.0.
+/// `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be
+/// NULL. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
+/// thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is
+/// not implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_token_bytes_into(
     model: *const rz_model,

@@ -1,6 +1,6 @@
 /* A process that goes on living beside the library: children that are forked while other threads compute with another model, and a signal each
- * millisecond whose handler does not ask for calls to be restarted. Every call succeeds, and says what it says undisturbed.
- * argv[1]: a model with a chat template; argv[2]: for how many milliseconds each. */
+ * millisecond whose handler does not ask for calls to be restarted. Every call succeeds, and says what it says
+ * undisturbed. argv[1]: a model with a chat template; argv[2]: for how many milliseconds each. */
 #include <errno.h>
 #include <pthread.h>
 #include <realizar.h>

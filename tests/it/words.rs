@@ -13,9 +13,12 @@ const FUNCTION: usize = 100;
 /// Phrases that comments do without, in lower case.
 const BANNED: &[&str] = &["timeline", "refuses to know", "behead", " gait", "knows nothing of", " told ", "wishes"];
 
-/// Sources whose comments are looked at, by folder and ending. The header's text has words of its own.
+/// Sources whose comments are looked at, by folder and ending.
 const SOURCES: &[(&str, &[&str])] =
-    &[("src", &["rs"]), ("kernels", &["cu", "cuh"]), ("tests", &["rs"]), ("benches", &["rs"])];
+    &[("src", &["rs"]), (HEADER, &["rs"]), ("kernels", &["cu", "cuh"]), ("tests", &["rs"]), ("benches", &["rs"])];
+
+/// The folder of the header's text, which has words of its own.
+const HEADER: &str = "src/ffi";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -55,7 +58,7 @@ fn comments_are_not_wide_and_use_the_fields_words() {
     let mut wrong = Vec::new();
     for (path, line, whole, comment) in comments() {
         let place = format!("{}:{line}", path.strip_prefix(root()).expect("below the root").display());
-        let own = path.ends_with("tests/it/words.rs");
+        let own = path.ends_with("tests/it/words.rs") || path.starts_with(root().join(HEADER));
         if whole.chars().count() > WIDTH {
             wrong.push(format!("{place} has {} columns", whole.chars().count()));
         }

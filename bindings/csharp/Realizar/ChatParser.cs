@@ -18,7 +18,8 @@ namespace Realizar
         /// <summary>The number of the call that a name or arguments belong to.</summary>
         public int Call { get; internal set; }
         public string Text { get; internal set; }
-        /// <summary>Content that begins like a call and is none; at the end: there was such, or a call broke off.</summary>
+        /// <summary>Content that begins like a call and is none; at the end: there was such, or a call broke
+        /// off.</summary>
         public bool Unparsed { get; internal set; }
 
         internal unsafe delegate int Next(uint* kind, uint* index, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
@@ -40,8 +41,8 @@ namespace Realizar
         }
     }
 
-    /// <summary>Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools. One call at a
-    /// time.</summary>
+    /// <summary>Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools.
+    /// One call at a time.</summary>
     public sealed class ChatParser : IDisposable
     {
         private readonly ChatParserHandle handle = new ChatParserHandle();

@@ -5,8 +5,8 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>What a reply does where messages have no room: it fails with Status.ContextFull, or leaves the oldest turns out of its
-    /// prompt.</summary>
+    /// <summary>What a reply does where messages have no room: it fails with Status.ContextFull, or leaves the oldest
+    /// turns out of its prompt.</summary>
     public enum Overflow { Fail = Native.RZ_OVERFLOW_FAIL, Forget = Native.RZ_OVERFLOW_FORGET }
 
     /// <summary>Reasoning of a reply: as the chat template has it, none, or some ahead of the answer.</summary>
@@ -51,7 +51,8 @@ namespace Realizar
         public int ReasoningTokens;
         /// <summary>What was said of a reply that is given up becomes a message, as it always does of Say.</summary>
         public bool Keep;
-        /// <summary>It goes on with the last message, a reply that was cut; its parts are those that come after it.</summary>
+        /// <summary>It goes on with the last message, a reply that was cut; its parts are those that come after
+        /// it.</summary>
         public bool Continue;
     }
 
@@ -86,8 +87,8 @@ namespace Realizar
         public ulong FirstTokenTime { get; internal set; }
     }
 
-    /// <summary>Messages with a model, which remembers what it has computed of them, and the reply that is being made. One call at a time:
-    /// a second one gets Status.Busy.</summary>
+    /// <summary>Messages with a model, which remembers what it has computed of them, and the reply that is being made.
+    /// One call at a time: a second one gets Status.Busy.</summary>
     public sealed class Conversation : IDisposable
     {
         private readonly ConversationHandle handle = new ConversationHandle();
@@ -179,8 +180,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>Appends a message in JSON, or a list of them, such as the result of a tool: {"role": "tool", "tool_call_id": "...",
-        /// "content": "..."}.</summary>
+        /// <summary>Appends a message in JSON, or a list of them, such as the result of a tool: {"role": "tool",
+        /// "tool_call_id": "...", "content": "..."}.</summary>
         public unsafe void AddJson(string json) => Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
             Native.Call(err => Native.rz_conversation_add(handle, at, len, err)));
 
@@ -240,14 +241,15 @@ namespace Realizar
         /// <summary>Works on the reply until it has made a token or has ended; true: there is more to do.</summary>
         public bool Step() => Step(Native.RZ_NO_LIMIT);
 
-        /// <summary>Works for about so many microseconds, of which a negative number is none; true: there is more to do.</summary>
+        /// <summary>Works for about so many microseconds, of which a negative number is none; true: there is more to
+        /// do.</summary>
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
         private unsafe bool Step(ulong microseconds) =>
             Native.Call(err => Native.rz_conversation_step(handle, microseconds, err), alwaysToken.IsCancellationRequested ? alwaysToken : cancellation) != Native.RZ_DONE;
 
-        /// <summary>Steps several conversations of one model in common passes over the weights, until one of them has made a token; true: there
-        /// is more to do. A reply that fails ends alone: Error tells why.</summary>
+        /// <summary>Steps several conversations of one model in common passes over the weights, until one of them has
+        /// made a token; true: there is more to do. A reply that fails ends alone: Error tells why.</summary>
         public static bool StepAll(IReadOnlyList<Conversation> conversations) => StepAll(conversations, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>
@@ -264,16 +266,17 @@ namespace Realizar
         public unsafe IReadOnlyList<Part> Parts() => Part.All((kind, index, text, capacity, len, err) =>
             Native.rz_conversation_next_into(handle, kind, index, text, capacity, len, err));
 
-        /// <summary>Replies to the messages: what the model thinks, content, calls of tools, and the end, as they come. An iteration that ends
-        /// early gives the reply up.</summary>
+        /// <summary>Replies to the messages: what the model thinks, content, calls of tools, and the end, as they come.
+        /// An iteration that ends early gives the reply up.</summary>
         public IEnumerable<Part> Reply(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
         {
             Begin(options, token);
             return Made(replies);
         }
 
-        /// <summary>A message of the user, and the content of the reply to it, piece by piece. What was said stays where the iteration ends
-        /// early or is cancelled; any other failure leaves the messages as they were.</summary>
+        /// <summary>A message of the user, and the content of the reply to it, piece by piece. What was said stays
+        /// where the iteration ends early or is cancelled; any other failure leaves the messages as they
+        /// were.</summary>
         public IEnumerable<string> Say(string text, ReplyOptions options = null, CancellationToken token = default(CancellationToken))
         {
             token.ThrowIfCancellationRequested();
@@ -334,12 +337,12 @@ namespace Realizar
             }
         }
 
-        /// <summary>Gives an unfinished reply up: with ReplyOptions.Keep what was said of it becomes a message, else it leaves no
-        /// trace.</summary>
+        /// <summary>Gives an unfinished reply up: with ReplyOptions.Keep what was said of it becomes a message, else it
+        /// leaves no trace.</summary>
         public void Stop() { AddJson("[]"); }
 
-        /// <summary>Has steps of the reply end with Status.Deadline after so long, at once where that has passed; null takes that
-        /// back.</summary>
+        /// <summary>Has steps of the reply end with Status.Deadline after so long, at once where that has passed; null
+        /// takes that back.</summary>
         public void SetDeadline(TimeSpan? time) { cancelling?.SetDeadline(time); }
 
         /// <summary>Takes a deadline back, and a cancel: the reply goes on with the next step.</summary>
@@ -350,8 +353,8 @@ namespace Realizar
         public unsafe IReadOnlyList<TokenLogprobs> Logprobs() => TokenLogprobs.All(row, (tokens, values, capacity, n, err) =>
             Native.rz_conversation_logprobs_into(handle, tokens, values, capacity, n, err));
 
-        /// <summary>The messages from number <paramref name="first"/> on, a list in JSON, as they were added, and the replies; an unfinished
-        /// one is not among them.</summary>
+        /// <summary>The messages from number <paramref name="first"/> on, a list in JSON, as they were added, and the
+        /// replies; an unfinished one is not among them.</summary>
         public unsafe string Messages(int first = 0) => Native.SizedText(4096, (text, capacity, n, err) =>
             Native.rz_conversation_json_into(handle, checked((uint)first), (byte*)text, capacity, n, err));
 
@@ -377,7 +380,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>The error by which the reply has ended (JobEnd.Failed), which Step throws and StepAll does not; else null.</summary>
+        /// <summary>The error by which the reply has ended (JobEnd.Failed), which Step throws and StepAll does not;
+        /// else null.</summary>
         public RealizarException Error
         {
             get

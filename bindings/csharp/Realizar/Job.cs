@@ -87,8 +87,8 @@ namespace Realizar
         }
     }
 
-    /// <summary>A generation that works when it is told to. Its session is busy until it is disposed of, which ends it at any moment;
-    /// the session keeps the tokens that are complete.</summary>
+    /// <summary>A generation that works when it is told to. Its session is busy until it is disposed of, which ends it
+    /// at any moment; the session keeps the tokens that are complete.</summary>
     public sealed class Job : IDisposable
     {
         private readonly JobHandle handle = new JobHandle();
@@ -130,14 +130,16 @@ namespace Realizar
         /// <summary>Works until it has made a token or has ended; true: there is more to do.</summary>
         public bool Step() => Step(Native.RZ_NO_LIMIT);
 
-        /// <summary>Works for about so many microseconds, of which a negative number is none; true: there is more to do.</summary>
+        /// <summary>Works for about so many microseconds, of which a negative number is none; true: there is more to
+        /// do.</summary>
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
         private unsafe bool Step(ulong microseconds) =>
             Native.Call(err => Native.rz_job_step(handle, microseconds, err), cancellation) != Native.RZ_DONE;
 
-        /// <summary>Steps several jobs of one model, prompts and single tokens together, in common passes over the weights, until one of them
-        /// has made a token; true: there is more to do. One that fails ends alone: Error tells why.</summary>
+        /// <summary>Steps several jobs of one model, prompts and single tokens together, in common passes over the
+        /// weights, until one of them has made a token; true: there is more to do. One that fails ends alone: Error
+        /// tells why.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs) => StepAll(jobs, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>

@@ -14,7 +14,8 @@ namespace Realizar
         public int Device, GpuLayers;
         /// <summary>GPUs over which the layers are divided in this order; null: Device alone counts.</summary>
         public int[] Devices;
-        /// <summary>Sizes of the parts of Devices in relation to one another; null: in proportion to free memory.</summary>
+        /// <summary>Sizes of the parts of Devices in relation to one another; null: in proportion to free
+        /// memory.</summary>
         public float[] Shares;
         /// <summary>The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; null: with their
         /// layers.</summary>
@@ -22,8 +23,8 @@ namespace Realizar
         public bool Deterministic, Mmap, TextOnly;
         /// <summary>Mtp: load the layer too that predicts a further token, for Draft.Mtp. Profile: measure the parts of
         /// each step on a GPU, which takes longer. AllowUnknown: pass over keys and tensors that nothing knows;
-        /// ModelInfo.Unknown counts them. Bf16Products: products on the CPU are in BF16 where that is faster for prompts,
-        /// with other results.</summary>
+        /// ModelInfo.Unknown counts them. Bf16Products: products on the CPU are in BF16 where that is faster for
+        /// prompts, with other results.</summary>
         public bool Mtp, Profile, AllowUnknown, Bf16Products;
         /// <summary>GGML type that matrices of floats are converted to; 0: none.</summary>
         public int Quantize;
@@ -35,7 +36,8 @@ namespace Realizar
         /// <summary>Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first
         /// tokens sooner and others later.</summary>
         public int PromptTokensBeside;
-        /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on there.</summary>
+        /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on
+        /// there.</summary>
         public Action<ulong, ulong> Progress;
     }
 
@@ -286,9 +288,9 @@ namespace Realizar
             };
         }
 
-        /// <summary>Token ids of a text.</summary>
-        /// <param name="special">Adds the tokens that begin and end a text, as the model asks.</param>
-        /// <param name="parse">Names of control tokens in the text become these tokens; not for text that users typed.</param>
+        /// <summary>Token ids of a text.</summary> <param name="special">Adds the tokens that begin and end a text, as
+        /// the model asks.</param> <param name="parse">Names of control tokens in the text become these tokens; not for
+        /// text that users typed.</param>
         public unsafe uint[] Tokenize(string text, bool special = true, bool parse = false)
         {
             var bytes = Native.Utf8.GetBytes(text + "\0"); // never empty, so that there is something to point to
@@ -315,8 +317,8 @@ namespace Realizar
         /// <summary>True for a token that ends a turn or a text.</summary>
         public bool IsEnd(uint token) => Native.rz_token_is_end(Handle, token) != 0;
 
-        /// <summary>A conversation in JSON, {"messages": [...], "tools": [...], "variables": {...}}, as the text that the model was trained
-        /// on, by the template in its file.</summary>
+        /// <summary>A conversation in JSON, {"messages": [...], "tools": [...], "variables": {...}}, as the text that
+        /// the model was trained on, by the template in its file.</summary>
         public unsafe string Render(string json, bool addGenerationPrompt = true)
         {
             var bytes = Native.Terminated(json, nameof(json));
@@ -325,7 +327,8 @@ namespace Realizar
                 Native.rz_chat_render_json_into(Handle, at, len, flags, (byte*)text, capacity, n, err)));
         }
 
-        /// <summary>A conversation in JSON as tokens, up to where the answer begins; no text in it becomes a control token.</summary>
+        /// <summary>A conversation in JSON as tokens, up to where the answer begins; no text in it becomes a control
+        /// token.</summary>
         public unsafe uint[] TokenizeChat(string json)
         {
             var bytes = Native.Terminated(json, nameof(json));
@@ -357,8 +360,8 @@ namespace Realizar
                 Native.Made((grammar, err) => Native.rz_grammar_new(Handle, flags, at, len, grammar, err))));
         }
 
-        /// <summary>An empty session. <paramref name="capacity"/> in tokens; 0: as many as the model was made for, at most 8192.</summary>
-        /// <param name="keys">Type of what the session remembers, and of its values.</param>
+        /// <summary>An empty session. <paramref name="capacity"/> in tokens; 0: as many as the model was made for, at
+        /// most 8192.</summary> <param name="keys">Type of what the session remembers, and of its values.</param>
         public Session NewSession(int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) => new Session(this, capacity, keys, values);
 
         /// <summary>The session that Session.Save has written.</summary>
@@ -373,7 +376,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>A vector for each text; with Pooling.None one for each token, with Pooling.Rank its scores.</summary>
+        /// <summary>A vector for each text; with Pooling.None one for each token, with Pooling.Rank its
+        /// scores.</summary>
         public float[][] Embed(IReadOnlyList<string> texts, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
         {
             var tokens = new uint[texts.Count][];

@@ -1,5 +1,5 @@
-// The C interface that Header.cs declares: a check that the library has its layouts, and helpers of calls.
-// Nothing is marshalled but integers, pointers and SafeHandles, so that it works in IL2CPP and other ahead-of-time compilers.
+// The C interface that Header.cs declares: a check that the library has its layouts, and helpers of calls. Nothing is
+// marshalled but integers, pointers and SafeHandles, so that it works in IL2CPP and other ahead-of-time compilers.
 using System;
 using System.Collections.Generic;
 using System.Reflection;
@@ -17,7 +17,8 @@ namespace Realizar
         public void Take(IntPtr pointer) { SetHandle(pointer); }
     }
 
-    /// <summary>Tells ahead-of-time compilers that native code calls a method. IL2CPP looks for the name alone.</summary>
+    /// <summary>Tells ahead-of-time compilers that native code calls a method. IL2CPP looks for the name
+    /// alone.</summary>
     [AttributeUsage(AttributeTargets.Method)]
     internal sealed class MonoPInvokeCallbackAttribute : Attribute
     {

@@ -6,7 +6,8 @@ using System.Threading.Tasks;
 
 namespace Realizar
 {
-    /// <summary>How tokens are chosen; zero switches a part off, so that all zeros choose the most likely token.</summary>
+    /// <summary>How tokens are chosen; zero switches a part off, so that all zeros choose the most likely
+    /// token.</summary>
     public sealed class Sampling
     {
         public float Temperature, TopP, MinP, RepeatPenalty, PresencePenalty, FrequencyPenalty;
@@ -95,8 +96,8 @@ namespace Realizar
         public void Dispose() { Handle.Dispose(); }
     }
 
-    /// <summary>A line of tokens. It keeps what it has computed: a prompt that begins like the one before costs only its new end. One
-    /// call at a time: a second one gets Status.Busy.</summary>
+    /// <summary>A line of tokens. It keeps what it has computed: a prompt that begins like the one before costs only
+    /// its new end. One call at a time: a second one gets Status.Busy.</summary>
     public sealed class Session : IDisposable
     {
         internal readonly CacheHandle Handle = new CacheHandle();
@@ -246,7 +247,8 @@ namespace Realizar
             return scores;
         }
 
-        /// <summary>Logits after the last token, one for each entry of the vocabulary, which the library writes to the array itself.</summary>
+        /// <summary>Logits after the last token, one for each entry of the vocabulary, which the library writes to the
+        /// array itself.</summary>
         public unsafe void Logits(float[] logits)
         {
             rz_error err;
@@ -255,7 +257,8 @@ namespace Realizar
                 RealizarException.Check(Native.rz_logits_into(Handle, at, (UIntPtr)logits.Length, &n, &err), &err);
         }
 
-        /// <summary>Continues tokens in a job; those that the session holds already, from its start, are not computed again.</summary>
+        /// <summary>Continues tokens in a job; those that the session holds already, from its start, are not computed
+        /// again.</summary>
         public unsafe Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken))
         {
             rz_error err;

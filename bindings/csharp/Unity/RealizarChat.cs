@@ -2,8 +2,9 @@ using System;
 using Realizar;
 using UnityEngine;
 
-/// <summary>Answers a conversation within the time that a frame can spare: a reply is stepped in Update, and its content is handed to
-/// OnText as it comes. The model is loaded when the component wakes up, on its thread, where there is a path.</summary>
+/// <summary>Answers a conversation within the time that a frame can spare: a reply is stepped in Update, and its
+/// content is handed to OnText as it comes. The model is loaded when the component wakes up, on its thread, where there
+/// is a path.</summary>
 public sealed class RealizarChat : MonoBehaviour
 {
     [Tooltip("Path of a .gguf file.")] public string ModelPath = "";

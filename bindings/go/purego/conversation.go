@@ -12,9 +12,9 @@ import (
 	"unsafe"
 )
 
-// Conversation is messages with a model, what the model remembers of them, and the reply that is being made. Of the prompt
-// of a reply only those tokens are computed that are not remembered: those of the new messages, as a rule. It belongs to
-// one call at a time, and keeps its model alive.
+// Conversation is messages with a model, what the model remembers of them, and the reply that is being made. Of the
+// prompt of a reply only those tokens are computed that are not remembered: those of the new messages, as a rule. It
+// belongs to one call at a time, and keeps its model alive.
 type Conversation struct {
 	busy         sync.Mutex // held by what changes the messages, and by loops over replies
 	conversation *handle
@@ -158,8 +158,8 @@ func (t *Conversation) Add(role, text string) error {
 	})
 }
 
-// AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of texts,
-// or replies from elsewhere. An unfinished reply is given up first.
+// AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of
+// texts, or replies from elsewhere. An unfinished reply is given up first.
 func (t *Conversation) AddMessages(messages ...any) error {
 	text, err := json.Marshal(append([]any{}, messages...)) // so that none is an empty list
 	if err != nil {
@@ -265,8 +265,8 @@ func (t *Conversation) begin(ctx context.Context, object uintptr, options *Reply
 	return nil
 }
 
-// Reply makes a reply to the messages, part by part; an error comes last. Where the loop is left early, or with an error,
-// the reply is given up.
+// Reply makes a reply to the messages, part by part; an error comes last. Where the loop is left early, or with an
+// error, the reply is given up.
 func (t *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
 		object, leave, err := t.conversation.enter(&t.busy, "conversation")
@@ -346,7 +346,8 @@ func (t *Conversation) Step(budget time.Duration) (more bool, err error) {
 }
 
 // StepConversations is [Conversation.Step] for several conversations of one model in common passes over the weights. A
-// reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left out.
+// reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left
+// out.
 func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
 	return step(conversations, func(objects []uintptr, e *rz_error) int32 {
 		return c.rz_conversations_step(unsafe.SliceData(objects), uintptr(len(objects)), microseconds(budget), e)

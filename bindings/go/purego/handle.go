@@ -48,8 +48,8 @@ func (code Code) Error() string {
 // ErrClosed is returned by every method of something that was closed.
 var ErrClosed = errors.New("realizar: used after Close")
 
-// Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is one, and
-// to the cause of the context where that ended the call.
+// Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is one,
+// and to the cause of the context where that ended the call.
 type Error struct {
 	Code    Code
 	Errno   syscall.Errno

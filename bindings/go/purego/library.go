@@ -17,8 +17,8 @@ var (
 	mutex  sync.Mutex
 )
 
-// Open loads the library from a file, once; "" has the system look for it under the name that it is installed with. Without a
-// call [Load] does so. The error names the file and what is wrong with it.
+// Open loads the library from a file, once; "" has the system look for it under the name that it is installed with.
+// Without a call [Load] does so. The error names the file and what is wrong with it.
 func Open(path string) error {
 	mutex.Lock()
 	defer mutex.Unlock()

@@ -1,5 +1,5 @@
-// Package realizar runs language models inside the process, through librealizar, which it loads when it is first used: it
-// needs neither cgo nor a C compiler.
+// Package realizar runs language models inside the process, through librealizar, which it loads when it is first used:
+// it needs neither cgo nor a C compiler.
 //
 //	err := realizar.Open("/opt/realizar/lib/librealizar.so.1") // or "", or nothing: where the system looks
 //	model, err := realizar.Load(ctx, "model.gguf", nil)
@@ -517,8 +517,8 @@ const (
 	DraftMTP    Draft = rz_DRAFT_MTP    // by a layer of the model itself, loaded with LoadOptions.MTP
 )
 
-// Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use until the
-// job is closed.
+// Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use
+// until the job is closed.
 type Job struct {
 	ctx   context.Context
 	job   *handle
@@ -670,9 +670,9 @@ func (j *Job) Step(budget time.Duration) (more bool, err error) {
 	return step([]*Job{j}, func(jobs []uintptr, e *rz_error) int32 { return c.rz_job_step(jobs[0], microseconds(budget), e) })
 }
 
-// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is more to
-// do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one whose
-// context has ended is left out while others go on.
+// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is
+// more to do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one
+// whose context has ended is left out while others go on.
 func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
 	return step(jobs, func(jobs []uintptr, e *rz_error) int32 {
 		return c.rz_jobs_step(unsafe.SliceData(jobs), uintptr(len(jobs)), microseconds(budget), e)
@@ -777,7 +777,8 @@ func (j *Job) Info() (JobInfo, error) {
 	}, err
 }
 
-// Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. Closing twice is fine.
+// Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. Closing twice
+// is fine.
 func (j *Job) Close() error {
 	j.job.close()
 	return nil

@@ -12,7 +12,8 @@ import (
 
 const storyModel = "../../../tests/data/stories260K-f32.gguf"
 
-// TestMain opens the library of the variable REALIZAR_LIBRARY, and as a child of TestOpenNamesTheFile prints the error of that.
+// TestMain opens the library of the variable REALIZAR_LIBRARY, and as a child of TestOpenNamesTheFile prints the error
+// of that.
 func TestMain(m *testing.M) {
 	path := os.Getenv("REALIZAR_LIBRARY")
 	err := Open(path)

@@ -7,8 +7,8 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CancellationException;
 
 /**
- * A text that is being generated, piece by piece. Its session is busy until it is closed, which ends it at any moment: the
- * session keeps the tokens that are complete. One thread at a time, but for {@link #cancel}.
+ * A text that is being generated, piece by piece. Its session is busy until it is closed, which ends it at any moment:
+ * the session keeps the tokens that are complete. One thread at a time, but for {@link #cancel}.
  */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */

@@ -5,8 +5,8 @@ import java.util.List;
 
 /**
  * A part of a reply. {@code call} is the number of the call that a name or arguments belong to. {@code unparsed}:
- * content that begins like a call and is none; at the end: there was such, or a call broke off. The text of the end is half a
- * tag, where the reply broke off within one.
+ * content that begins like a call and is none; at the end: there was such, or a call broke off. The text of the end is
+ * half a tag, where the reply broke off within one.
  */
 public record Part(Kind kind, int call, String text, boolean unparsed) {
     /** The kind of a part, in the order of the library's numbers from 1. A name is whole; arguments are pieces of a

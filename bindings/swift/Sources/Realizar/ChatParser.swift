@@ -12,7 +12,8 @@ public struct ReplyPart: Sendable, Hashable {
     public let unparsed: Bool
 }
 
-/// Takes the reply to a conversation apart while its tokens come: reasoning, content, calls of tools. One call at a time.
+/// Takes the reply to a conversation apart while its tokens come: reasoning, content, calls of tools. One call at a
+/// time.
 public final class ChatParser: Sendable {
     private let handle: Handle
 

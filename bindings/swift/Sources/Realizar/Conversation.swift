@@ -234,8 +234,8 @@ public final class Conversation: @unchecked Sendable {
         }
     }
 
-    /// The messages from number `first` on, in JSON, replies with "reasoning_content", "tool_calls" and "finish_reason".
-    /// An unfinished reply is not among them.
+    /// The messages from number `first` on, in JSON, replies with "reasoning_content", "tool_calls" and
+    /// "finish_reason". An unfinished reply is not among them.
     public func json(from first: Int = 0) throws -> String {
         try handle.use { conversation in
             try sizedText(4096) { rz_conversation_json_into(conversation, UInt32(clamping: first), $0, $1, $2, $3) }

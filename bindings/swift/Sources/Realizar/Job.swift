@@ -1,7 +1,7 @@
 import CRealizar
 
-/// A generation that works when it is told to, by one call at a time. Its session is busy until the job is gone, which may be at
-/// any moment; the session keeps the tokens that are complete.
+/// A generation that works when it is told to, by one call at a time. Its session is busy until the job is gone, which
+/// may be at any moment; the session keeps the tokens that are complete.
 public final class Job: Sendable {
     /// The reason why a text has ended.
     public enum End: UInt32, Sendable { case token = 1, length, stop, context, grammar, failed }
@@ -47,8 +47,8 @@ public final class Job: Sendable {
         row = min(Int(options.logprobs), session.model.info.vocabSize) + 1
     }
 
-    /// Works for about so many microseconds, of which a negative number is none, with nil until it has made a token. True: there is
-    /// more to do.
+    /// Works for about so many microseconds, of which a negative number is none, with nil until it has made a token.
+    /// True: there is more to do.
     public func step(microseconds: Int64? = nil) throws -> Bool {
         try handle.use { job in try call { rz_job_step(job, limit(microseconds), $0) } } != RZ_DONE
     }
@@ -74,8 +74,8 @@ public final class Job: Sendable {
         try handle.use { job in try takeLogprobs(row) { rz_job_logprobs_into(job, $0, $1, $2, $3, $4) } }
     }
 
-    /// Works on another thread until there is new text, and gives it; nil once the job has ended. When the task is cancelled it
-    /// throws CancellationError, and the job goes on with the next call.
+    /// Works on another thread until there is new text, and gives it; nil once the job has ended. When the task is
+    /// cancelled it throws CancellationError, and the job goes on with the next call.
     public func next() async throws -> String? {
         defer { session.stop.reset() }
         return try await detached(session.stop) {

@@ -128,7 +128,8 @@ public struct ModelInfo: Sendable {
 /// `none`: a vector for each token of all texts; `rank`: the scores of a reranker.
 public enum Pooling: UInt32, Sendable { case model = 0, none, mean, cls, last, rank }
 
-/// A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it at once.
+/// A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it
+/// at once.
 public final class Model: Sendable {
     let handle: Handle
     public let info: ModelInfo
@@ -350,8 +351,8 @@ public final class Model: Sendable {
         }
     }
 
-    /// The tokens of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of control tokens
-    /// become these tokens; not for text that users typed.
+    /// The tokens of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of
+    /// control tokens become these tokens; not for text that users typed.
     public func tokenize(_ text: String, special: Bool = true, parse: Bool = false) throws -> [UInt32] {
         let flags = (special ? UInt32(RZ_TOKENIZE_ADD_SPECIAL) : 0) | (parse ? UInt32(RZ_TOKENIZE_PARSE_SPECIAL) : 0)
         return try handle.use { model in
@@ -373,8 +374,8 @@ public final class Model: Sendable {
     /// True for a token that ends a turn or a text.
     public func isEnd(_ token: UInt32) -> Bool { handle.use { rz_token_is_end($0, token) != 0 } }
 
-    /// The tokens of a conversation in JSON, as servers take it, with tools and variables, up to where the answer begins; no text
-    /// in it becomes a control token.
+    /// The tokens of a conversation in JSON, as servers take it, with tools and variables, up to where the answer
+    /// begins; no text in it becomes a control token.
     public func tokenize(conversation json: String) throws -> [UInt32] {
         try handle.use { model in
             try withText(json) { json, length in

@@ -1,8 +1,8 @@
 import CRealizar
 
 /// The reply of a conversation, part by part: `for try await part in try chat.reply()`. Parts are made when they are
-/// asked for, on another thread; a task that is cancelled ends with CancellationError. At its end the reply is a message.
-/// One that is let go of before leaves no trace, or with `Options.keeps` a message of what was said.
+/// asked for, on another thread; a task that is cancelled ends with CancellationError. At its end the reply is a
+/// message. One that is let go of before leaves no trace, or with `Options.keeps` a message of what was said.
 public final class Reply: AsyncSequence, Sendable {
     public typealias Element = ReplyPart
     let conversation: Conversation

@@ -209,8 +209,8 @@ public struct Options: Sendable {
     }
 }
 
-/// A text as tokens, for one call at a time. It keeps what it has computed: a prompt that begins like the one before costs only its
-/// new end.
+/// A text as tokens, for one call at a time. It keeps what it has computed: a prompt that begins like the one before
+/// costs only its new end.
 public final class Session: Sendable {
     public let model: Model
     let handle: Handle
@@ -235,8 +235,8 @@ public final class Session: Sendable {
         Pieces(session: self, prompt: try model.tokenize(prompt), options: options)
     }
 
-    /// A job that continues some tokens. What the session holds of them from its start is not computed again. The session is busy
-    /// until the job is gone.
+    /// A job that continues some tokens. What the session holds of them from its start is not computed again. The
+    /// session is busy until the job is gone.
     public func job(_ prompt: [UInt32], _ options: Options = Options()) throws -> Job {
         // The last token of a prompt is always computed, because the answer starts from its logits.
         let kept = min(try match(prompt), max(prompt.count - 1, 0))
@@ -354,9 +354,9 @@ public final class Session: Sendable {
     }
 }
 
-/// The text of a generation, piece by piece, each whole characters: `for try await piece in session.generate(prompt)`. Pieces are made
-/// when they are asked for, on another thread; a task that is cancelled ends with CancellationError. The session is busy from the first piece
-/// to the last, or until the loop is left.
+/// The text of a generation, piece by piece, each whole characters: `for try await piece in session.generate(prompt)`.
+/// Pieces are made when they are asked for, on another thread; a task that is cancelled ends with CancellationError.
+/// The session is busy from the first piece to the last, or until the loop is left.
 public struct Pieces: AsyncSequence, Sendable {
     public typealias Element = String
     let session: Session

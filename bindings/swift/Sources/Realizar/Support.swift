@@ -53,8 +53,8 @@ public enum Library {
     /// Its version, such as "0.1.0".
     public static var version: String { String(cString: rz_version()) }
 
-    /// A library of another interface than that of the header, and one that lacks a struct of it or has another size for one that
-    /// never changes, is refused ahead of the first handle.
+    /// A library of another interface than that of the header, and one that lacks a struct of it or has another size
+    /// for one that never changes, is refused ahead of the first handle.
     static let problem: RealizarError? = {
         guard rz_abi_version() == UInt32(RZ_ABI_VERSION) else {
             return RealizarError(.version, "librealizar \(version) has the interface \(rz_abi_version()), \(RZ_ABI_VERSION) is needed")

@@ -1,7 +1,8 @@
 using System.IO;
 using UnrealBuildTool;
 
-/// Finds the library of each system below ThirdParty, as the archives of a release have it: include/, lib/ and on Windows bin/.
+/// Finds the library of each system below ThirdParty, as the archives of a release have it: include/, lib/ and on
+/// Windows bin/.
 public class Realizar : ModuleRules
 {
     public Realizar(ReadOnlyTargetRules Target) : base(Target)
