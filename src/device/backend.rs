@@ -143,7 +143,7 @@ impl Backend {
                 _ => {
                     let on_gpus = placed.as_ref().map_or(&**program, |placed| &placed.program);
                     for (gpu, layers) in &division.gpus {
-                        // There is one GPU where there are any.
+                        // Where there are such programs, this is the only GPU.
                         for program in beside {
                             gpu.supports(program, weights, 0..program.ops.len())?;
                             self_test::check(gpu, program, weights, kept)?;

@@ -282,7 +282,7 @@ impl Network {
     }
 
     /// This network, a head on the CPU, on the device of another one, whose keys and values `program` reads. A copy on
-    /// a GPU serves all jobs, until either model is freed.
+    /// a GPU serves all jobs, and is freed with the head; that of a model that was freed, with the next call.
     pub fn beside(&self, target: &Arc<Network>, program: &Program) -> Result<Backend> {
         let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
         copies.retain(|(of, _)| of.strong_count() > 0);
