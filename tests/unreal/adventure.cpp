@@ -24,7 +24,6 @@ int main(int argc, char **argv) {
     actor.OnShown.Add([&](const FString &text) { shown += FTCHARToUTF8(*text.Replace(TEXT("\n"), TEXT(" "))).Get(); });
     actor.OnNoted.Add([](const FString &line) { std::puts(FTCHARToUTF8(*line).Get()); });
     actor.BeginPlay();
-    actor.Chat->BeginPlay();
     auto before = clock::now(), next = before + frame;
     for (; !actor.IsOver() && logged.empty(); next = std::max(next + frame, clock::now())) {
         const auto now = clock::now();
@@ -36,7 +35,6 @@ int main(int argc, char **argv) {
     }
     std::puts(shown.c_str());
     std::puts(logged.empty() ? FTCHARToUTF8(*actor.FrameTimes()).Get() : logged.c_str());
-    actor.Chat->EndPlay(EEndPlayReason::Destroyed);
     actor.EndPlay(EEndPlayReason::Destroyed);
     return !logged.empty();
 }

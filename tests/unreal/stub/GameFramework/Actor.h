@@ -5,8 +5,12 @@
 class AActor {
 public:
     virtual ~AActor() = default;
-    virtual void BeginPlay() { begun = true; }
-    virtual void EndPlay(const EEndPlayReason::Type) { begun = false; }
+    virtual void BeginPlay() {
+        for (const auto &component : components_) component->BeginPlay();
+    }
+    virtual void EndPlay(const EEndPlayReason::Type reason) {
+        for (const auto &component : components_) component->EndPlay(reason);
+    }
     virtual void Tick(float) {}
     template <class T> T *CreateDefaultSubobject(const TCHAR *) {
         auto made = std::make_shared<T>();
@@ -14,7 +18,6 @@ public:
         return made.get();
     }
     FActorComponentTickFunction PrimaryActorTick;
-    bool begun = false;
 
 private:
     std::vector<std::shared_ptr<UActorComponent>> components_;

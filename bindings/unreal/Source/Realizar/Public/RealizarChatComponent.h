@@ -63,7 +63,8 @@ public:
     FRealizarEnded OnEnded;
 
     /** Loads the model, as long as reading its file takes, and begins a new conversation. BeginPlay does so where there
-     *  is a path. False, and a line in the log, where it fails. */
+     *  is a path. False, and a line in the log, where it fails. Another thread may call it, while nothing else of this
+     *  component is called and nothing is being answered. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool Load();
 
