@@ -359,9 +359,9 @@ void rz_cancel_reset(rz_cancel *cancel);
 /* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
  * for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
  * through the last layer of the network as a whole, and saved caches are told from those of a model without the flag.
- * RZ_ERR_UNSUPPORTED for a file without such layers, an architecture whose layers are not supported, and several
- * devices. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and
- * GGUF files of Hunyuan 3. */
+ * Of several devices the last has it. RZ_ERR_UNSUPPORTED for a file without such layers, and for an architecture whose
+ * layers are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and
+ * Qwen 3 Next, and GGUF files of Hunyuan 3. */
 #define RZ_MODEL_MTP 16
 
 /* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with
@@ -450,8 +450,9 @@ typedef struct rz_model_params {
    * made of another model, another version of this one or by another release of the library is replaced; one that is
    * something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and
    * three rows of each matrix. One whose bytes were damaged is replaced too: each load reads the file as a whole and
-   * compares a checksum. A file that somebody else changes or shortens while it is in use may end the process. On
-   * the CPU alone, and not with RZ_MODEL_MMAP. Since 0.1.0. */
+   * compares a checksum. A file that somebody else changes or shortens while it is in use may end the process. With
+   * layers on GPUs the file has what stays on the host, layers and experts (`placement`), and is replaced where
+   * another part stays; where nothing does, it is neither read nor made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
   const char *packed_path;
   /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
    * counts, and has to be 0 otherwise. Copied.
@@ -1975,9 +1976,9 @@ typedef struct rz_job_info {
  * in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
  * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
  * vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
- * model loaded without RZ_MODEL_MTP; a head, and a model with layers on several devices or whose layers hand on more
- * than one hidden state), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is
- * drafted than is chosen in a tenth of one. */
+ * model loaded without RZ_MODEL_MTP; a head, and a model whose layers hand on more than one hidden state, or that has
+ * the keys and values which the head reads on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
+ * RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in a tenth of one. */
 rz_status rz_job_new(rz_cache *cache, const rz_job_params *params, rz_job **out, rz_error *err);
 
 /* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has

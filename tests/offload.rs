@@ -1122,8 +1122,7 @@ fn drafts_on_a_gpu_change_nothing() {
         let tiny = if predicts { tiny.predicting() } else { tiny };
         let (_dir, path, _) = save(&tiny);
         for layers in [0, 1] {
-            let mtp = predicts && layers == 0;
-            let params = LoadParams { device: GPU, gpu_layers: layers, mtp, ..Default::default() };
+            let params = LoadParams { device: GPU, gpu_layers: layers, mtp: predicts, ..Default::default() };
             let model = Model::load(&path, params).unwrap();
             let draft = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
             for temperature in [0.0, 0.7] {
@@ -1136,7 +1135,7 @@ fn drafts_on_a_gpu_change_nothing() {
                 let sources = [
                     Some(DraftSource::Lookup),
                     Some(DraftSource::Model(draft.clone())),
-                    mtp.then_some(DraftSource::Mtp),
+                    predicts.then_some(DraftSource::Mtp),
                 ];
                 for (source, right) in sources.into_iter().zip(&mut right) {
                     let Some(source) = source else { continue };

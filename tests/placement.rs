@@ -426,10 +426,19 @@ fn embeddings_do_not_notice_where_experts_are() {
     }
 }
 
-/// Drafts change no token where experts are on the host, and a head drafts for such a model what it drafts for the same
-/// model on the CPU.
+/// A load of a model in parts: with some experts on the host, so many layers on GPUs, and on these GPUs.
+fn divided<'a>(placement: &str, gpu_layers: u32, devices: &'a [u32], deterministic: bool) -> LoadParams<'a> {
+    let shares: &[f32] = if devices.is_empty() { &[] } else { &[1.0, 1.0] };
+    let whole = LoadParams { device: GPU, ..Default::default() };
+    let placed = if placement.is_empty() { whole } else { params(placement) };
+    let device = if devices.is_empty() { GPU } else { 0 };
+    LoadParams { device, gpu_layers, devices, shares, deterministic, ..placed }
+}
+
+/// Drafts change no token where a model is divided, and a head drafts for such a model what it drafts for the same one on
+/// the CPU.
 #[test]
-fn drafts_do_not_notice_where_experts_are() {
+fn drafts_do_not_notice_where_layers_and_experts_are() {
     let Some(_gpus) = gpus() else { return };
     let small = |name: &str, kv_heads: usize| {
         let all = tiny::architectures(|name| {
@@ -462,6 +471,11 @@ fn drafts_do_not_notice_where_experts_are() {
         let on_cpu = |seed: u64| {
             let mut tiny = small(name, kv_heads);
             tiny = if mtp { tiny.predicting() } else { tiny.layers(6) };
+            // Layers that shared keys and values could not be divided.
+            if let Some(gemma) = &mut tiny.net.gemma4 {
+                gemma.own = 6;
+                tiny.ints.retain(|(key, _)| *key != "attention.shared_kv_layers");
+            }
             tiny.seed = seed;
             let (dir, path, _) = save(&tiny);
             let params = LoadParams { device: CPU_DEVICE, mtp, ..Default::default() };
@@ -469,16 +483,79 @@ fn drafts_do_not_notice_where_experts_are() {
             (right(&passes) > 1).then_some((dir, path, passes))
         };
         let (_dir, path, expected) = (0..50).find_map(on_cpu).unwrap();
-        for (placement, deterministic) in [("experts=cpu:1", true), ("experts=cpu,copied=3", false)] {
-            let model = Model::load(&path, LoadParams { mtp, deterministic, ..params(placement) }).unwrap();
+        for (placement, gpu_layers, devices, deterministic) in [
+            ("experts=cpu:1", 0, &[][..], true),
+            ("experts=cpu,copied=3", 0, &[], false),
+            ("", 1, &[], true),
+            ("", 2, &[3, 2], false),
+            ("experts=cpu", 4, &[2, 3], true),
+        ] {
+            let load = || LoadParams { mtp, ..divided(placement, gpu_layers, devices, deterministic) };
+            let at = format!("{name}, {placement}, {gpu_layers} layers, GPUs {devices:?}");
+            let model = Model::load(&path, load()).unwrap();
             let (made, _) = drafted(&model, None);
+            if name == "gemma4" && model.info().gpus.last().is_some_and(|(_, layers)| *layers < 2) {
+                let session = session(&model);
+                let draft = DraftParams { source: Some(source()), ..Default::default() };
+                let refused = Request::new(&session, &text, JobParams { draft, ..Default::default() }).err().unwrap();
+                assert!(
+                    refused.to_string().contains("keys and values of layers on several devices"),
+                    "{at}: {refused}"
+                );
+                continue;
+            }
             let (with_drafts, found) = drafted(&model, Some(source()));
-            println!("{name}, {placement}: {} right, {} on the CPU", right(&found), right(&expected));
-            assert_eq!(with_drafts, made, "{name}, {placement}");
+            println!("{at}: {:?}, {} right, {} on the CPU", model.info().gpus, right(&found), right(&expected));
+            assert_eq!(with_drafts, made, "{at}");
             // Drafts of others end where attention is divided otherwise.
-            assert!(!deterministic || found == expected, "{name}, {placement}: {found:?}, {expected:?}");
+            assert!(!deterministic || found == expected, "{at}: {found:?}, {expected:?}");
         }
     }
+}
+
+/// A file of packed weights has what stays on the host, layers and experts; where nothing does there is none.
+#[test]
+fn what_stays_on_the_host_is_packed_into_a_file() {
+    let Some(_gpus) = gpus() else { return };
+    let (dir, path, _) = save(&mixture("qwen2moe", quant::Q8_0).layers(4));
+    let packed = dir.path().join("weights.rzpacked");
+    let size = || std::fs::metadata(&packed).map_or(0, |file| file.len());
+    let mut sizes = BTreeSet::new();
+    for (placement, gpu_layers, devices) in [
+        ("", 0, &[][..]),
+        ("", 2, &[]),
+        ("experts=cpu,copied=never", 0, &[]),
+        ("experts=cpu,copied=8", 2, &[]),
+        ("experts=cpu:3", 3, &[2, 3]),
+    ] {
+        let at = format!("{placement}, {gpu_layers} layers, GPUs {devices:?}");
+        let load = |packed_path| {
+            let params = LoadParams { packed_path, ..divided(placement, gpu_layers, devices, false) };
+            Model::load(&path, params).unwrap()
+        };
+        let in_memory = load(None);
+        let (stays, expected) = (!placement.is_empty() || gpu_layers > 0, prompt(&in_memory, 21));
+        for made in [false, true] {
+            let before = size();
+            let model = load(Some(&packed));
+            assert!(prompt(&model, 21) == expected, "{at}");
+            assert_eq!(model.info().experts, in_memory.info().experts, "{at}");
+            let (mapped, in_memory) = (model.info().weight_bytes, in_memory.info().weight_bytes);
+            assert_eq!(stays, mapped + size() / 2 < in_memory, "{at}: {mapped}, {in_memory}");
+            assert!(!made || size() == before, "{at}");
+        }
+        sizes.insert(size());
+    }
+    // Each division has a file of its own size, and the first one none.
+    println!("{sizes:?}");
+    assert!(sizes.len() == 5 && sizes.contains(&0), "{sizes:?}");
+    // A plan counts no memory for it, and makes none.
+    let plan = |packed_path| {
+        let params = LoadParams { packed_path, ..params("experts=cpu") };
+        Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap().weights.host
+    };
+    let other = dir.path().join("other.rzpacked");
+    assert!(plan(Some(&other)) < plan(None) / 2 && !other.exists());
 }
 
 /// Each step copies each expert once, and only where it has as many rows as that is for; then no activation crosses.

@@ -152,17 +152,32 @@ pub fn read_rate(pool: &Arc<Pool>) -> Result<f64> {
     Ok(rate)
 }
 
+/// The choices of a load to the CPU.
+#[derive(Clone, Copy)]
+pub struct CpuLoad<'a> {
+    pub pool: &'a Arc<Pool>,
+    pub isa: Isa,
+    /// A file of packed weights, which is mapped, or made first; `None`: they are packed into memory.
+    pub packed_at: Option<&'a PackedAt>,
+    /// Ceiling on weights in memory, in bytes.
+    pub host_bytes: u64,
+    /// Without, the backend tells what it would take, and computes nothing.
+    pub weights_follow: bool,
+}
+
+impl<'a> CpuLoad<'a> {
+    /// Packs into memory without a ceiling.
+    pub fn new(pool: &'a Arc<Pool>, isa: Isa) -> CpuLoad<'a> {
+        CpuLoad { pool, isa, packed_at: None, host_bytes: u64::MAX, weights_follow: true }
+    }
+}
+
 impl CpuBackend {
-    /// Packs the weights of some programs, or maps them where they are `packed_at` a place. `host_bytes`: the ceiling
-    /// on their bytes. Without `weights_follow` a backend that tells what it would take, and computes nothing.
+    /// Brings the weights of some programs to the CPU.
     pub fn load(
-        pool: &Arc<Pool>,
-        isa: Isa,
+        CpuLoad { pool, isa, packed_at, host_bytes, weights_follow }: CpuLoad,
         programs: &[&Program],
         weights: &Weights,
-        packed_at: Option<&PackedAt>,
-        host_bytes: u64,
-        weights_follow: bool,
         progress: &mut Progress,
     ) -> Result<CpuBackend> {
         let (planned, bytes) = load::plan(programs, &weights.matrices)?;
@@ -300,6 +315,15 @@ impl CpuBackend {
     /// A matrix as it was in its file; of 16-bit floats that were packed, those of products.
     pub fn source(&self, weight: Weight) -> HeldMatrix<'_> {
         HeldMatrix { backend: self, weight }
+    }
+
+    /// Bytes of a matrix, in memory or in a file.
+    pub fn bytes_of(&self, weight: Weight) -> u64 {
+        let bytes = match &self.matrices[weight.0 as usize].place {
+            WeightBytes::Packed(range) => range,
+            WeightBytes::Mapped(bytes) => &bytes.range,
+        };
+        bytes.len() as u64
     }
 
     /// All matrices, by `Weight`.

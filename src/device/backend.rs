@@ -17,7 +17,7 @@ use crate::cpu::fastest::{fastest, fastest_in_bf16};
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
-use crate::cpu::{self, CpuBackend, PackedAt};
+use crate::cpu::{self, CpuBackend, CpuLoad, PackedAt};
 use crate::cuda::{self, CudaDevice, CudaExecutor, CudaModel, Kept, Uses};
 use crate::error::{Error, Result};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
@@ -63,7 +63,7 @@ pub struct LoadOptions {
     pub tested_at: Option<Kept>,
     /// Weights are not read: the backend tells what it would take, and computes nothing.
     pub plan: bool,
-    /// Other programs of the same weights, where one device has all layers.
+    /// Other programs of the same weights, which the last device has.
     pub beside: Vec<Arc<Program>>,
     /// Instruction set of the CPU; `None`: the fastest. It changes no result, unless its products are in BF16.
     pub isa: Option<Isa>,
@@ -80,9 +80,6 @@ fn ordinals(options: &LoadOptions) -> Result<Vec<i32>> {
     let ordinal = |&device: &u32| match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
         Some(d) if d.kind == DeviceKind::Cpu => {
             Err(Error::invalid("the CPU in a list of GPUs: it takes the layers that they leave"))
-        }
-        Some(d) if options.packed_at.is_some() => {
-            Err(Error::unsupported(format!("packed weights in a file for {}", d.name)))
         }
         Some(d) if d.unavailable.is_empty() => Ok(device as i32 - 2),
         Some(d) => Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() }),
@@ -112,17 +109,20 @@ impl Backend {
         options.beside.iter().try_for_each(|beside| beside.check(weights))?;
         options.placement.check(program)?;
         let in_bf16 = || options.bf16_products.then(fastest_in_bf16).flatten();
-        let isa = || options.isa.or_else(in_bf16).unwrap_or_else(fastest);
+        let load = || CpuLoad {
+            pool,
+            isa: options.isa.or_else(in_bf16).unwrap_or_else(fastest),
+            packed_at: options.packed_at.as_ref(),
+            host_bytes: options.host_bytes,
+            weights_follow: !options.plan,
+        };
         let on_cpu = |progress: &mut Progress| {
-            let (packed_at, follow) = (options.packed_at.as_ref(), !options.plan);
             let programs: Vec<&Program> = [program].into_iter().chain(&options.beside).map(|p| &**p).collect();
-            let cpu =
-                CpuBackend::load(pool, isa(), &programs, weights, packed_at, options.host_bytes, follow, progress)?;
-            Ok(Backend::Cpu(Arc::new(cpu)))
+            Ok(Backend::Cpu(Arc::new(CpuBackend::load(load(), &programs, weights, progress)?)))
         };
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
         let kept = options.tested_at.as_ref();
-        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
+        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, .. } = options;
         let placement = (&options.placement, options.copied);
         let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits, beside };
         let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
@@ -136,18 +136,13 @@ impl Backend {
                     }
                     Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
                 }
-                gpus if !beside.is_empty() && (division.cpu_layers > 0 || gpus.len() > 1) => {
-                    let what = "layers that predict further tokens with the others on several devices";
-                    Err(Error::unsupported(format!("{what}; device 1 is the CPU")))
-                }
-                _ => {
+                [.., (last, _)] => {
+                    for program in beside {
+                        last.supports(program, weights, 0..program.ops.len())?;
+                        self_test::check(last, program, weights, kept)?;
+                    }
                     let on_gpus = placed.as_ref().map_or(&**program, |placed| &placed.program);
                     for (gpu, layers) in &division.gpus {
-                        // Where there are such programs, this is the only GPU.
-                        for program in beside {
-                            gpu.supports(program, weights, 0..program.ops.len())?;
-                            self_test::check(gpu, program, weights, kept)?;
-                        }
                         let (part, weights) = partition::part(on_gpus, partition::ops(on_gpus, layers), weights)?;
                         self_test::check(gpu, &part, &weights, kept)?;
                     }
@@ -158,8 +153,7 @@ impl Backend {
                         tests.collect::<Result<Vec<f64>>>()?;
                     }
                     let parts = (&division, placed.as_ref(), options.copied);
-                    let programs = (program, &beside[..]);
-                    let pipeline = Pipeline::load(parts, isa(), programs, weights, pool, *host_bytes, progress)?;
+                    let pipeline = Pipeline::load(parts, (program, beside), weights, load(), progress)?;
                     Ok(Backend::Pipeline(Arc::new(pipeline)))
                 }
             }
@@ -224,16 +218,19 @@ impl Backend {
         }
     }
 
-    /// All weights of the host.
-    fn on_host(&self) -> impl Iterator<Item = &Arc<CpuBackend>> {
-        self.cpu().into_iter().chain(self.host_experts().map(|host| &host.cpu))
+    /// The weights of the host, where it has some.
+    fn on_host(&self) -> Option<&Arc<CpuBackend>> {
+        match self {
+            Backend::Pipeline(pipeline) => pipeline.on_host(),
+            _ => self.cpu(),
+        }
     }
 
     /// Layers on GPUs whose experts the host has, from the first to the last, and the bytes of experts of layers on
     /// GPUs: on the host, and on the devices.
     pub fn experts(&self, program: &Program, weights: &Weights) -> Result<(Range<usize>, [u64; 2])> {
         let layers = self.host_experts().map_or(0..0, |host| host.layers.clone());
-        let on_host = self.host_experts().map_or(0, |host| host.cpu.weight_bytes() - host.cpu.vector_bytes());
+        let on_host = self.host_experts().map_or(Ok(0), HostExperts::bytes)?;
         let n = program.layers.len();
         let on_gpus: usize = self.gpus(n).iter().map(|(_, layers)| layers).sum();
         let (mut on_devices, device) = (0, self.cuda().first());
@@ -254,35 +251,41 @@ impl Backend {
         self.cpu().is_some()
     }
 
-    /// This model, which is on the CPU, on the device of another one, whose keys and values `program` reads: a copy
-    /// where that is a GPU.
+    /// The device that has all weights of a program of this model beside the one that was loaded, and the program as
+    /// one of that device; where there is none, all devices of the model.
+    pub fn of_program(&self, program: &Arc<Program>) -> Result<(Backend, Arc<Program>)> {
+        let Backend::Pipeline(pipeline) = self else { return Ok((self.clone(), program.clone())) };
+        let Some((part, own)) = pipeline.on_one(program)? else { return Ok((self.clone(), program.clone())) };
+        Ok(match (pipeline.gpu_of(part), pipeline.cpu()) {
+            (Some(gpu), _) => (Backend::Cuda(gpu.clone()), own),
+            (None, Some(cpu)) => (Backend::Cpu(cpu.clone()), own),
+            _ => (self.clone(), program.clone()),
+        })
+    }
+
+    /// This model, which is on the CPU, on the last device of another one, whose keys and values `program` reads: a
+    /// copy where that is a GPU.
     pub fn beside(&self, other: &Backend, program: &Program) -> Result<Backend> {
         match (self, other) {
             (Backend::Cpu(_), Backend::Cpu(_)) => Ok(self.clone()),
             (Backend::Cpu(cpu), other) => {
-                let what = "drafts by a model that looks at the keys and values of several devices";
-                let device = other.whole_gpu().ok_or_else(|| Error::unsupported(what))?.opened();
+                let Some(device) = other.cuda().last() else { return Err(Error::invalid("no GPU")) };
+                let (device, program) = (device.opened(), other.for_last(program)?);
                 let matrices = cpu.sources();
                 let weights = cpu.weights(&matrices);
-                self_test::check(device, program, &weights, None)?;
-                Ok(Backend::Cuda(Arc::new(device.load(program, &weights, &mut |_, _| Ok(()))?)))
+                self_test::check(device, &program, &weights, None)?;
+                Ok(Backend::Cuda(Arc::new(device.load(&program, &weights, &mut |_, _| Ok(()))?)))
             }
             _ => Err(Error::unsupported("a model that looks at another one's keys and values, and is not on the CPU")),
         }
     }
 
-    /// The GPU that has all layers, whose experts may be on the host.
-    fn whole_gpu(&self) -> Option<&Arc<CudaModel>> {
+    /// A program for sequences of this model as one for their part on the last device.
+    fn for_last(&self, program: &Program) -> Result<Arc<Program>> {
         match self {
-            Backend::Cpu(_) => None,
-            Backend::Cuda(cuda) => Some(cuda),
-            Backend::Pipeline(pipeline) => pipeline.whole_gpu(),
+            Backend::Pipeline(pipeline) => pipeline.for_last(program),
+            _ => Ok(Arc::new(program.clone())),
         }
-    }
-
-    /// True where layers are on several devices.
-    pub fn is_divided(&self) -> bool {
-        !matches!(self, Backend::Cpu(_)) && self.whole_gpu().is_none()
     }
 
     /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
@@ -298,7 +301,7 @@ impl Backend {
 
     /// Name of the instruction set of products on the CPU, where there are some.
     pub fn isa(&self) -> &'static str {
-        self.on_host().next().map_or("", |cpu| cpu.isa())
+        self.on_host().map_or("", |cpu| cpu.isa())
     }
 
     /// Names of the devices whose kind the model counts as: of a division the GPUs.
@@ -314,8 +317,8 @@ impl Backend {
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
         let on_gpus = self.cuda().iter().map(|cuda| cuda.weight_bytes()).reduce(|a, b| a + b);
         let on_gpus = on_gpus.map(|bytes| (DeviceKind::Cuda, bytes));
-        let on_host = self.on_host().map(|cpu| cpu.weight_bytes()).reduce(|a, b| a + b);
-        on_gpus.into_iter().chain(on_host.map(|bytes| (DeviceKind::Cpu, bytes)))
+        let on_host = self.on_host().map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes()));
+        on_gpus.into_iter().chain(on_host)
     }
 
     /// A number that tells the weights from others, for caches that are saved.
@@ -324,8 +327,8 @@ impl Backend {
             Backend::Cpu(cpu) => cpu.digest(),
             Backend::Cuda(cuda) => cuda.digest(),
             Backend::Pipeline(pipeline) => {
-                let on_cpu = self.on_host().fold(0u64, |all, cpu| all.rotate_left(1) ^ cpu.digest());
-                pipeline.cuda().iter().fold(on_cpu, |all, part| all.rotate_left(1) ^ part.digest())
+                let on_host = pipeline.on_host().map_or(0, |cpu| cpu.digest());
+                pipeline.cuda().iter().fold(on_host, |all, part| all.rotate_left(1) ^ part.digest())
             }
         }
     }
@@ -366,7 +369,7 @@ impl Backend {
 
     /// The part of the weights of the host that is vectors.
     pub fn vector_bytes(&self) -> u64 {
-        self.on_host().map(|cpu| cpu.vector_bytes()).sum()
+        self.on_host().map_or(0, |cpu| cpu.vector_bytes())
     }
 
     /// Bytes of the host that are held beside weights while they are loaded.
@@ -414,12 +417,22 @@ impl Backend {
         let device = match self {
             Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
             Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
-            Backend::Pipeline(pipeline) => match pipeline.on_whole_gpu(program)? {
-                Some((gpu, own)) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(gpu, &own, limits)?)),
-                None => DeviceExecutor::Pipeline(Box::new(PipelineExecutor::new(pipeline, program, limits)?)),
-            },
+            Backend::Pipeline(pipeline) => {
+                DeviceExecutor::Pipeline(Box::new(PipelineExecutor::new(pipeline, program, limits)?))
+            }
         };
         Ok(Executor::new(program, limits, device))
+    }
+
+    /// An executor of a program on the last device of another model, whose keys and values it reads. This is
+    /// `beside` it.
+    pub fn new_executor_beside(&self, other: &Backend, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
+        let Backend::Cuda(cuda) = self else { return self.new_executor(program, limits) };
+        let own = other.for_last(program)?;
+        let device = DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), &own, limits)?));
+        let mut executor = Executor::new(program, limits, device);
+        executor.gpu = other.cuda().len().saturating_sub(1);
+        Ok(executor)
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Executor {
     program: Arc<Program>,
     limits: StepLimits,
     device: DeviceExecutor,
+    /// The number of the GPU among those of its sequences.
+    pub(super) gpu: usize,
 }
 
 pub enum DeviceExecutor {
@@ -58,7 +60,7 @@ macro_rules! of_device {
 impl Executor {
     /// `program` and `limits` are those that the device's executor was made for.
     pub fn new(program: &Arc<Program>, limits: StepLimits, device: DeviceExecutor) -> Executor {
-        Executor { program: program.clone(), limits, device }
+        Executor { program: program.clone(), limits, device, gpu: 0 }
     }
 
     /// Names of the kernels that the open step has launched on a GPU.
@@ -97,7 +99,7 @@ impl Executor {
         let inputs = &batch.inputs;
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.begin(inputs, &OnCpu(batch.sequences), ops),
-            DeviceExecutor::Cuda(cuda) => cuda.begin(inputs, &OnGpu(batch.sequences, 0), ops),
+            DeviceExecutor::Cuda(cuda) => cuda.begin(inputs, &OnGpu(batch.sequences, self.gpu), ops),
             DeviceExecutor::Pipeline(pipeline) => pipeline.begin(batch, ops),
         }
     }

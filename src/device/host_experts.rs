@@ -8,12 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::partition;
-use super::placement::{Copied, Placed};
+use super::placement::Copied;
 use super::sequence::OnCpu;
 use crate::cpu::executor::CpuExecutor;
-use crate::cpu::kernels::Isa;
-use crate::cpu::threads::pool::Pool;
 use crate::cpu::{CpuBackend, HeldMatrix};
 use crate::cuda::{CudaExecutor, CudaModel, HostWay, Piece, Pieces, pieces_of};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -21,10 +18,12 @@ use crate::graph::op::{Experts, OnHost, Op};
 use crate::graph::program::Program;
 use crate::graph::step::{StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
-use crate::graph::weights::{MatrixSource, Progress, Weights};
+use crate::graph::weights::MatrixSource;
 
 pub struct HostExperts {
+    /// The weights of the host, which may have those of layers too.
     pub cpu: Arc<CpuBackend>,
+    /// An op for the experts of each layer, by the numbers of these weights.
     pub program: Arc<Program>,
     /// Layers whose experts these are, from the first to the last.
     pub layers: Range<usize>,
@@ -33,17 +32,10 @@ pub struct HostExperts {
 }
 
 impl HostExperts {
-    pub fn load(
-        placed: &Placed,
-        isa: Isa,
-        weights: &Weights,
-        pool: &Arc<Pool>,
-        (host_bytes, follow): (u64, bool),
-        progress: &mut Progress,
-    ) -> Result<HostExperts> {
-        let (program, weights) = partition::part(&placed.experts, 0..placed.experts.ops.len(), weights)?;
-        let cpu = CpuBackend::load(pool, isa, &[&program], &weights, None, host_bytes, follow, progress)?;
-        Ok(HostExperts { cpu: Arc::new(cpu), program, layers: placed.layers.clone(), copied_from: None })
+    /// Bytes of their weights.
+    pub fn bytes(&self) -> Result<u64> {
+        let (_, needed) = self.program.part(0..self.program.ops.len())?;
+        Ok(needed.into_iter().map(|weight| self.cpu.bytes_of(weight)).sum())
     }
 
     /// Decides which steps copy experts to a device, for pieces of so many bytes: by what a copy of one layer's takes,

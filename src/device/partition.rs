@@ -31,7 +31,7 @@ pub struct Requested<'a> {
     pub gpu_layers: Option<usize>,
     pub cache: &'a SequenceSpec,
     pub limits: StepLimits,
-    /// Other programs of the same weights, which one GPU has that has all layers.
+    /// Other programs of the same weights, which the last GPU has.
     pub beside: &'a [Arc<Program>],
 }
 
@@ -54,8 +54,7 @@ pub fn ops(program: &Program, layers: &Range<usize>) -> Range<usize> {
 /// Some ops of a program, and the weights that they need.
 pub fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Result<(Arc<Program>, Weights<'a>)> {
     let (part, needed) = program.part(ops)?;
-    let matrices = needed.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
-    Ok((Arc::new(part), Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() }))
+    Ok((Arc::new(part), weights.with(&needed)))
 }
 
 /// The matrices that some programs need beside those of another one.
@@ -84,9 +83,8 @@ pub fn divide(
     }
     let (_, own) = program.part(0..program.ops.len())?;
     let further = beside(&own, requested.beside)?;
-    let matrices = further.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
-    let further = first.weight_bytes(&Weights { matrices, ..Weights::default() })?;
-    let rooms: Vec<u64> = devices.iter().map(|device| room(device, devices).saturating_sub(further)).collect();
+    let further = first.weight_bytes(&Weights { matrices: weights.with(&further).matrices, ..Weights::default() })?;
+    let rooms: Vec<u64> = devices.iter().map(|device| room(device, devices)).collect();
     let layers = Layers::new(first, program, weights, requested.cache)?;
     let fewest = n - requested.gpu_layers.unwrap_or(n).min(n);
     let mut is_divisible = false;
@@ -96,14 +94,23 @@ pub fn divide(
             continue;
         }
         let sizes: Vec<f64> = match requested.shares {
-            [] => rooms.iter().map(|&room| room.max(1) as f64).collect(),
+            [] => {
+                let further = |i: usize| if i + 1 == rooms.len() { further } else { 0 };
+                let left = |(i, room): (usize, &u64)| room.saturating_sub(further(i)).max(1) as f64;
+                rooms.iter().enumerate().map(left).collect()
+            }
             shares => shares.iter().copied().map(f64::from).collect(),
         };
         let Some(parts) = layers.balance(cpu_layers, &sizes, requested.shares.is_empty()) else { continue };
         is_divisible = true;
         let fits = || {
+            let last = parts.iter().rposition(|part| !part.is_empty());
             for (i, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-                let (part, weights) = self::part(program, ops(program, part), weights)?;
+                let (part, mut needed) = program.part(ops(program, part))?;
+                if Some(i) == last {
+                    needed.extend(beside(&needed, requested.beside)?);
+                }
+                let weights = weights.with(&needed);
                 let (layers, recurrent) = (part.kv_layers.clone(), part.recurrent.clone());
                 let cache = SequenceSpec { layers, recurrent, ..requested.cache.clone() };
                 let working = devices[i].working_bytes(&part, &cache, requested.limits)?;

@@ -13,11 +13,9 @@ use super::batch::Batch;
 use super::host_experts::{HostExecutor, HostExperts};
 use super::placement::{self, Copied, Placed};
 use super::sequence::{OnCpu, OnGpu, Sequence};
-use crate::cpu::CpuBackend;
 use crate::cpu::executor::CpuExecutor;
-use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
-use crate::cpu::threads::pool::Pool;
+use crate::cpu::{CpuBackend, CpuLoad};
 use crate::cuda::{self, CudaExecutor, CudaModel, Transfer};
 use crate::device::partition::{self, Division};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -31,9 +29,11 @@ use crate::graph::weights::{Beside, Progress, Weights};
 
 /// A model in parts, in the order of the layers.
 pub struct Pipeline {
-    /// The first part, where it is on the CPU.
-    cpu: Option<Arc<CpuBackend>>,
-    /// The others, of which there are some.
+    /// The weights of the host, where it has some: of the first part, then of experts of layers on GPUs.
+    on_host: Option<Arc<CpuBackend>>,
+    /// Number of parts on the CPU: the first one, or none.
+    on_cpu: usize,
+    /// The other parts, of which there are some.
     cuda: Vec<Arc<CudaModel>>,
     /// Experts of layers on GPUs, where the host has some.
     host: Option<HostExperts>,
@@ -57,69 +57,77 @@ struct Part {
 
 impl Pipeline {
     /// Loads the parts of a division, the last of which is on a GPU. `placed`: the programs where experts of layers on
-    /// GPUs are on the host; `copied`: the steps that copy them. `beside`: other programs of the same weights, where
-    /// one GPU has all layers.
+    /// GPUs are on the host; `copied`: the steps that copy them. `beside`: other programs of the same weights, which
+    /// the last GPU has. `load`: of the weights of the host.
     pub fn load(
         (division, placed, copied): (&Division, Option<&Placed>, Copied),
-        isa: Isa,
         (program, beside): (&Arc<Program>, &[Arc<Program>]),
         weights: &Weights,
-        pool: &Arc<Pool>,
-        host_bytes: u64,
+        load: CpuLoad,
         progress: &mut Progress,
     ) -> Result<Pipeline> {
         let Division { cpu_layers, gpus, .. } = division;
-        let of_cpu = (*cpu_layers > 0).then_some((None, 0..*cpu_layers));
-        let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
-        let (mut cut, mut parts, mut behind) = (Vec::new(), Vec::new(), 0);
-        for (device, layers) in of_cpu.into_iter().chain(of_gpus) {
-            let whole = placed.filter(|_| device.is_some()).map(|placed| &placed.program);
-            let mut part = Part::new(program, whole, layers)?;
-            part.matrices.extend(partition::beside(&part.matrices, beside)?);
-            let matrices = part.matrices.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
-            let weights = Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() };
-            if let Some(device) = device {
-                behind += device.weight_bytes(&weights)?;
-            }
-            cut.push((device, weights));
+        let (mut parts, mut held) = (Vec::new(), Vec::new());
+        if *cpu_layers > 0 {
+            let part = Part::new(program, None, 0..*cpu_layers)?;
+            held.extend(&part.matrices);
             parts.push(part);
         }
-        let follow = !gpus.iter().any(|(device, _)| device.plans());
-        let (mut before, mut cpu, mut cuda) = (0u64, None, Vec::new());
-        // Refuses what the host has no room for before anything is read.
-        let plan = |placed| HostExperts::load(placed, isa, weights, pool, (host_bytes, false), &mut |_, _| Ok(()));
-        let mut host = placed.map(plan).transpose()?;
-        let of_experts = host.as_ref().map_or(0, |host| host.cpu.weight_bytes());
-        behind += of_experts;
-        let host_left = host_bytes.saturating_sub(of_experts);
-        for ((device, weights), part) in cut.iter().zip(&parts) {
-            behind -= device.map_or(Ok(0), |device| device.weight_bytes(weights))?;
+        let on_cpu = parts.len();
+        let experts = placed.map(|placed| placed.experts.part(0..placed.experts.ops.len())).transpose()?;
+        let experts = experts.map(|(mut experts, needed)| {
+            let before = held.len() as u32;
+            experts.ops.iter_mut().for_each(|op| op.map_weights(|Weight(i)| Weight(before + i)));
+            held.extend(needed);
+            Arc::new(experts)
+        });
+        let (mut on_gpus, mut behind) = (Vec::new(), 0);
+        for (device, layers) in gpus {
+            let mut part = Part::new(program, placed.map(|placed| &placed.program), layers.clone())?;
+            if layers.end == program.layers.len() {
+                part.matrices.extend(partition::beside(&part.matrices, beside)?);
+            }
+            let weights = weights.with(&part.matrices);
+            behind += device.weight_bytes(&weights)?;
+            on_gpus.push((device, weights));
+            parts.push(part);
+        }
+        // The bytes of a part are counted after those of the parts before it.
+        let mut before = 0u64;
+        let on_host: Vec<&Program> =
+            parts.iter().map(|part| &*part.program).take(on_cpu).chain(experts.as_deref()).collect();
+        let on_host = match &on_host[..] {
+            [] => None,
+            programs => {
+                let mut report = |done: u64, total: u64| {
+                    before = total;
+                    progress(done, total.saturating_add(behind))
+                };
+                Some(Arc::new(CpuBackend::load(load, programs, &weights.with(&held), &mut report)?))
+            }
+        };
+        let mut cuda = Vec::new();
+        for ((device, weights), part) in on_gpus.iter().zip(&parts[on_cpu..]) {
+            behind -= device.weight_bytes(weights)?;
             let mut own = 0;
-            // The bytes of a part are counted after those of the parts before it.
             let mut report = |done: u64, total: u64| {
                 own = total;
                 progress(before.saturating_add(done), before.saturating_add(total).saturating_add(behind))
             };
-            match device {
-                Some(device) => cuda.push(Arc::new(device.load(&part.program, weights, &mut report)?)),
-                None => {
-                    let programs = [&*part.program];
-                    let loaded = CpuBackend::load(pool, isa, &programs, weights, None, host_left, follow, &mut report)?;
-                    cpu = Some(Arc::new(loaded));
-                }
-            }
+            cuda.push(Arc::new(device.load(&part.program, weights, &mut report)?));
             before = before.saturating_add(own);
         }
-        if let Some(placed) = placed.filter(|_| follow) {
-            let mut report = |done: u64, total: u64| progress(before + done, before.saturating_add(total));
-            let mut loaded = HostExperts::load(placed, isa, weights, pool, (of_experts, true), &mut report)?;
-            if let (Some(piece), Some(device)) = (cuda::piece_of(&placed.program), cuda.first()) {
-                loaded.copy(device, piece, copied)?;
-            }
-            host = Some(loaded);
-        }
         let piece = placed.and_then(|placed| cuda::piece_of(&placed.program)).unwrap_or(0);
-        Ok(Pipeline { cpu, cuda, host, piece, program: program.clone(), parts: Arc::new(parts) })
+        let mut host = None;
+        if let (Some(placed), Some(program), Some(cpu)) = (placed, experts, &on_host) {
+            let mut experts =
+                HostExperts { cpu: cpu.clone(), program, layers: placed.layers.clone(), copied_from: None };
+            if let Some(device) = cuda.first().filter(|_| piece > 0 && load.weights_follow) {
+                experts.copy(device, piece, copied)?;
+            }
+            host = Some(experts);
+        }
+        Ok(Pipeline { on_host, on_cpu, cuda, host, piece, program: program.clone(), parts: Arc::new(parts) })
     }
 
     /// The parts of a program of this model, with the layers of the one that was loaded.
@@ -131,7 +139,7 @@ impl Pipeline {
         let placed = self.host.as_ref().map(place);
         let mut parts = try_vec("parts", self.parts.len())?;
         for (i, loaded) in self.parts.iter().enumerate() {
-            let placed = placed.as_ref().filter(|_| i >= self.on_cpu());
+            let placed = placed.as_ref().filter(|_| i >= self.on_cpu);
             let part = Part::new(program, placed, loaded.layers.clone())?;
             if !loaded.matrices.starts_with(&part.matrices) {
                 return Err(Error::unsupported("a network beside the model's own that is on several devices"));
@@ -141,8 +149,14 @@ impl Pipeline {
         Ok(Arc::new(parts))
     }
 
+    /// The weights of the host, where it has some.
+    pub fn on_host(&self) -> Option<&Arc<CpuBackend>> {
+        self.on_host.as_ref()
+    }
+
+    /// The weights of the host, where these are of the first part.
     pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
-        self.cpu.as_ref()
+        self.on_host().filter(|_| self.on_cpu > 0)
     }
 
     /// Experts of layers on GPUs, where the host has some.
@@ -150,19 +164,37 @@ impl Pipeline {
         self.host.as_ref()
     }
 
-    /// The GPU that has all layers.
-    pub fn whole_gpu(&self) -> Option<&Arc<CudaModel>> {
-        self.cuda.first().filter(|_| self.parts.len() == 1)
+    /// The last part that has all weights of a program, and the program by the numbers that they have there.
+    pub fn on_one(&self, program: &Program) -> Result<Option<(usize, Arc<Program>)>> {
+        let (mut own, needed) = program.part(0..program.ops.len())?;
+        for (i, part) in self.parts.iter().enumerate().rev() {
+            let place = |weight: &Weight| part.matrices.iter().position(|held| held == weight);
+            let Some(places) = needed.iter().map(place).collect::<Option<Vec<usize>>>() else { continue };
+            own.ops.iter_mut().for_each(|op| op.map_weights(|Weight(i)| Weight(places[i as usize] as u32)));
+            return Ok(Some((i, Arc::new(own))));
+        }
+        Ok(None)
     }
 
-    /// A program as one of the GPU that has all layers, where that has all of its weights, experts too.
-    pub fn on_whole_gpu(&self, program: &Program) -> Result<Option<(Arc<CudaModel>, Arc<Program>)>> {
-        let Some(gpu) = self.whole_gpu() else { return Ok(None) };
-        let (mut own, needed) = program.part(0..program.ops.len())?;
-        let place = |weight: &Weight| self.parts[0].matrices.iter().position(|held| held == weight);
-        let Some(places) = needed.iter().map(place).collect::<Option<Vec<usize>>>() else { return Ok(None) };
-        own.ops.iter_mut().for_each(|op| op.map_weights(|Weight(i)| Weight(places[i as usize] as u32)));
-        Ok(Some((gpu.clone(), Arc::new(own))))
+    /// The GPU of a part.
+    pub fn gpu_of(&self, part: usize) -> Option<&Arc<CudaModel>> {
+        part.checked_sub(self.on_cpu).map(|gpu| &self.cuda[gpu])
+    }
+
+    /// A program for sequences of this model as one for their part on the last GPU.
+    pub fn for_last(&self, program: &Program) -> Result<Arc<Program>> {
+        let before = |n: fn(&Program) -> usize| self.parts.iter().rev().skip(1).map(|part| n(&part.program)).sum();
+        let [layers, recurrent]: [usize; 2] =
+            [before(|part| part.kv_layers.len()), before(|part| part.recurrent.len())];
+        let (kv_layers, recurrent) = (program.kv_layers.get(layers..), program.recurrent.get(recurrent..));
+        let other = || Error::Mismatch("a program for sequences of another model".to_owned());
+        let (kv_layers, recurrent) = (kv_layers.ok_or_else(other)?.to_vec(), recurrent.ok_or_else(other)?.to_vec());
+        let mut own = Program { kv_layers, recurrent, ..program.clone() };
+        for layer in own.ops.iter_mut().filter_map(Op::layer_mut) {
+            let elsewhere = || Error::unsupported("drafts by keys and values of layers on several devices");
+            layer.0 = layer.0.checked_sub(layers as u32).ok_or_else(elsewhere)?;
+        }
+        Ok(Arc::new(own))
     }
 
     /// The parts on GPUs.
@@ -172,7 +204,7 @@ impl Pipeline {
 
     /// Number of layers on each GPU.
     pub fn gpu_layers(&self) -> impl Iterator<Item = usize> {
-        self.parts.iter().skip(self.on_cpu()).map(|part| part.layers.len())
+        self.parts.iter().skip(self.on_cpu).map(|part| part.layers.len())
     }
 
     /// The place of a product in a part, by its place in the whole program; `None` in those that do not have it.
@@ -187,15 +219,7 @@ impl Pipeline {
         }
     }
 
-    /// Number of parts on the CPU.
-    fn on_cpu(&self) -> usize {
-        usize::from(self.cpu.is_some())
-    }
-
     pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
-        if let Some(gpu) = self.whole_gpu() {
-            return Ok(Sequence::new(spec.clone(), None, vec![gpu.new_sequence(spec)?]));
-        }
         let (mut layers, mut recurrent) = (&spec.layers[..], &spec.recurrent[..]);
         let (mut cpu, mut cuda) = (None, Vec::new());
         for (i, part) in self.parts.iter().enumerate() {
@@ -204,7 +228,7 @@ impl Pipeline {
             (own, layers) = layers.split_at_checked(part.program.kv_layers.len()).ok_or_else(other)?;
             (own_memories, recurrent) = recurrent.split_at_checked(part.program.recurrent.len()).ok_or_else(other)?;
             let own = SequenceSpec { layers: own.to_vec(), recurrent: own_memories.to_vec(), ..spec.clone() };
-            match i.checked_sub(self.on_cpu()) {
+            match i.checked_sub(self.on_cpu) {
                 None => cpu = Some(CpuSequence::new(&own)?),
                 Some(gpu) => cuda.push(self.cuda[gpu].new_sequence(&own)?),
             }
@@ -236,6 +260,8 @@ pub struct PipelineExecutor {
     ways: Vec<Transfer>,
     /// Ways from the last GPU to those that look tokens up, by their number, where the host need not know a token.
     token_ways: Vec<(usize, Transfer)>,
+    /// Activations that the program keeps, each with the last part that names it.
+    kept: Vec<(TensorId, usize)>,
     /// The part that executes, and the end of those that have ops to execute.
     at: usize,
     end: usize,
@@ -261,8 +287,8 @@ macro_rules! of_part {
 impl PipelineExecutor {
     pub fn new(pipeline: &Pipeline, program: &Arc<Program>, limits: StepLimits) -> Result<PipelineExecutor> {
         let parts = pipeline.parts_of(program)?;
-        let (on_cpu, on_gpus) = parts.split_at(pipeline.on_cpu());
-        let cpu = pipeline.cpu.iter().zip(on_cpu);
+        let (on_cpu, on_gpus) = parts.split_at(pipeline.on_cpu);
+        let cpu = pipeline.cpu().into_iter().zip(on_cpu);
         let cpu = cpu.map(|(cpu, part)| CpuExecutor::new(cpu.clone(), &part.program, limits)).next().transpose()?;
         let mut cuda = try_vec("parts", on_gpus.len())?;
         for (model, part) in pipeline.cuda.iter().zip(on_gpus) {
@@ -282,6 +308,10 @@ impl PipelineExecutor {
                 }
             }
         }
+        let last_of = |tensor| {
+            let names = |part: &Part| part.program.ops.iter().any(|op| op.names(tensor));
+            parts.iter().rposition(names).unwrap_or(0)
+        };
         let widths = on_gpus[0].crossing.iter().map(|tensor| on_gpus[0].program.width(*tensor));
         let widest = limits.max_tokens.saturating_mul(widths.max().unwrap_or(0));
         Ok(PipelineExecutor {
@@ -290,12 +320,13 @@ impl PipelineExecutor {
             host: host.map(Box::new),
             ways,
             token_ways,
+            kept: program.kept.iter().map(|&tensor| (tensor, last_of(tensor))).collect(),
             at: 0,
             end: 0,
             begun: Instant::now(),
             first_share: Duration::ZERO,
             room: try_filled("activations", widest, 0f32)?,
-            on_cpu: pipeline.on_cpu(),
+            on_cpu: pipeline.on_cpu,
             parts,
         })
     }
@@ -421,12 +452,12 @@ impl PipelineExecutor {
         of_part!(self, self.at, e => e.read(tensor, out))
     }
 
-    /// `Executor::read_rows`, where one part has all layers.
+    /// `Executor::read_rows`, from the last part that names the activation.
     pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
-        match (&mut self.cuda[..], self.on_cpu) {
-            ([gpu], 0) => gpu.read_rows(tensor, first, out),
-            _ => Err(Error::unsupported("rows of activations on several devices")),
-        }
+        let part = self.kept.iter().find(|(kept, _)| *kept == tensor).map_or(self.at, |(_, part)| *part);
+        let before = part.saturating_sub(self.on_cpu);
+        self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
+        of_part!(self, part, e => e.read_rows(tensor, first, out))
     }
 
     /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.

@@ -218,11 +218,6 @@ fn piece(device: &CudaDevice, experts: &Program, weights: &Weights) -> Result<us
 /// The programs of a network where experts of some layers are on the host. `piece`: `OnHost::piece`, 0 where no step
 /// copies any.
 pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
-    let names = |op: &Op, tensor: TensorId| {
-        let mut names = false;
-        op.for_each_tensor(|named| names |= named == tensor);
-        names
-    };
     let writes = |op: &Op, tensors: [TensorId; 2]| {
         let mut writes = false;
         op.for_each_written(|written| writes |= tensors.contains(&written));
@@ -239,7 +234,7 @@ pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
             let number = experts.len();
             let made = (free..i).rfind(|&at| writes(&program.ops[at], [e.x, e.scores]));
             let sent = made.map_or(free, |at| at + 1);
-            let is_end = |op: &Op| matches!(op, Op::Experts(_)) || names(op, e.out);
+            let is_end = |op: &Op| matches!(op, Op::Experts(_)) || op.names(e.out);
             free = (i + 1..layer.end).find(|&at| is_end(&program.ops[at])).unwrap_or(layer.end);
             new.push((sent, Op::ToHost { x: e.x, scores: e.scores, experts: number }));
             new.push((free, Op::FromHost { out: e.out, experts: number }));

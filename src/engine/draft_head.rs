@@ -108,7 +108,7 @@ impl DraftHead {
         let network = model.network()?;
         let predictor = network.predictor()?;
         let params = CacheParams { capacity: capacity as u32, ..Default::default() };
-        let sequence = network.new_sequence(&state_spec(&predictor.program, 0, &params, predictor.limits))?;
+        let sequence = predictor.backend.new_sequence(&state_spec(&predictor.program, 0, &params, predictor.limits))?;
         let (max_tokens, room) = (predictor.limits.max_tokens, target.limits.max_tokens + WAITING);
         let (mut width, mut vocab, mut table, mut head) = (predictor.width, predictor.program.vocab, None, None);
         let mut bytes = sequence.host_bytes();
@@ -117,7 +117,7 @@ impl DraftHead {
             let [of_table, of_head] = target.ends();
             let mut share = |end: &Option<End>, rows: usize| {
                 let Some(end) = end else { return Ok(None) };
-                let end = SharedEnd::new(target, end, rows)?;
+                let end = SharedEnd::new(end, rows)?;
                 bytes = bytes.saturating_add(end.bytes());
                 Ok::<_, Error>(Some(end))
             };
@@ -259,7 +259,7 @@ impl DraftHead {
         let lent = match lent {
             Some(lent) => lent,
             None => {
-                let make = |limits| network.new_executor(&predictor.program, limits);
+                let make = |limits| network.executor_on(&predictor.backend, &predictor.program, limits);
                 lent.insert(predictor.executors.take_apart(make)?)
             }
         };

@@ -14,7 +14,7 @@ use super::predictor::Predictor;
 use super::step::Step;
 use super::{Cancel, Reservation, Runtime};
 use crate::cpu::PackedAt;
-use crate::device::{Backend, CPU_DEVICE, DeviceKind, Kept, LoadOptions, Sequence, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, DeviceKind, Executor, Kept, LoadOptions, Sequence, StepBudget};
 use crate::error::{Error, Result};
 use crate::graph::op::TensorId;
 use crate::graph::program::Program;
@@ -165,7 +165,8 @@ impl Network {
         let adaptable = network.adaptable()?;
         let pauses = backend.is_on_cpu();
         let embedder = Embedder::new(network.states, network.embeddings, &runtime.pool, max_tokens, pauses)?;
-        let predictor = network.predictor.map(|predictor| Predictor::new(predictor, &runtime.pool, limits.max_tokens));
+        let predictor = |predictor| Predictor::new(predictor, &backend, &runtime.pool, limits.max_tokens);
+        let predictor = network.predictor.map(predictor).transpose()?;
         let bytes = on_host + embedder.bytes();
         let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
         let executors = Executors::new(&runtime.pool, limits, backend.is_on_cpu());
@@ -257,9 +258,6 @@ impl Network {
             let what = format!("the draft model reads hidden states of {width} values, the model has {hidden}");
             return Err(Error::Mismatch(what));
         }
-        if self.backend.is_divided() {
-            return Err(Error::unsupported("drafts by the hidden states of a model on several devices"));
-        }
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         let executors = || Executors::new(&self.runtime.pool, self.limits, self.backend.is_on_cpu());
         if let Some(more) = Observed::new(&self.program, observed.as_deref(), (layers, hidden), executors)? {
@@ -276,8 +274,8 @@ impl Network {
 
     /// The embeddings of tokens and the head, for heads in files of their own, where they are common ones.
     pub fn ends(&self) -> &[Option<End>; 2] {
-        let (program, pool) = (&self.program, &self.runtime.pool);
-        let new = || [End::embeddings(program, pool, MAX_STEP_TOKENS), End::head(program, pool)];
+        let (program, on) = (&self.program, (&self.backend, &self.runtime.pool));
+        let new = || [End::embeddings(program, on, MAX_STEP_TOKENS), End::head(program, on)];
         self.ends.get_or_init(new)
     }
 
@@ -294,16 +292,31 @@ impl Network {
         Ok(copy)
     }
 
-    /// An executor of this program or another one of the model.
+    /// An executor of this program or another one of the same layers.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
         self.executor_on(&self.backend, program, limits)
     }
 
-    /// An executor of a program on a backend that has the weights of this network.
+    /// An executor of a program on a device that has its weights.
     pub fn executor_on(&self, backend: &Backend, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
-        let memory = self.runtime.reserve("scratch memory", backend.executor_bytes(program, limits))?;
-        let executor = backend.new_executor(program, limits)?;
-        Ok(Counted { step: Step::new(executor, limits.max_tokens)?, _memory: memory })
+        self.counted(backend.executor_bytes(program, limits), limits, || backend.new_executor(program, limits))
+    }
+
+    /// An executor of a program that reads the keys and values of `target`, on a backend that is `beside` that.
+    pub fn executor_beside(
+        &self,
+        target: &Network,
+        backend: &Backend,
+        program: &Arc<Program>,
+        limits: StepLimits,
+    ) -> Result<Counted> {
+        let new = || backend.new_executor_beside(&target.backend, program, limits);
+        self.counted(backend.executor_bytes(program, limits), limits, new)
+    }
+
+    fn counted(&self, bytes: u64, limits: StepLimits, new: impl FnOnce() -> Result<Executor>) -> Result<Counted> {
+        let memory = self.runtime.reserve("scratch memory", bytes)?;
+        Ok(Counted { step: Step::new(new()?, limits.max_tokens)?, _memory: memory })
     }
 
     pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::executors::Executors;
 use crate::cpu::threads::pool::Pool;
+use crate::device::Backend;
 use crate::error::Result;
 use crate::graph::op::{Index, Op, TensorId};
 use crate::graph::program::{Program, ProgramBuilder};
@@ -49,7 +50,9 @@ impl Observed {
 
 /// A part of a network that remembers nothing, with executors of its own.
 pub struct End {
+    /// The program, and the device that has its weights, which may be one of several that have the network.
     pub program: Arc<Program>,
+    pub backend: Backend,
     /// What it makes of tokens, or reads in their place.
     pub tensor: TensorId,
     pub limits: StepLimits,
@@ -57,23 +60,29 @@ pub struct End {
 }
 
 impl End {
-    fn new(program: Program, tensor: TensorId, pool: &Arc<Pool>, limits: StepLimits) -> End {
-        End { program: Arc::new(program), tensor, limits, executors: Executors::new(pool, limits, false) }
+    fn new(
+        program: Program,
+        tensor: TensorId,
+        (backend, pool): (&Backend, &Arc<Pool>),
+        limits: StepLimits,
+    ) -> Option<End> {
+        let (backend, program) = backend.of_program(&Arc::new(program)).ok()?;
+        Some(End { program, backend, tensor, limits, executors: Executors::new(pool, limits, false) })
     }
 
     /// The rows of the table that a network begins with, as they are; `None` where it begins otherwise.
-    pub fn embeddings(program: &Program, pool: &Arc<Pool>, max_tokens: usize) -> Option<End> {
+    pub fn embeddings(program: &Program, on: (&Backend, &Arc<Pool>), max_tokens: usize) -> Option<End> {
         let Some(&Op::Embed { table, rows, index: index @ Index::Id, out, .. }) = program.ops.first() else {
             return None;
         };
         let mut b = ProgramBuilder::default();
         let out = b.tensor(program.width(out));
         b.push(Op::Embed { table, rows, index, scale: 1.0, out });
-        Some(End::new(b.finish(0, &[out]), out, pool, StepLimits { max_tokens, max_outputs: 1 }))
+        End::new(b.finish(0, &[out]), out, on, StepLimits { max_tokens, max_outputs: 1 })
     }
 
     /// The head that a network ends with, for one row.
-    pub fn head(program: &Program, pool: &Arc<Pool>) -> Option<End> {
+    pub fn head(program: &Program, on: (&Backend, &Arc<Pool>)) -> Option<End> {
         let mut head = program.ops.last().filter(|op| matches!(op, Op::Logits { .. }))?.clone();
         let mut b = ProgramBuilder::default();
         let mut input = None;
@@ -81,6 +90,6 @@ impl End {
         let input = input?;
         b.input(input);
         b.push(head);
-        Some(End::new(b.finish(program.vocab, &[]), input, pool, StepLimits { max_tokens: 1, max_outputs: 1 }))
+        End::new(b.finish(program.vocab, &[]), input, on, StepLimits { max_tokens: 1, max_outputs: 1 })
     }
 }

@@ -121,8 +121,7 @@ impl Plan {
         let cache_token = session.token_bytes()?;
         let executor = network.new_executor(&network.program, network.limits)?;
         let predictor = network.predictor().ok();
-        let beside =
-            predictor.map(|predictor| network.new_executor(&predictor.program, predictor.limits)).transpose()?;
+        let beside = predictor.map(|of| network.executor_on(&of.backend, &of.program, of.limits)).transpose()?;
         let (scratch, scratch_on) = taken();
         drop((executor, beside, session));
         let model_bytes = rest.host + packed;

@@ -1,17 +1,21 @@
-//! The part of a model that predicts a further token, or a model that is such a part of another one: its program, and
-//! executors of it.
+//! The part of a model that predicts a further token, or a model that is such a part of another one: its program, the
+//! device that has it, and executors.
 
 use std::sync::Arc;
 
 use super::executors::Executors;
 use crate::cpu::threads::pool::Pool;
+use crate::device::Backend;
+use crate::error::Result;
 use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
 use crate::model::{self, PredictorOf};
 
 pub struct Predictor {
+    /// The program, and the device that has its weights, which may be one of several that have the model.
     pub program: Arc<Program>,
+    pub backend: Backend,
     pub of: PredictorOf,
     /// The hidden states that the program reads and makes, and their width.
     pub input: TensorId,
@@ -22,18 +26,13 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    pub fn new(network: model::Predictor, pool: &Arc<Pool>, max_tokens: usize) -> Predictor {
+    /// `backend`: the devices of the model.
+    pub fn new(network: model::Predictor, backend: &Backend, pool: &Arc<Pool>, max_tokens: usize) -> Result<Predictor> {
         let model::Predictor { program, of, input, result } = network;
         let limits = StepLimits { max_tokens, max_outputs: 1 };
-        Predictor {
-            width: program.width(input),
-            program: Arc::new(program),
-            of,
-            input,
-            result,
-            limits,
-            executors: Executors::new(pool, limits, false),
-        }
+        let (backend, program) = backend.of_program(&Arc::new(program))?;
+        let (width, executors) = (program.width(input), Executors::new(pool, limits, false));
+        Ok(Predictor { program, backend, of, input, result, width, limits, executors })
     }
 
     /// True for a head in a file of its own.

@@ -18,9 +18,9 @@ pub struct SharedEnd {
 }
 
 impl SharedEnd {
-    pub fn new(network: &Network, end: &End, rows: usize) -> Result<SharedEnd> {
+    pub fn new(end: &End, rows: usize) -> Result<SharedEnd> {
         let params = CacheParams { capacity: rows as u32, ..Default::default() };
-        let sequence = network.new_sequence(&state_spec(&end.program, 0, &params, end.limits))?;
+        let sequence = end.backend.new_sequence(&state_spec(&end.program, 0, &params, end.limits))?;
         let width = end.program.width(end.tensor);
         Ok(SharedEnd { sequence, values: try_filled("hidden states", rows.saturating_mul(width), 0f32)?, width })
     }
@@ -54,7 +54,7 @@ fn run(
     read: impl FnOnce(&End, &mut Executor) -> Result<()>,
 ) -> Result<Duration> {
     let end = end.as_ref().ok_or_else(|| Error::invalid("a network without such an end"))?;
-    let mut lent = end.executors.take_apart(|limits| network.new_executor(&end.program, limits))?;
+    let mut lent = end.executors.take_apart(|limits| network.executor_on(&end.backend, &end.program, limits))?;
     let step = lent.step();
     step.add(tokens, 1);
     if !step.run(&mut [sequence], &[], |executor| write(end, executor), &StepBudget::new(&|| false))? {

@@ -82,7 +82,7 @@ impl SharedKvHead {
         let (predictor, seen) = of(network)?;
         let [table, _] = target.ends();
         let lacks_table = || Error::unsupported("a draft model without embeddings of its own, for such a model");
-        let table = SharedEnd::new(target, table.as_ref().ok_or_else(lacks_table)?, 1)?;
+        let table = SharedEnd::new(table.as_ref().ok_or_else(lacks_table)?, 1)?;
         let clusters = seen.clusters.as_ref();
         let (n_scores, vocab) = (clusters.map_or(0, |of| program.width(of.scores)), program.vocab);
         let zeros = |n: usize| try_filled("the numbers of a draft", n, 0f32);
@@ -155,7 +155,7 @@ impl SharedKvHead {
         let SharedKvHead { network, target, program, backend, executors, table, state, ahead, made, logits, .. } = self;
         let (predictor, seen) = of(network)?;
         if self.lent.is_none() {
-            self.lent = Some(executors.take_apart(|limits| network.executor_on(backend, program, limits))?);
+            self.lent = Some(executors.take_apart(|limits| network.executor_beside(target, backend, program, limits))?);
         }
         let Some(lent) = &mut self.lent else { return Err(Error::invalid("a draft without an executor")) };
         let (step, input) = (lent.step(), if *ahead == 0 { state } else { &mut *made });

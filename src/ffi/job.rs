@@ -244,9 +244,9 @@ versioned!(rz_job_info {
 /// in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
 /// computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
 /// vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
-/// model loaded without RZ_MODEL_MTP; a head, and a model with layers on several devices or whose layers hand on more
-/// than one hidden state), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is
-/// drafted than is chosen in a tenth of one.
+/// model loaded without RZ_MODEL_MTP; a head, and a model whose layers hand on more than one hidden state, or that has
+/// the keys and values which the head reads on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
+/// RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in a tenth of one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(
     cache: *mut rz_cache,

@@ -65,9 +65,9 @@ pub const RZ_MODEL_PROFILE: u32 = 8;
 /// Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
 /// for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
 /// through the last layer of the network as a whole, and saved caches are told from those of a model without the flag.
-/// RZ_ERR_UNSUPPORTED for a file without such layers, an architecture whose layers are not supported, and several
-/// devices. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and
-/// GGUF files of Hunyuan 3.
+/// Of several devices the last has it. RZ_ERR_UNSUPPORTED for a file without such layers, and for an architecture whose
+/// layers are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and
+/// Qwen 3 Next, and GGUF files of Hunyuan 3.
 pub const RZ_MODEL_MTP: u32 = 16;
 /// Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with
 /// a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
@@ -150,8 +150,9 @@ pub struct rz_model_params {
     /// made of another model, another version of this one or by another release of the library is replaced; one that is
     /// something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and
     /// three rows of each matrix. One whose bytes were damaged is replaced too: each load reads the file as a whole and
-    /// compares a checksum. A file that somebody else changes or shortens while it is in use may end the process. On
-    /// the CPU alone, and not with RZ_MODEL_MMAP. Since 0.1.0.
+    /// compares a checksum. A file that somebody else changes or shortens while it is in use may end the process. With
+    /// layers on GPUs the file has what stays on the host, layers and experts (`placement`), and is replaced where
+    /// another part stays; where nothing does, it is neither read nor made. Not with RZ_MODEL_MMAP. Since 0.1.0.
     pub packed_path: *const c_char,
     /// Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
     /// counts, and has to be 0 otherwise. Copied.

@@ -12,6 +12,12 @@ impl Op {
         });
     }
 
+    pub fn names(&self, tensor: TensorId) -> bool {
+        let mut names = false;
+        self.for_each_tensor(|named| names |= named == tensor);
+        names
+    }
+
     /// Replaces every activation of the op.
     pub fn map_tensors(&mut self, mut f: impl FnMut(TensorId) -> TensorId) {
         let mut on = |tensor: &mut TensorId| *tensor = f(*tensor);

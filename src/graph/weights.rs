@@ -81,7 +81,13 @@ pub struct Weights<'a> {
     pub ropes: Vec<Rope>,
 }
 
-impl Weights<'_> {
+impl<'a> Weights<'a> {
+    /// Some of the matrices, and all of the rest.
+    pub fn with(&self, matrices: &[Weight]) -> Weights<'a> {
+        let matrices = matrices.iter().map(|weight| self.matrices[weight.0 as usize]).collect();
+        Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
+    }
+
     /// Rows and columns of a matrix.
     pub fn shape(&self, weight: Weight) -> Result<(usize, usize)> {
         let matrix = self.matrices.get(weight.0 as usize);

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use realizar::cpu::CpuBackend;
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
+use realizar::cpu::{CpuBackend, CpuLoad};
 use realizar::cuda::args::ChooseArgs;
 use realizar::cuda::{self, CudaDevice, Driver, KernelTable, Uses};
 use realizar::device::Batch;
@@ -117,7 +117,7 @@ struct Loaded {
 /// A program on the CPU.
 fn cpu_backend(program: &Arc<Program>, weights: &Weights) -> Backend {
     let pool = Arc::new(Pool::new(1).unwrap());
-    let cpu = CpuBackend::load(&pool, Isa::detect(), &[program], weights, None, u64::MAX, true, &mut |_, _| Ok(()));
+    let cpu = CpuBackend::load(CpuLoad::new(&pool, Isa::detect()), &[program], weights, &mut |_, _| Ok(()));
     Backend::Cpu(Arc::new(cpu.unwrap()))
 }
 

@@ -21,11 +21,11 @@ use twox_hash::XxHash64;
 pub use self::adapted::{Factored, check_adapter};
 use self::made_up::{Input, Made, MadeUp, input_of};
 use self::shrink::{TABLE, rename, shrink, tested};
-use crate::cpu::CpuBackend;
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
+use crate::cpu::{CpuBackend, CpuLoad};
 use crate::cuda::{CudaDevice, CudaExecutor, CudaModel, Kept, WGMMA};
 use crate::device::adapter::Adapter;
 use crate::device::batch::Batch;
@@ -340,9 +340,8 @@ impl Case {
     }
 
     fn on_cpu(&self, pool: &Arc<Pool>) -> Result<Arc<CpuBackend>> {
-        let (program, isa, weights) = (&self.program, Isa::detect(), self.weights());
-        let cpu = CpuBackend::load(pool, isa, &[program], &weights, None, u64::MAX, true, &mut |_, _| Ok(()))?;
-        Ok(Arc::new(cpu))
+        let load = CpuLoad::new(pool, Isa::detect());
+        Ok(Arc::new(CpuBackend::load(load, &[&self.program], &self.weights(), &mut |_, _| Ok(()))?))
     }
 
     /// The adapter on both sides, where the test has one.

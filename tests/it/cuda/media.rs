@@ -220,15 +220,8 @@ fn decoders_that_see_agree_with_the_cpu() {
         let device = || target.cuda().unwrap();
         let pipeline = |cpu_layers, gpus| {
             let division = Division { cpu_layers, gpus, fits: true };
-            let pipeline = Pipeline::load(
-                (&division, None, Copied::Never),
-                isa,
-                (program, &[]),
-                weights,
-                &pool,
-                u64::MAX,
-                &mut |_, _| Ok(()),
-            );
+            let (parts, load) = ((&division, None, Copied::Never), CpuLoad::new(&pool, isa));
+            let pipeline = Pipeline::load(parts, (program, &[]), weights, load, &mut |_, _| Ok(()));
             Backend::Pipeline(Arc::new(pipeline.unwrap()))
         };
         let whole = Backend::Cuda(Arc::new(device().load(program, weights, &mut |_, _| Ok(())).unwrap()));
