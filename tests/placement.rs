@@ -435,8 +435,8 @@ fn divided<'a>(placement: &str, gpu_layers: u32, devices: &'a [u32], determinist
     LoadParams { device, gpu_layers, devices, shares, deterministic, ..placed }
 }
 
-/// Drafts change no token where a model is divided, and a head drafts for such a model what it drafts for the same one on
-/// the CPU.
+/// Drafts change no token where a model is divided, and a head drafts for such a model what it drafts for the same one
+/// on the CPU.
 #[test]
 fn drafts_do_not_notice_where_layers_and_experts_are() {
     let Some(_gpus) = gpus() else { return };
