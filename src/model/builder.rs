@@ -118,6 +118,8 @@ pub struct Builder<'a> {
     embedding: Option<Weight>,
     /// The hidden states after the last layer and its norm.
     states: Option<TensorId>,
+    /// Factor on logits, beside that of the output matrix.
+    logit_scale: f32,
     /// The encoder ahead of the ops of a decoder that reads what it makes of a source.
     encoder: Option<Program>,
     /// A predictor is asked for.
@@ -160,6 +162,7 @@ impl<'a> Builder<'a> {
             layer: None,
             embedding: None,
             states: None,
+            logit_scale: 1.0,
             encoder: None,
             predicts,
             predictor: None,
@@ -280,6 +283,7 @@ impl<'a> Builder<'a> {
         let factor = self.factor("output.scale", head)?;
         let bias = self.tensors.vector_if_present("output.bias", vocab)?;
         let bias = bias.map(|bias| self.bias_before(factor, &bias));
+        self.logit_scale = scale;
         let scale = scale * factor;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("logits scaled by {scale} and capped at {softcap}")));

@@ -106,7 +106,10 @@ impl Builder<'_> {
         block(self, x)?;
         if self.has("nextn.shared_head_head.weight") {
             let own = self.matrix("nextn.shared_head_head.weight", vocab, hidden)?;
-            head.map_weights(|_| own);
+            let factor = self.factor(&self.name("nextn.shared_head_head.scale"), own)?;
+            if let Op::Logits { head, bias, scale, .. } = &mut head {
+                (*head, *bias, *scale) = (own, None, self.logit_scale * factor);
+            }
         }
         // A norm of its own, by either of the names that files have for it, or the network's.
         let own = ["nextn.shared_head_norm", "layer_output_norm"];

@@ -51,7 +51,9 @@ impl Net {
             made.iter_mut().for_each(|x| self.normalise(w, &head_norm, x, d));
             states.extend(made.last().cloned());
         }
-        made.iter().map(|x| self.logits(w, x)).collect()
+        let head = format!("{p}shared_head_head");
+        let has_head = w.contains_key(&format!("{head}.weight"));
+        made.iter().map(|x| if has_head { self.logits_by(w, &head, x) } else { self.logits(w, x) }).collect()
     }
 }
 

@@ -344,6 +344,10 @@ impl Net {
 
     pub fn logits(&self, w: &Weights, x: &[f64]) -> Vec<f64> {
         let head = if w.contains_key("output.weight") { "output" } else { "token_embd" };
+        self.logits_by(w, head, x)
+    }
+
+    pub fn logits_by(&self, w: &Weights, head: &str, x: &[f64]) -> Vec<f64> {
         let y = self.linear(w, head, x);
         y.into_iter().map(|v| cap(v * self.logit_scale, self.logit_softcap)).collect()
     }

@@ -691,6 +691,10 @@ impl Writer<'_> {
                 for norm in ["nextn.enorm", "nextn.hnorm", head] {
                     self.norm(&name(norm), d);
                 }
+                if self.tiny.scales.contains(&"nextn.shared_head_head") {
+                    self.matrix(&name("nextn.shared_head_head"), net.vocab, d);
+                    self.bias_and_scale(&p, "nextn.shared_head_head", net.vocab);
+                }
             }
             let Shape { heads, kv_heads, head_dim, ffn: f } = net.shape(l);
             let (q, kv) = (heads * head_dim, kv_heads * head_dim);
@@ -788,6 +792,7 @@ impl Writer<'_> {
         self.norm(net.output_norm, d);
         if !self.tiny.tied {
             self.matrix("output", net.vocab, d);
+            self.bias_and_scale("", "output", net.vocab);
         }
     }
 }
