@@ -95,8 +95,10 @@ pub struct Network {
     /// What heads of this network take of it; `None` without such heads.
     observed: Mutex<Option<Arc<Observed>>>,
     ends: OnceLock<[Option<End>; 2]>,
-    /// Copies of a head on the devices of the networks whose keys and values it reads.
+    /// Copies on this network's device of heads that read its keys and values.
     copies: Mutex<Vec<(Weak<Network>, Backend)>>,
+    /// The networks that have a copy of this head.
+    targets: Mutex<Vec<Weak<Network>>>,
     /// The places of adapters.
     pub adaptable: Adaptable,
     _memory: Reservation,
@@ -196,7 +198,8 @@ impl Network {
             hidden,
             observed: Mutex::new(None),
             ends: OnceLock::new(),
-            copies: Mutex::new(Vec::new()),
+            copies: Mutex::default(),
+            targets: Mutex::default(),
             adaptable,
             _memory: memory,
         })
@@ -280,15 +283,17 @@ impl Network {
     }
 
     /// This network, a head on the CPU, on the device of another one, whose keys and values `program` reads. A copy on
-    /// a GPU serves all jobs, and is freed with the head; that of a model that was freed, with the next call.
-    pub fn beside(&self, target: &Arc<Network>, program: &Program) -> Result<Backend> {
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        copies.retain(|(of, _)| of.strong_count() > 0);
-        if let Some((_, copy)) = copies.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(target))) {
+    /// a GPU serves all jobs, and is freed with either network.
+    pub fn beside(self: &Arc<Network>, target: &Arc<Network>, program: &Program) -> Result<Backend> {
+        let mut copies = target.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, copy)) = copies.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(self))) {
             return Ok(copy.clone());
         }
         let copy = self.backend.beside(&target.backend, program)?;
-        copies.push((Arc::downgrade(target), copy.clone()));
+        copies.push((Arc::downgrade(self), copy.clone()));
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        targets.retain(|target| target.strong_count() > 0);
+        targets.push(Arc::downgrade(target));
         Ok(copy)
     }
 
@@ -388,6 +393,17 @@ impl Network {
         let shares = [latency.saturating_sub(first_share), first_share];
         for ((kind, bytes), share) in self.backend.weight_bytes().zip(shares) {
             self.metrics.record_dispatch(kind, share, bytes);
+        }
+    }
+}
+
+impl Drop for Network {
+    /// Frees the copies of a head.
+    fn drop(&mut self) {
+        let targets = self.targets.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for target in targets.iter().filter_map(Weak::upgrade) {
+            let mut copies = target.copies.lock().unwrap_or_else(PoisonError::into_inner);
+            copies.retain(|(of, _)| of.strong_count() > 0);
         }
     }
 }

@@ -152,9 +152,8 @@ pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of
 /// such jobs take scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a
 /// cache as RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded on the CPU (device 0 or
-/// 1), and a copy of it drafts on the GPU of a model that is on one: it is made with the first such job, and freed with
-/// the assistant, or with the next such job after the model was freed. With either head the layers of the model must be
-/// on one device; experts of a GPU's layers may be on the host.
+/// 1), and a copy of it drafts on the GPU of a model that is on one, of several the last: it is made with the first
+/// such job, and freed with the assistant or the model, whichever is freed first, once no job has it.
 pub const RZ_DRAFT_MODEL: u32 = 2;
 /// Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its
 /// own for one layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself

@@ -272,11 +272,23 @@ fn drafts_change_nothing_on_a_gpu() {
         };
         let expected = drafted(&on_cpu);
         assert!(expected.iter().map(|pass| pass[1]).sum::<usize>() > 2, "{expected:?}");
-        // The second one is freed behind this, and another one takes its place.
-        for model in [first.clone(), first.clone(), second] {
-            assert_eq!(drafted(&model), expected, "{name}");
+        let used = || shim.number("shim_memory_used");
+        for model in [&first, &first, &second] {
+            assert_eq!(drafted(model), expected, "{name}");
         }
-        assert_eq!(drafted(&gemma()), expected, "{name}");
+        // A copy is freed with its model, and with the assistant.
+        let before = used();
+        drop(second);
+        let alone = used();
+        assert!(alone < before);
+        let third = gemma();
+        let with_third = used();
+        assert_eq!(drafted(&third), expected, "{name}");
+        assert!(used() > with_third);
+        drop(third);
+        assert_eq!(used(), alone, "{name}");
+        drop(head);
+        assert!(used() < alone, "{name}");
     }
 }
 
