@@ -1,12 +1,13 @@
-// A CUDA driver without devices, of which it shows one, two or three: the functions of libcuda that realizar calls, over the library's own kernels compiled as
-// C++, or with PTX defined over what tests/ptx made of nvcc's. The real backend runs on it from end to end.
+// A CUDA driver without devices, of which it shows one, two or three: the functions of libcuda that realizar calls,
+// over the library's own kernels compiled as C++, or with PTX defined over what tests/ptx made of nvcc's. The real
+// backend runs on it from end to end.
 //
-// Stricter than a device where that finds mistakes: device memory starts as NaN and has guarded ends, work in a stream runs
-// only when somebody waits for it (so memory that is reused too early is seen), every thread of a kernel must wait for the
-// kernel ahead, and any call can be made to fail. A launch that goes wrong poisons its context, as on a device: from then
-// on its calls fail, and only the end of the context frees its memory. Handles and addresses serve in their own context alone;
-// what a stream waits for in another one runs when the wait is reached. A call can be made to answer nonsense; handles that no call
-// gave are refused.
+// Stricter than a device where that finds mistakes: device memory starts as NaN and has guarded ends, work in a stream
+// runs only when somebody waits for it (so memory that is reused too early is seen), every thread of a kernel must wait
+// for the kernel ahead, and any call can be made to fail. A launch that goes wrong poisons its context, as on a device:
+// from then on its calls fail, and only the end of the context frees its memory. Handles and addresses serve in their
+// own context alone; what a stream waits for in another one runs when the wait is reached. A call can be made to answer
+// nonsense; handles that no call gave are refused.
 
 #include <cmath>
 #include <csignal>
@@ -77,8 +78,8 @@ uint16_t half_bits(float f) {
     return sign | (uint16_t)((w + 0xfff + (w >> 13 & 1) - 0x38000000) >> 13);
 }
 
-// Rounds once: what is no float is taken for the one beside it whose last bit is set, which no rounding to binary16 mistakes for a
-// number between two.
+// Rounds once: what is no float is taken for the one beside it whose last bit is set, which no rounding to binary16
+// mistakes for a number between two.
 uint16_t fma_half(uint16_t a, uint16_t b, uint16_t c) {
     const double exact = (double)halves[a] * halves[b] + halves[c];
     const float f = (float)exact;
@@ -92,8 +93,8 @@ uint16_t fma_half(uint16_t a, uint16_t b, uint16_t c) {
 
 // ---- threads of a block as fibers
 
-// Saves the registers that a call keeps and the stack pointer to `*from`, and goes on where `to` was saved: by a jump, because
-// processors expect a return to lead to the last call.
+// Saves the registers that a call keeps and the stack pointer to `*from`, and goes on where `to` was saved: by a jump,
+// because processors expect a return to lead to the last call.
 extern "C" void shim_switch(void** from, void* to);
 #if defined(__x86_64__)
 asm(R"(
@@ -211,8 +212,9 @@ static void multiply_floats(Warp& w, uint32_t turn) {
 }
 
 #ifndef PTX
-// The products of the left operand of a warp, 16x16, with 256 columns that a descriptor tells, each of which has rows of 64 bytes: it
-// has the address, the distance of 8 rows, and 2 for the swizzling of 64 bytes, by which bits 7 and 8 of an address change bits 4 and 5.
+// The products of the left operand of a warp, 16x16, with 256 columns that a descriptor tells, each of which has rows
+// of 64 bytes: it has the address, the distance of 8 rows, and 2 for the swizzling of 64 bytes, by which bits 7 and 8
+// of an address change bits 4 and 5.
 static void multiply_wide(Warp& w, uint32_t turn) {
     float a[16][16], b[16][256];
     for (uint32_t lane = 0; lane < 32; lane++) {

@@ -1,9 +1,9 @@
 // CUDA C++ for a host compiler: every CUDA thread is a fiber that runs until it waits for others.
 //
-// A block's threads run one after another in an order that the test chooses, each until it waits: at a barrier of the block,
-// or for the other lanes of its warp (shuffles, mma, sync_warp). What depends on threads running in step, on a barrier that
-// is not there, or on memory that nobody wrote gives other results in another order. Shared memory starts as NaN; copies
-// in the background land only at the wait for them. `driver.cpp` runs the blocks.
+// A block's threads run one after another in an order that the test chooses, each until it waits: at a barrier of the
+// block, or for the other lanes of its warp (shuffles, mma, sync_warp). What depends on threads running in step, on a
+// barrier that is not there, or on memory that nobody wrote gives other results in another order. Shared memory starts
+// as NaN; copies in the background land only at the wait for them. `driver.cpp` runs the blocks.
 #pragma once
 
 #include <cfloat>

@@ -14,8 +14,15 @@ const FUNCTION: usize = 100;
 const BANNED: &[&str] = &["timeline", "refuses to know", "behead", " gait", "knows nothing of", " told ", "wishes"];
 
 /// Sources whose comments are looked at, by folder and ending.
-const SOURCES: &[(&str, &[&str])] =
-    &[("src", &["rs"]), (HEADER, &["rs"]), ("kernels", &["cu", "cuh"]), ("tests", &["rs"]), ("benches", &["rs"])];
+const SOURCES: &[(&str, &[&str])] = &[
+    ("src", &["rs"]),
+    (HEADER, &["rs"]),
+    ("kernels", &["cu", "cuh"]),
+    ("tests", &["rs"]),
+    ("tests/cuda_shim", &["cpp", "h"]),
+    ("tests/ptx", &["cpp", "h", "cu"]),
+    ("benches", &["rs"]),
+];
 
 /// The folder of the header's text, which has words of its own.
 const HEADER: &str = "src/ffi";

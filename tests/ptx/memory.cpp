@@ -1,26 +1,26 @@
 // Checks every access to memory by the order that the PTX memory model gives, whatever order the threads really ran in.
 //
-// A *segment* is what a thread does between two points of synchronisation. Each byte of global and of shared memory knows the
-// segment that wrote it last and those that have read it since. A write has to be ordered behind all of these, a read behind
-// the write; else it is a race, which is a fault. One access is ordered behind another
+// A *segment* is what a thread does between two points of synchronisation. Each byte of global and of shared memory
+// knows the segment that wrote it last and those that have read it since. A write has to be ordered behind all of
+// these, a read behind the write; else it is a race, which is a fault. One access is ordered behind another
 // - of the same thread;
-// - of the same block, if a `bar.sync` lies between, or of the same warp, if a `bar.warp.sync` does (a shuffle or a matrix
-//   product orders no memory);
-// - of another block, if that one, or who had synchronised with it by a barrier, then made a fence and an atomic operation
-//   behind it, and the thread here an atomic operation on the same address, later, and a fence behind it; or who made these
-//   and then a barrier with the thread here (release and acquire);
-// - of an earlier kernel, if the thread has waited for it. Ahead of `griddepcontrol.wait` only memory may be read that no
-//   kernel ever wrote.
-// A copy in the background may read and write at any time until its thread waits for it: nothing is ordered against it before.
-// Products in the background (wgmma) may read shared memory and registers at any time until their thread waits for them: neither may
-// change before. What they read has to be written by threads that made a `fence.proxy.async` behind it and then a barrier with them;
-// and a `wgmma.fence` has to be the first of a group of them.
-// Memory that `ld.global.nc` reads may not be written by the same kernel at all.
+// - of the same block, if a `bar.sync` lies between, or of the same warp, if a `bar.warp.sync` does (a shuffle or a
+//   matrix product orders no memory);
+// - of another block, if that one, or who had synchronised with it by a barrier, then made a fence and an atomic
+//   operation behind it, and the thread here an atomic operation on the same address, later, and a fence behind it; or
+//   who made these and then a barrier with the thread here (release and acquire);
+// - of an earlier kernel, if the thread has waited for it. Ahead of `griddepcontrol.wait` only memory may be read that
+//   no kernel ever wrote.
+// A copy in the background may read and write at any time until its thread waits for it: nothing is ordered against it
+// before. Products in the background (wgmma) may read shared memory and registers at any time until their thread waits
+// for them: neither may change before. What they read has to be written by threads that made a `fence.proxy.async`
+// behind it and then a barrier with them; and a `wgmma.fence` has to be the first of a group of them. Memory that
+// `ld.global.nc` reads may not be written by the same kernel at all.
 //
-// Not seen: kernels in two streams at once, what the host reads, and paths that no test takes. Reported although it is right:
-// order that `fence.sc` alone gives, because every fence is taken for `fence.acq_rel`; a write behind readers in several
-// blocks of one kernel, however they were waited for. Blocks run one after another, so a block that waits for a later one,
-// as by spinning on a flag, would not end.
+// Not seen: kernels in two streams at once, what the host reads, and paths that no test takes. Reported although it is
+// right: order that `fence.sc` alone gives, because every fence is taken for `fence.acq_rel`; a write behind readers in
+// several blocks of one kernel, however they were waited for. Blocks run one after another, so a block that waits for a
+// later one, as by spinning on a flag, would not end.
 #include "memory.h"
 
 #include <sys/mman.h>
@@ -71,7 +71,8 @@ static Id new_segment(const Segment& s) {
 }
 static const Segment& segment(Id id) { return segments[id - grid_base]; }
 
-// The accesses known to be behind one: of each block all before an epoch, and some of one thread and its warp in that epoch.
+// The accesses known to be behind one: of each block all before an epoch, and some of one thread and its warp in that
+// epoch.
 using Clock = std::map<uint32_t, Segment>;
 using Known = std::shared_ptr<const Clock>;
 
@@ -480,8 +481,8 @@ static shim::Exchange aligned(const uint32_t* words, uint32_t n, At at) {
     return e;
 }
 
-// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type", groupID and threadID_in_group being lane / 4 and
-// lane % 4:
+// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type", groupID and threadID_in_group being lane / 4
+// and lane % 4:
 //   a_i: row groupID (+ 8 for i = 2, 3, 6, 7), column 2 * threadID_in_group + i % 2 (+ 8 for i >= 4)
 //   b_i: row 2 * threadID_in_group + i % 2 (+ 8 for i >= 2), column groupID
 //   c_i: row groupID (+ 8 for i >= 2), column 2 * threadID_in_group + i % 2
@@ -529,8 +530,8 @@ void mma_tf32(const uint32_t (&words)[6], float (&d)[4], At at) {
     });
 }
 
-// Lanes 8i to 8i + 7 give the rows of matrix i, 16 bytes each; lane l gets elements 2 * (l % 4) and the next of row l / 4, or
-// of the column where the matrix is transposed.
+// Lanes 8i to 8i + 7 give the rows of matrix i, 16 bytes each; lane l gets elements 2 * (l % 4) and the next of row l /
+// 4, or of the column where the matrix is transposed.
 void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at) {
     const uint32_t lane = shim::state.thread.x % 32, given[] = {row, n, transposed};
     const shim::Exchange e = aligned(given, 3, at);
@@ -586,10 +587,10 @@ void products_none(At at) {
         if (!p.left.empty()) fault(at, "a thread ends ahead of its products");
 }
 
-// PTX ISA, "Matrix Descriptor Format", of an operand whose columns lie one behind another: bits 0 to 13 the address, 32 to 45 the
-// distance of 8 columns, both by 16; 49 to 51 a base offset; 62 and 63 the swizzling, 2 for 64 bytes. That exchanges parts of 16 bytes
-// in rows of 64, by bits 7 and 8 of the address. "Register Fragments" of wgmma: a warp has 16 rows of a and d, in which lanes
-// have what they have in `mma.m16n8k16`, of each 8 columns of d.
+// PTX ISA, "Matrix Descriptor Format", of an operand whose columns lie one behind another: bits 0 to 13 the address, 32
+// to 45 the distance of 8 columns, both by 16; 49 to 51 a base offset; 62 and 63 the swizzling, 2 for 64 bytes. That
+// exchanges parts of 16 bytes in rows of 64, by bits 7 and 8 of the address. "Register Fragments" of wgmma: a warp has
+// 16 rows of a and d, in which lanes have what they have in `mma.m16n8k16`, of each 8 columns of d.
 void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t descriptor, At at) {
     Thread& t = me();
     if (!t.fenced) fault(at, "products without a wgmma.fence ahead of them");

@@ -1,5 +1,5 @@
-// Memory and threads of kernels that were translated from PTX, with every access checked: its bounds, its alignment, and that
-// it is ordered against the others to the same bytes (memory.cpp says how).
+// Memory and threads of kernels that were translated from PTX, with every access checked: its bounds, its alignment,
+// and that it is ordered against the others to the same bytes (memory.cpp says how).
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,8 @@ Shuffled shuffle(Shuffle mode, uint32_t word, uint32_t b, uint32_t c, uint32_t l
 void mma(const uint32_t (&words)[6], float (&d)[4], At at);
 void mma_tf32(const uint32_t (&words)[6], float (&d)[4], At at);
 void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at);
-// The instructions wgmma of m64n256k16 and halves: d += a * b, with 16 rows for each warp. Registers are given by their places,
-// because they may not change until the wait.
+// The instructions wgmma of m64n256k16 and halves: d += a * b, with 16 rows for each warp. Registers are given by their
+// places, because they may not change until the wait.
 void products_fence(At at);
 void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t descriptor, At at);
 void products_commit_group(At at);

@@ -1,5 +1,5 @@
-// The meaning of PTX instructions, from the PTX ISA and not from the kernels' twins for the host. What reaches memory or
-// other threads is in memory.h.
+// The meaning of PTX instructions, from the PTX ISA and not from the kernels' twins for the host. What reaches memory
+// or other threads is in memory.h.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,8 @@ package realizar;
 
 import java.util.List;
 
-/** Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools. One call at a time. */
+/** Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools. One call
+ *  at a time. */
 public final class ChatParser extends Handle {
     ChatParser(Memory pointer) {
         super(pointer, Header::rz_chat_parser_free);

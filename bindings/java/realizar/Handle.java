@@ -10,7 +10,8 @@ import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import java.util.function.Function;
 
-/** Something of the library that is freed once: by {@link #close}, which waits for calls that use it, or when it is forgotten. */
+/** Something of the library that is freed once: by {@link #close}, which waits for calls that use it, or when it is
+ *  forgotten. */
 abstract class Handle implements AutoCloseable {
     /** Frees a handle once: when it is closed, or forgotten. Cleaner does the same, which Android 8 lacks. */
     private static final class Free extends PhantomReference<Handle> {

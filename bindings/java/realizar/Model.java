@@ -12,7 +12,8 @@ import java.util.Map;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 
-/** A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it at once. */
+/** A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use
+ *  it at once. */
 public final class Model extends Handle {
 
     /** Choices for a load, all of which may be left out. Methods change one and return the object. */
@@ -187,9 +188,9 @@ public final class Model extends Handle {
         }
     }
 
-    /** Description of a model. {@code bosToken} and {@code eosToken} are -1 where it names none. {@code device}: of several GPUs the first.
-     * {@code devices}: the GPUs that have layers, in the order of these, {@code deviceLayers} on each of them. {@code
-     * unknown}: keys and tensors that {@link Load#allowUnknown} passed over. */
+    /** Description of a model. {@code bosToken} and {@code eosToken} are -1 where it names none. {@code device}: of
+     *  several GPUs the first. {@code devices}: the GPUs that have layers, in the order of these, {@code
+     *  deviceLayers} on each of them. {@code unknown}: keys and tensors that {@link Load#allowUnknown} passed over. */
     public record Info(String architecture, String name, int layers, int hidden, int vocabulary, int contextLength, int bosToken, int eosToken,
         long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers, boolean hasChatTemplate, int unknown) {}
 

@@ -3,8 +3,8 @@ package realizar;
 import java.util.List;
 import java.util.Map;
 
-/** Choices for a generation or a reply. Numbers of zero stand for the defaults: the likeliest token, as many as there is
- * room for. A reply for which no sampling is chosen is sampled as the makers of the model advise. */
+/** Choices for a generation or a reply. Numbers of zero stand for the defaults: the likeliest token, as many as there
+ *  is room for. A reply for which no sampling is chosen is sampled as the makers of the model advise. */
 public final class Options {
     /** The sources of drafts, in the order of the library's numbers from 0. */
     enum Draft { NONE, LOOKUP, MODEL, MTP }
@@ -100,7 +100,8 @@ public final class Options {
         return this;
     }
 
-    /** With this chance, the tokens of at least the threshold, 0: 0.1, are dropped, but for the least likely of them. */
+    /** With this chance, the tokens of at least the threshold, 0: 0.1, are dropped, but for the least likely of
+     *  them. */
     public Options xtc(double probability, double threshold) {
         xtcProbability = (float) probability;
         xtcThreshold = (float) threshold;
@@ -121,7 +122,8 @@ public final class Options {
         return this;
     }
 
-    /** The penalty of a token that goes on with a repetition: 0 in the base, the length and the window are 1.75, 2 and all tokens. */
+    /** The penalty of a token that goes on with a repetition: 0 in the base, the length and the window are 1.75, 2
+     *  and all tokens. */
     public Options dry(double multiplier, double base, int allowedLength, int window, int[]... breakers) {
         dryMultiplier = (float) multiplier;
         dryBase = (float) base;
@@ -166,12 +168,14 @@ public final class Options {
         return this;
     }
 
-    /** Next tokens are guessed out of the text, up to so many at a time, 0: as many as the library chooses. It changes nothing but the time. */
+    /** Next tokens are guessed out of the text, up to so many at a time, 0: as many as the library chooses. It
+     *  changes nothing but the time. */
     public Options draftLookup(int most) {
         return draft(Draft.LOOKUP, null, most);
     }
 
-    /** Next tokens are guessed by a small model of the same vocabulary, up to so many at a time. It changes nothing but the time. */
+    /** Next tokens are guessed by a small model of the same vocabulary, up to so many at a time. It changes nothing
+     *  but the time. */
     public Options draftModel(Model model, int most) {
         return draft(Draft.MODEL, model, most);
     }

@@ -1,6 +1,7 @@
 package realizar;
 
-/** A call of the library failed. One that was cancelled is a {@link java.util.concurrent.CancellationException} instead. */
+/** A call of the library failed. One that was cancelled is a {@link java.util.concurrent.CancellationException}
+ *  instead. */
 public final class RealizarException extends RuntimeException {
     /** Outcomes of calls that failed, in the order of their numbers from -1 down. */
     public enum Status {

@@ -106,7 +106,8 @@ public:
     virtual void TickComponent(float DeltaTime, ELevelTick TickType, FActorComponentTickFunction* Function) override;
 
 private:
-    /** Ends the answer for a call that changes the conversation. False, and a line in the log, where it cannot go on. */
+    /** Ends the answer for a call that changes the conversation. False, and a line in the log, where it cannot go
+     *  on. */
     bool Interrupt(const char* Why);
     void End(const char* Why);
     /** Begins the answer to the last message. */
