@@ -492,7 +492,11 @@ fn drafts_do_not_notice_where_layers_and_experts_are() {
         ] {
             let load = || LoadParams { mtp, ..divided(placement, gpu_layers, devices, deterministic) };
             let at = format!("{name}, {placement}, {gpu_layers} layers, GPUs {devices:?}");
+            let plan = Plan::of_path(&path, load(), &CacheParams::default(), 1).unwrap();
             let model = Model::load(&path, load()).unwrap();
+            let planned: Vec<_> = plan.gpus.iter().map(|gpu| (gpu.device, gpu.layers)).collect();
+            let weights = plan.weights.host + plan.weights.device;
+            assert_eq!((&planned, weights), (&model.info().gpus, model.info().weight_bytes), "{at}");
             let (made, _) = drafted(&model, None);
             if name == "gemma4" && model.info().gpus.last().is_some_and(|(_, layers)| *layers < 2) {
                 let session = session(&model);
