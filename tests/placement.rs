@@ -428,10 +428,9 @@ fn embeddings_do_not_notice_where_experts_are() {
 
 /// A load of a model in parts: with some experts on the host, so many layers on GPUs, and on these GPUs.
 fn divided<'a>(placement: &str, gpu_layers: u32, devices: &'a [u32], deterministic: bool) -> LoadParams<'a> {
-    let shares: &[f32] = if devices.is_empty() { &[] } else { &[1.0, 1.0] };
-    let whole = LoadParams { device: GPU, ..Default::default() };
-    let placed = if placement.is_empty() { whole } else { params(placement) };
-    let device = if devices.is_empty() { GPU } else { 0 };
+    const SHARES: &[f32] = &[1.0, 1.0];
+    let (device, shares) = (if devices.is_empty() { GPU } else { 0 }, &SHARES[..devices.len()]);
+    let placed = if placement.is_empty() { LoadParams::default() } else { params(placement) };
     LoadParams { device, gpu_layers, devices, shares, deterministic, ..placed }
 }
 

@@ -95,9 +95,11 @@ pub fn divide(
         }
         let sizes: Vec<f64> = match requested.shares {
             [] => {
-                let further = |i: usize| if i + 1 == rooms.len() { further } else { 0 };
-                let left = |(i, room): (usize, &u64)| room.saturating_sub(further(i)).max(1) as f64;
-                rooms.iter().enumerate().map(left).collect()
+                let mut sizes = rooms.clone();
+                if let Some(last) = sizes.last_mut() {
+                    *last = last.saturating_sub(further);
+                }
+                sizes.into_iter().map(|size| size.max(1) as f64).collect()
             }
             shares => shares.iter().copied().map(f64::from).collect(),
         };

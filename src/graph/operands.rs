@@ -12,6 +12,7 @@ impl Op {
         });
     }
 
+    /// True where the op reads or writes an activation.
     pub fn names(&self, tensor: TensorId) -> bool {
         let mut names = false;
         self.for_each_tensor(|named| names |= named == tensor);
