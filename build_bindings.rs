@@ -1,6 +1,6 @@
 //! Writes what bindings repeat of the header in their languages: constants, structs and functions under its names.
 //!
-//! They are read from cbindgen's text, of which `tests/abi/layouts.rs` holds that the library's own table agrees.
+//! They are read from cbindgen's text, of which `tests/it/abi/layouts.rs` holds that the library's own table agrees.
 
 use std::collections::BTreeSet;
 

@@ -8,7 +8,7 @@
 //! many tokens, where a token has to read their keys and values too.
 //!
 //! Generation has to read every weight once a token, of experts those that it chooses, and to read and write recurrent
-//! recurrent; a prompt has to multiply by them once a token, but for the output matrix and what the last layer does
+//! states; a prompt has to multiply by them once a token, but for the output matrix and what the last layer does
 //! after its keys and values, which only the last token needs. The roofs are the rates at which the processors read and
 //! multiply when they do nothing else. The hash is that of the bits of the last logits, which nothing but the model and
 //! the prompt may change.

@@ -64,7 +64,7 @@ impl CpuRecurrent {
         Ok(CpuRecurrent { starts: self.starts.clone(), buffers })
     }
 
-    /// The recurrent of a buffer as bytes; none where the sequence has none.
+    /// The recurrent states in a buffer as bytes; none where the sequence has none.
     pub fn bytes_of(&self, buffer: usize) -> &[u8] {
         self.buffers.get(buffer).map_or(&[], |buffer| buffer.as_bytes())
     }

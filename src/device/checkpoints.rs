@@ -1,12 +1,12 @@
 //! The positions at which recurrent states of a sequence are kept. A recurrence cannot be computed backwards, so that a
 //! rewind goes to a checkpoint, from which the tokens after it are computed again.
 //!
-//! Owns which of a few buffers holds the recurrent after which number of tokens, and which of them a step overwrites. A
+//! Owns which of a few buffers holds the states after which number of tokens, and which of them a step overwrites. A
 //! step reads one buffer and writes another, so that one that fails changes nothing.
 
 use crate::graph::sequence_spec::RECURRENT_BUFFERS as BUFFERS;
 
-/// Buffers of recurrent, by the number of tokens that they were advanced by.
+/// Buffers of recurrent states, by the number of tokens that they were advanced by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checkpoints {
     positions: [Option<usize>; BUFFERS],
@@ -32,7 +32,7 @@ impl Checkpoints {
         &self.positions
     }
 
-    /// The buffer of the recurrent after exactly `len` tokens.
+    /// The buffer of the states after exactly `len` tokens.
     pub fn at(&self, len: usize) -> Option<usize> {
         self.positions.iter().position(|p| *p == Some(len))
     }

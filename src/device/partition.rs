@@ -21,7 +21,7 @@ const RESERVE: u64 = 256 << 20;
 /// GPUs of one model, at most.
 pub const MAX_GPUS: usize = 16;
 
-/// The requested of a caller, and what shall fit beside the weights.
+/// What a caller has asked for, and what has to fit beside the weights.
 #[derive(Clone, Copy)]
 pub struct Requested<'a> {
     /// Sizes of the parts of GPUs in relation to one another, each with some layers; empty: by their free memory, and

@@ -2,8 +2,8 @@
 //!
 //! Owns what passes from part to part. Each part is a program of its own with its own memory of a sequence; the
 //! activations that ops on both sides of a cut name, for most networks the residual stream, cross once a step. Between
-//! two GPUs they are queued after the work that makes them, so that the host waits for no part but the last. `place`
-//! says which layers go where.
+//! two GPUs they are queued after the work that makes them, so that the host waits for no part but the last.
+//! `partition` says which layers go where.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -66,8 +66,9 @@ impl Grammars {
 
     /// Compiles a grammar. `white_space`: the parts of JSON may have some between them.
     ///
-    /// # Errors `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds,
-    /// `Unsupported` for what is not implemented.
+    /// # Errors
+    /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported`
+    /// for what is not implemented.
     pub fn compile(&self, kind: Kind, white_space: bool, text: &str, tokenizer: &Tokenizer) -> Result<Grammar> {
         self.compiled(|left| source::read(kind, white_space, text, tokenizer, left))
     }

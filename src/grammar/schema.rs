@@ -43,8 +43,9 @@ const NOTES: [&str; 28] = [
 /// A schema for the parser. `left` gets an error for the first keyword that cannot be rewritten exactly and stays where
 /// it is, because the parser may not need it.
 ///
-/// # Errors `InvalidArgument` for what is no schema, `Unsupported` for a reference to a part that is rewritten,
-/// `TooComplex` beyond the bounds.
+/// # Errors
+/// `InvalidArgument` for what is no schema, `Unsupported` for a reference to a part that is rewritten, `TooComplex`
+/// beyond the bounds.
 pub fn prepared(schema: Json, space: Space, left: &mut Option<Error>) -> Result<Json> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::invalid("the schema is neither an object nor a boolean"));

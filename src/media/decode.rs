@@ -11,7 +11,8 @@ impl Picture {
     /// Decodes a PNG, JPEG, WebP or BMP file, of an animation the first picture, and turns it upright by its EXIF data.
     /// Of 16 bits the high byte is taken, alpha is dropped, colours are taken as they are.
     ///
-    /// # Errors `Format` for a damaged file, `Unsupported` for other formats by their names, `TooComplex` for more than
+    /// # Errors
+    /// `Format` for a damaged file, `Unsupported` for other formats by their names, `TooComplex` for more than
     /// `max_pixels` by the header, `OutOfMemory`.
     pub fn decode(file: &[u8], max_pixels: u64) -> Result<Picture> {
         let (picture, orientation) = match kind(file)? {

@@ -9,7 +9,8 @@ use crate::error::{Error, Result, try_vec};
 /// std`: patches row by row, or block by block of `merge` by `merge` patches, row by row within the block. `frames`
 /// are of one size. `is_half`: each step of the makers is rounded to bfloat16.
 ///
-/// # Errors `InvalidArgument` where the tile is not a whole number of blocks.
+/// # Errors
+/// `InvalidArgument` where the tile is not a whole number of blocks.
 pub fn patches(
     frames: &[&Picture],
     patch: usize,

@@ -56,7 +56,8 @@ impl Part {
 impl Picture {
     /// Copies pixels of the host. Rows begin `stride` bytes after one another; 0: without a gap.
     ///
-    /// # Errors `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride below a row, too few bytes.
+    /// # Errors
+    /// `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride below a row, too few bytes.
     pub fn from_pixels(
         format: PixelFormat,
         width: usize,
@@ -90,7 +91,8 @@ impl Picture {
 
     /// The pixels of a part.
     ///
-    /// # Errors `InvalidArgument` for a part that is not within the picture.
+    /// # Errors
+    /// `InvalidArgument` for a part that is not within the picture.
     pub fn crop(&self, part: Part) -> Result<Picture> {
         part.check(self.width, self.height)?;
         let mut rgb = try_vec("pixels", 3 * part.width * part.height)?;
@@ -136,7 +138,8 @@ pub(super) fn gather(row: &[u8], step: usize, places: [usize; 3], rgb: &mut Vec<
 
 /// The bytes of a picture whose size a file of the format `name` claims, before any memory is taken for it.
 ///
-/// # Errors `Format` for no pixels, `TooComplex` for more than `max_pixels`.
+/// # Errors
+/// `Format` for no pixels, `TooComplex` for more than `max_pixels`.
 pub(super) fn claimed(name: &str, width: u64, height: u64, max_pixels: u64) -> Result<usize> {
     let most = max_pixels.min(MAX_PIXELS);
     if width == 0 || height == 0 {

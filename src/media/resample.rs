@@ -119,21 +119,24 @@ impl Taps {
 impl Picture {
     /// The picture stretched to this size.
     ///
-    /// # Errors `InvalidArgument` for a size without pixels, `OutOfMemory`.
+    /// # Errors
+    /// `InvalidArgument` for a size without pixels, `OutOfMemory`.
     pub fn resize(&self, width: usize, height: usize, filter: Filter) -> Result<Picture> {
         self.resize_part(width, height, Part { x: 0, y: 0, width, height }, filter)
     }
 
     /// A part of the picture stretched to this size, without the rest of it.
     ///
-    /// # Errors As `resize`, and `InvalidArgument` for a part that is not within that size.
+    /// # Errors
+    /// As `resize`, and `InvalidArgument` for a part that is not within that size.
     pub fn resize_part(&self, width: usize, height: usize, part: Part, filter: Filter) -> Result<Picture> {
         self.stretched(width, height, part, filter, f64::INFINITY)
     }
 
     /// The picture as a frame of a video stretched to this size, with the bytes of torchvision.
     ///
-    /// # Errors As `resize`.
+    /// # Errors
+    /// As `resize`.
     pub fn resize_frame(&self, width: usize, height: usize, filter: Filter) -> Result<Picture> {
         self.stretched(width, height, Part { x: 0, y: 0, width, height }, filter, TORCH_LIMIT)
     }

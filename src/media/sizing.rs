@@ -119,7 +119,8 @@ impl Layout {
 
     /// The layout of so many pairs of frames of which each has this one.
     ///
-    /// # Errors `TooComplex` for pairs with too many pixels.
+    /// # Errors
+    /// `TooComplex` for pairs with too many pixels.
     pub fn repeated(self, pairs: usize) -> Result<Layout> {
         let seen = self.seen_width.saturating_mul(self.seen_height).saturating_mul(pairs);
         if seen > MAX_SEEN {
@@ -141,8 +142,9 @@ impl Layout {
 impl Sizing {
     /// The tiles that a picture of this size gives.
     ///
-    /// # Errors `InvalidArgument` for sides that differ by more than the rule allows and a rule without sense,
-    /// `TooComplex` for tiles with too many pixels.
+    /// # Errors
+    /// `InvalidArgument` for sides that differ by more than the rule allows and a rule without sense, `TooComplex` for
+    /// tiles with too many pixels.
     pub fn layout(&self, width: usize, height: usize) -> Result<Layout> {
         self.check()?;
         if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {

@@ -50,7 +50,8 @@ impl Sound {
 
     /// The sound of a WAV file, brought to one channel and the rate of encoders.
     ///
-    /// # Errors As `new`; `Format` for a damaged file, `Unsupported` for another format.
+    /// # Errors
+    /// As `new`; `Format` for a damaged file, `Unsupported` for another format.
     pub fn decode(file: &[u8], most: usize) -> Result<Sound> {
         let wav = wav::open(file)?;
         length(wav.n_samples(), wav.channels, wav.rate, most)?;

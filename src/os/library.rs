@@ -34,8 +34,9 @@ impl Library {
 
     /// Looks up the function of a name that ends with a NUL.
     ///
-    /// # Safety `F` is a pointer to a function with the signature of the symbol, which is used no longer than the
-    /// library is open.
+    /// # Safety
+    /// `F` is a pointer to a function with the signature of the symbol, which is used no longer than the library is
+    /// open.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: by this function's contract.
         unsafe { self.0.get(name.as_bytes()) }.ok().map(|symbol| *symbol)

@@ -66,8 +66,9 @@ impl Chat {
 
     /// Reads a conversation. `add_generation_prompt` counts where it does not say so itself.
     ///
-    /// # Errors `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content
-    /// other than text.
+    /// # Errors
+    /// `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content other
+    /// than text.
     pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
         Chat::parse_with_media(text, add_generation_prompt, None)
     }
@@ -151,7 +152,8 @@ impl Chat {
 
     /// Reads a message, or a list of messages, in JSON, for `extend`; `n_media` as in `parse_with_media`.
     ///
-    /// # Errors The errors of `parse`.
+    /// # Errors
+    /// The errors of `parse`.
     pub fn read_messages(text: &str, n_media: Option<usize>) -> Result<Vec<Json>> {
         match exact_json("the messages", text)? {
             Json::Array(list) => messages(list, n_media),

@@ -27,17 +27,29 @@ const SOURCES: &[(&str, &[&str])] = &[
 /// The folder of the header's text, which has words of its own.
 const HEADER: &str = "src/ffi";
 
+/// Sources in which only names of files are looked at: bindings, scripts and files of the root.
+const NAMING: &[&str] = &["bindings", "scripts", "packaging", "examples", "fuzz"];
+
+/// Endings of the text files among them; scripts have none.
+const NAMING_ENDINGS: &[&str] = &[
+    "", "c", "cpp", "cs", "gd", "go", "h", "hpp", "in", "java", "js", "kt", "md", "mjs", "py", "rs", "sh", "swift",
+    "ts",
+];
+
+/// Headings of doc comments. Each stands alone on its line.
+const HEADINGS: &[&str] = &["# Errors", "# Safety", "# Panics"];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Files below a folder, by their endings, without data and build outputs.
+/// Files below a folder, by their endings ("" for none), without data and build outputs.
 fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
         let name = entry.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
         if entry.is_dir() && !["data", "target", "ffi"].contains(&name.as_str()) {
             files(&entry, endings, found);
-        } else if entry.extension().is_some_and(|e| endings.iter().any(|ending| e == *ending)) {
+        } else if endings.contains(&entry.extension().and_then(|ending| ending.to_str()).unwrap_or("")) {
             found.push(entry);
         }
     }
@@ -76,7 +88,8 @@ fn comments_are_not_wide_and_use_the_fields_words() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Names of source files in backticks, in comments and documents, stand for files that there are.
+/// Names of source files in backticks, in comments and documents, and paths of source files in bindings, scripts and
+/// files of the root, stand for files that exist.
 #[test]
 fn files_that_are_named_exist() {
     let mut all = Vec::new();
@@ -84,23 +97,71 @@ fn files_that_are_named_exist() {
     files(&root().join("src/ffi"), &["rs"], &mut all);
     let known: BTreeSet<String> =
         all.iter().map(|path| format!("/{}", path.strip_prefix(root()).unwrap().display())).collect();
-    let mut texts: Vec<(String, String)> = comments()
-        .into_iter()
-        .map(|(path, line, _, comment)| (format!("{}:{line}", path.display()), comment))
-        .collect();
+    let is_source = |name: &str| [".rs", ".cu", ".cuh"].iter().any(|ending| name.ends_with(ending)) && name.len() > 4;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "._/-".contains(c);
+    let mut names: Vec<(String, String)> = Vec::new();
+    let mut quoted = |place: String, text: &str| {
+        let plain = text.split('`').skip(1).step_by(2).filter(|name| is_source(name) && name.chars().all(is_part));
+        names.extend(plain.map(|name| (place.clone(), name.to_owned())));
+    };
+    for (path, line, _, comment) in comments() {
+        quoted(format!("{}:{line}", path.display()), &comment);
+    }
     let mut documents = vec![root().join("ARCHITECTURE.md"), root().join("CONTRIBUTING.md")];
     files(&root().join("docs"), &["md"], &mut documents);
-    texts.extend(
-        documents.iter().map(|path| (path.display().to_string(), fs::read_to_string(path).expect("a document"))),
-    );
+    for path in &documents {
+        quoted(path.display().to_string(), &fs::read_to_string(path).expect("a document"));
+    }
+    let mut others = Vec::new();
+    NAMING.iter().for_each(|folder| files(&root().join(folder), NAMING_ENDINGS, &mut others));
+    let top = fs::read_dir(root()).expect("the root").map(|entry| entry.expect("an entry").path());
+    others.extend(top.filter(|path| path.is_file()));
+    for path in others {
+        let bytes = fs::read(&path).expect("a file");
+        for name in String::from_utf8_lossy(&bytes)
+            .split(|c| !is_part(c))
+            .filter(|name| is_source(name) && name.contains('/') && !name.starts_with("OUT_DIR"))
+        {
+            names.push((path.display().to_string(), name.trim_start_matches("../").to_owned()));
+        }
+    }
+    let is_known = |name: &str| known.iter().any(|file| file.ends_with(&format!("/{name}")));
+    let wrong: Vec<String> =
+        names.iter().filter(|(_, name)| !is_known(name)).map(|(place, name)| format!("{place}: {name}")).collect();
+    assert!(names.len() > 300, "{} names of files", names.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn headings_stand_alone() {
+    let is_run_on = |text: &str| {
+        let text = text.trim_start_matches(['/', '!', ' ']);
+        HEADINGS.iter().find_map(|heading| text.strip_prefix(heading)).is_some_and(|rest| !rest.trim().is_empty())
+    };
+    let all = comments();
+    let place = |path: &Path, line: usize| format!("{}:{line}", path.strip_prefix(root()).unwrap().display());
+    let wrong: Vec<String> =
+        all.iter().filter(|(.., text)| is_run_on(text)).map(|(path, line, ..)| place(path, *line)).collect();
+    assert!(wrong.is_empty(), "{} headings with text after them:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// No comment has the same word at the end of a line and at the beginning of the next, as careless replacements leave.
+#[test]
+fn no_word_comes_twice_across_lines() {
+    let word = |text: &str| text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let is_word = |word: &str| word.len() > 2 && word.chars().all(char::is_alphabetic);
+    let text = |comment: &str| comment.trim_start_matches(['/', '!']).trim().to_owned();
     let mut wrong = Vec::new();
-    for (place, text) in texts {
-        for name in text.split('`').skip(1).step_by(2) {
-            let is_file = [".rs", ".cu", ".cuh"].iter().any(|ending| name.ends_with(ending));
-            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
-            if is_file && plain && name.len() > 4 && !known.iter().any(|file| file.ends_with(&format!("/{name}"))) {
-                wrong.push(format!("{place}: {name}"));
-            }
+    for pair in comments().windows(2) {
+        let [(file, n, before, above), (path, line, whole, below)] = pair else { unreachable!("windows of two") };
+        let are_lines = [before, whole].iter().all(|line| line.trim_start().starts_with("//"));
+        if file != path || n + 1 != *line || !are_lines {
+            continue;
+        }
+        let (above, below) = (text(above), text(below));
+        let (last, first) = (above.split_whitespace().last().map(word), below.split_whitespace().next().map(word));
+        if !above.ends_with(['.', ';', ':', ',']) && last == first && last.as_deref().is_some_and(is_word) {
+            wrong.push(format!("{}:{line}: {}", path.display(), last.unwrap_or_default()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -101,7 +101,8 @@ pub trait Codec {
     /// Decodes the bytes of 32 columns, columns `4 j .. 4 j + 4` to vector `j`, or 16-bit integers of 16 columns, two
     /// to a vector. `scale` is that of `scales` for them.
     ///
-    /// # Safety `p` points to `BYTES` readable bytes; `b < GROUPS`, or twice that of 16-bit integers.
+    /// # Safety
+    /// `p` points to `BYTES` readable bytes; `b < GROUPS`, or twice that of 16-bit integers.
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8];
 }
 

@@ -20,8 +20,8 @@ const PREFETCH: usize = 2048;
 /// Multiplies `R` row panels of float weights with `N` tokens, `x_stride` values apart, over `n` columns: sets the
 /// results where `first`, adds to them otherwise. Results lie token by token, `R` panels each.
 ///
-/// # Safety The first `R` pointers of `w` point to `16 n` weights each, each token has `n` values, `out` points to the
-/// results.
+/// # Safety
+/// The first `R` pointers of `w` point to `16 n` weights each, each token has `n` values, `out` points to the results.
 #[inline(always)]
 pub unsafe fn multiply<S: Simd, T: Float, const R: usize, const N: usize>(
     s: S,

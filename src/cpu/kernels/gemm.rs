@@ -329,7 +329,8 @@ unsafe fn sums_of_group<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, con
 /// Computes the sums of products of a half of a woven group, or of all of it where there are no halves. An odd last
 /// token is its own partner.
 ///
-/// # Safety As for `add_group`.
+/// # Safety
+/// As for `add_group`.
 #[inline(always)]
 unsafe fn woven_sums<S: Simd, K: Kind, W: WeightGroup<S>, const R: usize, const N: usize>(
     s: S,
@@ -414,7 +415,8 @@ pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
 /// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`; for instruction sets with
 /// registers.
 ///
-/// # Safety `w` points to `n` blocks, `x` to the activations of `N` tokens in their groups, `sum` and `out` to results.
+/// # Safety
+/// `w` points to `n` blocks, `x` to the activations of `N` tokens in their groups, `sum` and `out` to results.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
@@ -522,8 +524,9 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
 /// columns unless these are the `first`. Results lie token by token, `R` panels each: the earlier ones at `sum`, the
 /// new ones at `out`, `stride` values from one token to the next. In `x` these tokens lie among `tokens`.
 ///
-/// # Safety `tile` points to `n` groups of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum`
-/// and `out` to results.
+/// # Safety
+/// `tile` points to `n` groups of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum` and
+/// `out` to results.
 #[inline(always)]
 pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
     s: S,

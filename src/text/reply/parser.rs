@@ -113,8 +113,9 @@ impl ReplyParser {
 
     /// Adds a token of the reply; one that ends a text ends it.
     ///
-    /// # Errors `InvalidArgument` for one outside the vocabulary or after the end, `TooComplex` where too much has not
-    /// been taken. Nothing changes then.
+    /// # Errors
+    /// `InvalidArgument` for one outside the vocabulary or after the end, `TooComplex` where too much has not been
+    /// taken. Nothing changes then.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<()> {
         if self.ended {
             return Err(Error::invalid(format!("token {token} behind the end of the reply")));

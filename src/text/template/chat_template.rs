@@ -63,8 +63,8 @@ impl ChatTemplate {
     /// The template of a model's metadata, if it has one, with that named `tool_use`, which takes its place where there
     /// are tools.
     ///
-    /// # Errors `Format` where the key holds something else than text. A text that is no template is an error of `run`
-    /// alone.
+    /// # Errors
+    /// `Format` where the key holds something else than text. A text that is no template is an error of `run` alone.
     pub fn from_metadata(m: &Metadata, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let text = |id: Option<u32>| {
             let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
