@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -142,33 +143,17 @@ func marshal(value any) ([]byte, error) {
 // maxDepth is how deep the JSON of a request may be nested.
 const maxDepth = 128
 
-// readJSON reads the body of a request, of which unknown fields are passed over.
-func readJSON(w http.ResponseWriter, r *http.Request, value any) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	return refusal(json.Unmarshal(body, value))
-}
-
-// readKnown is readJSON that refuses unknown fields, as OpenAI does.
+// readKnown reads the body of a request. Fields that neither count nor are known to have no effect are refused, as
+// OpenAI does.
 func readKnown(w http.ResponseWriter, r *http.Request, value any) error {
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(value); err != nil {
-		if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok {
-			return refuse(strings.Trim(name, `"`), "the field %s is unknown", name)
-		}
-		return refusal(err)
+	if err := refusal(json.Unmarshal(body, value)); err != nil {
+		return err
 	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return refuse("", "there is something behind the JSON of the request")
-	}
-	return nil
+	return checkNames(body, reflect.TypeOf(value))
 }
 
 // listOrText reads a list, or a text that stands for a list of one.

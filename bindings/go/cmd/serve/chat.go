@@ -9,48 +9,41 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"realizar.dev/go"
 )
 
-// chatRequest is the body of POST /v1/chat/completions; README.md says what its fields do.
+// chatRequest is the body of POST /v1/chat/completions; README.md says what its fields do, leftOut has those that change
+// no answer.
 type chatRequest struct {
 	wish
-	Model               string            `json:"model"`
-	Messages            []chatMessage     `json:"messages"`
-	Tools               []json.RawMessage `json:"tools"`
-	ToolChoice          json.RawMessage   `json:"tool_choice"`
-	ParallelToolCalls   *bool             `json:"parallel_tool_calls"`
-	ResponseFormat      *responseFormat   `json:"response_format"`
-	Logprobs            bool              `json:"logprobs"`
-	TopLogprobs         *int              `json:"top_logprobs"`
-	Stop                textOrList        `json:"stop"`
-	N                   *int              `json:"n"`
-	MaxTokens           *int              `json:"max_tokens"`
-	MaxCompletionTokens *int              `json:"max_completion_tokens"`
-	ReasoningEffort     string            `json:"reasoning_effort"`
-	Reasoning           *reasoningWish    `json:"reasoning"`
-	ChatTemplateKwargs  map[string]any    `json:"chat_template_kwargs"`
-	Stream              bool              `json:"stream"`
-	StreamOptions       streamOptions     `json:"stream_options"`
-	Modalities          []string          `json:"modalities"`
+	Model               string          `json:"model"`
+	Messages            []chatMessage   `json:"messages"`
+	Tools               []rawChatTool   `json:"tools"`
+	ToolChoice          json.RawMessage `json:"tool_choice"`
+	ParallelToolCalls   *bool           `json:"parallel_tool_calls"`
+	ResponseFormat      *responseFormat `json:"response_format"`
+	Logprobs            bool            `json:"logprobs"`
+	TopLogprobs         *int            `json:"top_logprobs"`
+	Stop                textOrList      `json:"stop"`
+	N                   *int            `json:"n"`
+	MaxTokens           *int            `json:"max_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	ReasoningEffort     string          `json:"reasoning_effort"`
+	Reasoning           *reasoningWish  `json:"reasoning"`
+	ChatTemplateKwargs  map[string]any  `json:"chat_template_kwargs"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       streamOptions   `json:"stream_options"`
+	Modalities          []string        `json:"modalities"`
 
-	// Fields that change no answer.
-	Metadata             any `json:"metadata"`
-	Prediction           any `json:"prediction"`
-	PromptCacheKey       any `json:"prompt_cache_key"`
-	PromptCacheRetention any `json:"prompt_cache_retention"`
-	SafetyIdentifier     any `json:"safety_identifier"`
-	ServiceTier          any `json:"service_tier"`
-	Store                any `json:"store"`
-	User                 any `json:"user"`
+	tools toolbox // what its tools stand for
 }
 
 type streamOptions struct {
-	IncludeUsage       bool `json:"include_usage"`
-	IncludeObfuscation any  `json:"include_obfuscation"` // which changes no answer
+	IncludeUsage bool `json:"include_usage"`
 }
 
 // reasoningWish is a bound on reasoning, in the form of OpenAI's responses with a budget.
@@ -77,43 +70,59 @@ func (t *textOrList) UnmarshalJSON(data []byte) error {
 	return listOrText(data, (*[]string)(t), func(text string) string { return text })
 }
 
-// chatMessage is a message of a request. Fields that the API gives back with replies but that say nothing are passed
-// over.
+// chatMessage is a message of a request.
 type chatMessage struct {
-	Role             string          `json:"role"`
-	Content          json.RawMessage `json:"content"`
-	Name             string          `json:"name"`
-	ReasoningContent string          `json:"reasoning_content"`
-	Refusal          string          `json:"refusal"`
-	ToolCalls        []toolCall      `json:"tool_calls"`
-	ToolCallID       string          `json:"tool_call_id"`
-	FunctionCall     any             `json:"function_call"`
-	Audio            any             `json:"audio"`
+	Role             string      `json:"role"`
+	Content          chatContent `json:"content"`
+	Name             string      `json:"name"`
+	ReasoningContent string      `json:"reasoning_content"`
+	Reasoning        string      `json:"reasoning"` // what other services call reasoning_content
+	Refusal          string      `json:"refusal"`
+	ToolCalls        []chatCall  `json:"tool_calls"`
+	ToolCallID       string      `json:"tool_call_id"`
+	FunctionCall     any         `json:"function_call"`
+	Audio            any         `json:"audio"`
 }
 
-// UnmarshalJSON passes unknown fields over, of which clients send back some with replies.
-func (m *chatMessage) UnmarshalJSON(data []byte) error {
-	type plain chatMessage
-	return json.Unmarshal(data, (*plain)(m))
+// chatCall is a call of a function or of a custom tool.
+type chatCall struct {
+	toolCall
+	Custom *customCall `json:"custom"`
+}
+
+type customCall struct {
+	Name  string `json:"name"`
+	Input string `json:"input"`
+}
+
+// call is a call as the library takes it.
+func (c *chatCall) call(param string) (toolCall, error) {
+	call := c.toolCall
+	if c.Custom != nil && call.Type == "custom" {
+		call.Type, call.Function = "function", function{c.Custom.Name, argumentsOf(c.Custom.Input)}
+	}
+	if call.Type == "" {
+		call.Type = "function"
+	}
+	if call.Type != "function" || call.Function.Name == "" {
+		return call, refuse(param, "%q needs the type \"function\" or \"custom\", and the name of a tool", param)
+	}
+	call.Function.Arguments = wholeArguments(call.Function.Arguments)
+	return call, nil
 }
 
 // read is the message as the library takes it; param is its path in the request.
 func (m *chatMessage) read(param string) (message, error) {
-	content, err := readContent(m.Content, param+".content")
+	content, err := m.Content.read(param + ".content")
 	read := message{
-		Role: m.Role, Content: content, Name: m.Name, ReasoningContent: m.ReasoningContent, ToolCalls: m.ToolCalls, ToolCallID: m.ToolCallID,
+		Role: m.Role, Content: content, Name: m.Name, ReasoningContent: cmp.Or(m.ReasoningContent, m.Reasoning), ToolCallID: m.ToolCallID,
 	}
-	for i := range read.ToolCalls {
-		call := &read.ToolCalls[i]
-		if call.Type == "" {
-			call.Type = "function"
+	for i := range m.ToolCalls {
+		call, err := m.ToolCalls[i].call(fmt.Sprintf("%s.tool_calls[%d]", param, i))
+		if err != nil {
+			return read, err
 		}
-		if call.Type != "function" || call.Function.Name == "" {
-			return read, refuse(fmt.Sprintf("%s.tool_calls[%d]", param, i), "a call of a tool has the type \"function\" and the name of one")
-		}
-		if call.Function.Arguments == "" {
-			call.Function.Arguments = "{}"
-		}
+		read.ToolCalls = append(read.ToolCalls, call)
 	}
 	switch {
 	case err != nil:
@@ -136,25 +145,41 @@ func (m *chatMessage) read(param string) (message, error) {
 	return read, nil
 }
 
-// readContent reads the content of a message: a text, null, or parts that are textOrList.
-func readContent(raw json.RawMessage, param string) (any, error) {
-	if len(raw) == 0 || string(raw) == "null" {
+// chatContent is the content of a message: a text, null, or parts.
+type chatContent struct{ json.RawMessage }
+
+// chatPart is a part of a content.
+type chatPart struct {
+	Type     string      `json:"type"`
+	Text     string      `json:"text"`
+	Refusal  string      `json:"refusal"`
+	ImageURL urlOrObject `json:"image_url"`
+	File     struct {
+		Data string `json:"file_data"`
+		ID   string `json:"file_id"`
+		Name string `json:"filename"`
+	} `json:"file"`
+	Audio struct {
+		Data   string `json:"data"`
+		Format string `json:"format"`
+	} `json:"input_audio"`
+}
+
+// read is the content as the library takes it: a text, nil, or a list of textPart and *medium.
+func (c chatContent) read(param string) (any, error) {
+	if len(c.RawMessage) == 0 || string(c.RawMessage) == "null" {
 		return nil, nil
 	}
 	var text string
-	if json.Unmarshal(raw, &text) == nil {
+	if json.Unmarshal(c.RawMessage, &text) == nil {
 		return text, nil
 	}
-	var parts []struct {
-		Type, Text, Refusal string
-		ImageURL            urlOrObject `json:"image_url"`
-		File                struct {
-			Data string `json:"file_data"`
-		}
-		Audio struct{ Data, Format string } `json:"input_audio"`
-	}
-	if json.Unmarshal(raw, &parts) != nil {
+	var parts []chatPart
+	if json.Unmarshal(c.RawMessage, &parts) != nil {
 		return nil, refuse(param, "the content is neither a text nor a list of parts")
+	}
+	if len(parts) == 0 {
+		return nil, refuse(param, "%q is an empty list; it must have a part", param)
 	}
 	all := make([]any, 0, len(parts))
 	for i, part := range parts {
@@ -171,6 +196,12 @@ func readContent(raw json.RawMessage, param string) (any, error) {
 		case "input_audio":
 			read = func() (*medium, error) { return readSound(part.Audio.Data, part.Audio.Format) }
 		case "file":
+			if text, is, err := readText(part.File.Name, part.File.Data); is && err == nil {
+				all = append(all, textPart{"text", text})
+				continue
+			} else if err != nil {
+				return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "%v", err)
+			}
 		default:
 			return nil, refuse(fmt.Sprintf("%s[%d]", param, i), "a part of the type %q is not taken: text, image_url, input_audio and file are", part.Type)
 		}
@@ -319,8 +350,10 @@ func (g *generation) setEffort(param, effort string) error {
 		g.Reply.Reasoning = realizar.ReasoningOff
 		return nil
 	case "minimal", "low", "medium", "high", "xhigh":
+	case "max": // a step above those that templates have
+		effort = "xhigh"
 	default:
-		return refuse(param, "the effort %q is none of none, minimal, low, medium, high, xhigh", effort)
+		return refuse(param, "%q is %q; it must be one of none, minimal, low, medium, high, xhigh, max", param, effort)
 	}
 	g.Reply.Reasoning = realizar.ReasoningOn
 	if g.Transcript.Variables == nil {
@@ -337,9 +370,12 @@ func (q *chatRequest) transcript() (*realizar.Transcript, error) {
 	if len(q.Messages) == 0 {
 		return nil, refuse("messages", "there are no messages")
 	}
+	if q.Modalities != nil && !slices.Contains(q.Modalities, "text") {
+		return nil, refuse("modalities", "\"modalities\" must have \"text\", because replies are text")
+	}
 	for _, modality := range q.Modalities {
 		if modality != "text" {
-			return nil, refuse("modalities", "replies are text alone, not %q", modality)
+			warnOnce("replies are text, and not %q", modality)
 		}
 	}
 	t := &realizar.Transcript{ParallelToolCalls: q.ParallelToolCalls, Variables: q.ChatTemplateKwargs}
@@ -350,45 +386,10 @@ func (q *chatRequest) transcript() (*realizar.Transcript, error) {
 		}
 		t.Messages = append(t.Messages, message)
 	}
-	for i, raw := range q.Tools {
-		param := fmt.Sprintf("tools[%d]", i)
-		var tool tool
-		if json.Unmarshal(raw, &tool) != nil || tool.Function == nil || tool.Function.Name == "" || tool.Type != "function" {
-			return nil, refuse(param, "a tool has the type \"function\" and a \"function\" with a \"name\"")
-		}
-		t.Tools = append(t.Tools, tool)
+	if err := q.tools.addChat(q.Tools); err != nil {
+		return nil, err
 	}
-	return t, setToolChoice(t, q.ToolChoice)
-}
-
-// setToolChoice reads "tool_choice" in the form of OpenAI.
-func setToolChoice(t *realizar.Transcript, raw json.RawMessage) error {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
-	var named struct {
-		Type     string `json:"type"`
-		Function *struct {
-			Name string `json:"name"`
-		} `json:"function"`
-	}
-	var word string
-	switch {
-	case json.Unmarshal(raw, &word) == nil && (word == "auto" || word == "none" || word == "required"):
-		t.ToolChoice = word
-	case json.Unmarshal(raw, &named) == nil && named.Type == "function" && named.Function != nil:
-		t.ToolChoice = named
-	default:
-		return refuse("tool_choice", "\"tool_choice\" is none of auto, none, required, and no {\"type\": \"function\", \"function\": {\"name\": ...}}")
-	}
-	if len(t.Tools) == 0 {
-		if t.ToolChoice == "auto" || t.ToolChoice == "none" {
-			t.ToolChoice = nil
-			return nil
-		}
-		return refuse("tool_choice", "a tool is to be called, and there are none")
-	}
-	return nil
+	return t, q.tools.choose(t, q.ToolChoice)
 }
 
 // completion is the answer to a request.
@@ -403,9 +404,36 @@ type completion struct {
 // choice is a reply of the answer.
 type choice struct {
 	content, reasoning strings.Builder
-	calls              []toolCall
+	calls              []*callReply
 	logprobs           []any
 	outcome            *outcome
+}
+
+// callReply is a call of a tool that a reply makes.
+type callReply struct {
+	id        string
+	origin    *origin
+	arguments strings.Builder
+	ended     bool // the input of a custom tool has been told
+}
+
+// object is the call as OpenAI's chats have it.
+func (c *callReply) object() map[string]any {
+	text := c.arguments.String()
+	if c.origin.custom {
+		return map[string]any{"id": c.id, "type": "custom", "custom": customCall{c.origin.name, inputOf(text)}}
+	}
+	return map[string]any{"id": c.id, "type": "function", "function": function{c.origin.name, text}}
+}
+
+// customEnd is the piece of a stream that ends the last call, of a custom tool; nil: there is none to end.
+func (c *choice) customEnd() []any {
+	n := len(c.calls)
+	if n == 0 || !c.calls[n-1].origin.custom || c.calls[n-1].ended {
+		return nil
+	}
+	c.calls[n-1].ended = true
+	return []any{map[string]any{"index": n - 1, "custom": map[string]any{"input": inputOf(c.calls[n-1].arguments.String())}}}
 }
 
 // whole answers with all at once.
@@ -421,9 +449,9 @@ func (c *completion) whole(ctx context.Context, w http.ResponseWriter, events it
 		case realizar.PartReasoning:
 			choice.reasoning.WriteString(e.Text)
 		case realizar.PartToolName:
-			choice.calls = append(choice.calls, toolCall{newID("call_"), "function", function{Name: e.Text}})
+			choice.calls = append(choice.calls, &callReply{id: newID("call_"), origin: c.request.tools.origin(e.Text)})
 		case realizar.PartToolArguments:
-			choice.calls[len(choice.calls)-1].Function.Arguments += e.Text
+			choice.calls[len(choice.calls)-1].arguments.WriteString(e.Text)
 		}
 		rows, err := c.lease.logprobs(e.Logprobs, c.request.TopLogprobs)
 		if err != nil {
@@ -442,7 +470,11 @@ func (c *completion) whole(ctx context.Context, w http.ResponseWriter, events it
 			message["reasoning_content"] = choice.reasoning.String()
 		}
 		if len(choice.calls) > 0 {
-			message["tool_calls"] = choice.calls
+			all := make([]any, len(choice.calls))
+			for i, call := range choice.calls {
+				all[i] = call.object()
+			}
+			message["tool_calls"] = all
 			if choice.content.Len() == 0 {
 				message["content"] = nil
 			}
@@ -530,17 +562,30 @@ func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error
 			begun[e.Choice] = true
 			delta["role"], delta["content"] = "assistant", ""
 		}
+		var calls []any
+		if e.Kind != realizar.PartToolArguments {
+			calls = choice.customEnd()
+		}
 		switch call := len(choice.calls); e.Kind {
 		case realizar.PartContent:
 			delta["content"] = e.Text
 		case realizar.PartReasoning:
 			delta["reasoning_content"] = e.Text
 		case realizar.PartToolName:
-			one := toolCall{newID("call_"), "function", function{Name: e.Text}}
+			one := &callReply{id: newID("call_"), origin: c.request.tools.origin(e.Text)}
 			choice.calls = append(choice.calls, one)
-			delta["tool_calls"] = []any{map[string]any{"index": call, "id": one.ID, "type": one.Type, "function": one.Function}}
+			first := one.object()
+			first["index"] = call
+			calls = append(calls, first)
 		case realizar.PartToolArguments:
-			delta["tool_calls"] = []any{map[string]any{"index": call - 1, "function": map[string]any{"arguments": e.Text}}}
+			if one := choice.calls[call-1]; one.origin.custom { // whose input is a piece of JSON, that its end tells
+				one.arguments.WriteString(e.Text)
+			} else {
+				calls = []any{map[string]any{"index": call - 1, "function": map[string]any{"arguments": e.Text}}}
+			}
+		}
+		if calls != nil {
+			delta["tool_calls"] = calls
 		}
 		piece := map[string]any{"index": e.Choice, "delta": delta, "finish_reason": nil, "logprobs": nil}
 		if len(e.Logprobs) > 0 {

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -75,18 +74,6 @@ type message struct {
 type textPart struct {
 	Type string `json:"type"` // "text"
 	Text string `json:"text"`
-}
-
-// tool is a function that may be called, as the library takes it.
-type tool struct {
-	Type     string       `json:"type"` // "function"
-	Function *declaration `json:"function"`
-}
-
-type declaration struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"` // schema
 }
 
 // toolCall is a call of a tool as OpenAI writes it.

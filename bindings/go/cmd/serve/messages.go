@@ -12,75 +12,26 @@ import (
 	"realizar.dev/go"
 )
 
-// messagesRequest is the body of POST /v1/messages and of /v1/messages/count_tokens; README.md says what its fields do.
+// messagesRequest is the body of POST /v1/messages and of /v1/messages/count_tokens; README.md says what its fields do,
+// leftOut has those that change no answer.
 type messagesRequest struct {
 	wish
-	Model        string        `json:"model"`
-	MaxTokens    *int          `json:"max_tokens"`
-	Messages     []turn        `json:"messages"`
-	System       blocks        `json:"system"`
-	Tools        []messageTool `json:"tools"`
-	ToolChoice   *toolWish     `json:"tool_choice"`
-	Stops        []string      `json:"stop_sequences"`
-	Thinking     *thinking     `json:"thinking"`
-	OutputConfig outputConfig  `json:"output_config"`
-	Stream       bool          `json:"stream"`
-	Thread       *threadWish   `json:"thread"`
-	Compaction   any           `json:"compaction"`
-	Fallbacks    any           `json:"fallbacks"`
-	Container    any           `json:"container"`
-	Servers      []any         `json:"mcp_servers"`
-
-	// Fields that change no answer.
-	BillingPolicy     any `json:"billing_policy"`
-	CacheControl      any `json:"cache_control"`
-	ContextManagement any `json:"context_management"`
-	Diagnostics       any `json:"diagnostics"`
-	Geography         any `json:"inference_geo"`
-	Metadata          any `json:"metadata"`
-	ServiceTier       any `json:"service_tier"`
-	Speed             any `json:"speed"`
-	UserProfile       any `json:"user_profile_id"`
-}
-
-// turn is a message of a request.
-type turn struct {
-	Role    string `json:"role"`
-	Content blocks `json:"content"`
-}
-
-// UnmarshalJSON passes unknown fields over, of which clients send back some with replies.
-func (t *turn) UnmarshalJSON(data []byte) error {
-	type plain turn
-	return json.Unmarshal(data, (*plain)(t))
-}
-
-// block is one of any type.
-type block struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	Thinking  string          `json:"thinking"`
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input"`
-	ToolUseID string          `json:"tool_use_id"`
-	Content   blocks          `json:"content"`
-	IsError   bool            `json:"is_error"`
-	Source    *blockSource    `json:"source,omitempty"`
-}
-
-// blockSource is where the bytes of a picture are.
-type blockSource struct {
-	Type string `json:"type"`
-	Data string `json:"data"`
-	URL  string `json:"url"`
-}
-
-// blocks are a list, or a text that stands for one block.
-type blocks []block
-
-func (b *blocks) UnmarshalJSON(data []byte) error {
-	return listOrText(data, (*[]block)(b), func(text string) block { return block{Type: "text", Text: text} })
+	Model        string         `json:"model"`
+	MaxTokens    *int           `json:"max_tokens"`
+	Messages     []turn         `json:"messages"`
+	System       blocks         `json:"system"`
+	Tools        []messageTool  `json:"tools"`
+	ToolChoice   *toolWish      `json:"tool_choice"`
+	Stops        []string       `json:"stop_sequences"`
+	Thinking     *thinking      `json:"thinking"`
+	OutputConfig outputConfig   `json:"output_config"`
+	OutputFormat *messageFormat `json:"output_format"` // what output_config.format was called before
+	Stream       bool           `json:"stream"`
+	Thread       *threadWish    `json:"thread"`
+	Compaction   any            `json:"compaction"`
+	Fallbacks    any            `json:"fallbacks"`
+	Container    any            `json:"container"`
+	Servers      []any          `json:"mcp_servers"`
 }
 
 type messageTool struct {
@@ -88,12 +39,7 @@ type messageTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"input_schema"`
-}
-
-// UnmarshalJSON passes unknown fields over, which say how a tool is cached and handed on.
-func (t *messageTool) UnmarshalJSON(data []byte) error {
-	type plain messageTool
-	return json.Unmarshal(data, (*plain)(t))
+	Strict      *bool           `json:"strict"`
 }
 
 // toolWish says which tools may be called.
@@ -104,9 +50,8 @@ type toolWish struct {
 }
 
 type thinking struct {
-	Type    string `json:"type"`
-	Budget  int    `json:"budget_tokens"`
-	Display any    `json:"display"` // which changes no answer
+	Type   string `json:"type"`
+	Budget int    `json:"budget_tokens"`
 }
 
 // threadWish begins a thread ("create"), or goes on from a message of one ("continue").
@@ -126,11 +71,13 @@ type thread struct {
 func (t *thread) size() int { return t.bytes }
 
 type outputConfig struct {
-	Effort string `json:"effort"`
-	Format *struct {
-		Type   string          `json:"type"`
-		Schema json.RawMessage `json:"schema"`
-	} `json:"format"`
+	Effort string         `json:"effort"`
+	Format *messageFormat `json:"format"`
+}
+
+type messageFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
 }
 
 // countTokens serves POST /v1/messages/count_tokens.
@@ -435,7 +382,11 @@ func (m *messagesRequest) generation() (*generation, error) {
 	if len(m.Stops) > 1 {
 		g.Reply.Logprobs = 1 // which tells the tokens of the stop string that has ended it
 	}
-	if format := m.OutputConfig.Format; format != nil {
+	format := m.OutputConfig.Format
+	if format == nil {
+		format = m.OutputFormat
+	}
+	if format != nil {
 		if format.Type != "json_schema" || len(format.Schema) == 0 {
 			return nil, refuse("output_config", "output_config.format: only the type \"json_schema\" with a schema is supported")
 		}
@@ -468,15 +419,11 @@ func (m *messagesRequest) think(g *generation) error {
 	case "disabled":
 		g.Reply.Reasoning = realizar.ReasoningOff
 		return nil
-	case "adaptive":
+	case "adaptive", "between_tools":
 	default:
 		return refuse("thinking", "thinking.type: %q is not supported", m.Thinking.Type)
 	}
-	effort := m.OutputConfig.Effort
-	if effort == "max" { // a step that OpenAI, after whom templates are made, does not have
-		effort = "xhigh"
-	}
-	return g.setEffort("output_config.effort", effort)
+	return g.setEffort("output_config.effort", m.OutputConfig.Effort)
 }
 
 // bind has the content of a reply follow a schema.
@@ -501,14 +448,21 @@ func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 	if len(m.Servers) > 0 {
 		return nil, refuse("mcp_servers", "mcp_servers: are not supported")
 	}
-	transcript := &realizar.Transcript{}
+	transcript, box := &realizar.Transcript{}, toolbox{}
 	for i, t := range m.Tools {
+		param := fmt.Sprintf("tools.%d", i)
 		if t.Type != "" && t.Type != "custom" {
-			return nil, refuse("tools", "tools.%d.type: %q is not supported", i, t.Type)
+			if !leaveOut(t.Type) {
+				return nil, refuse("tools", "%s.type: %q is not supported", param, t.Type)
+			}
+			continue
 		}
-		transcript.Tools = append(transcript.Tools, tool{"function", &declaration{t.Name, t.Description, t.InputSchema}})
+		if err := box.put(param, declaration{t.Name, t.Description, t.InputSchema, t.Strict}, &origin{}); err != nil {
+			return nil, err
+		}
 	}
-	if err := m.ToolChoice.put(transcript); err != nil {
+	transcript.Tools = box.tools
+	if err := m.ToolChoice.put(transcript, &box); err != nil {
 		return nil, err
 	}
 	turns := m.Messages
@@ -536,7 +490,7 @@ func (m *messagesRequest) transcript() (*realizar.Transcript, error) {
 }
 
 // put tells a transcript which tools may be called.
-func (t *toolWish) put(transcript *realizar.Transcript) error {
+func (t *toolWish) put(transcript *realizar.Transcript, box *toolbox) error {
 	if t == nil {
 		return nil
 	}
@@ -549,114 +503,12 @@ func (t *toolWish) put(transcript *realizar.Transcript) error {
 	case "any":
 		transcript.ToolChoice = "required"
 	case "tool":
+		if box.origins[t.Name] == nil {
+			return refuse("tool_choice", "tool_choice.name: there is no tool %q that the model may call", t.Name)
+		}
 		transcript.ToolChoice = map[string]any{"type": "function", "function": map[string]any{"name": t.Name}}
 	default:
 		return refuse("tool_choice", "tool_choice.type: %q is none", t.Type)
 	}
-	return nil
-}
-
-// messages are those that blocks of a role stand for; names are of tools by the ids of calls.
-func (b blocks) messages(role string, names map[string]string) (all []any, err error) {
-	switch role {
-	case "system":
-		text, err := b.texts()
-		return []any{message{Role: role, Content: text}}, err
-	case "assistant":
-		message := message{Role: role}
-		var said blocks
-		for i, block := range b {
-			switch block.Type {
-			case "text":
-				said = append(said, block)
-			case "thinking":
-				message.ReasoningContent += block.Thinking
-			case "tool_use":
-				names[block.ID] = block.Name
-				message.ToolCalls = append(message.ToolCalls, toolCall{block.ID, "function", function{block.Name, string(block.Input)}})
-			default:
-				return nil, fmt.Errorf("content.%d.type: %q is not supported", i, block.Type)
-			}
-		}
-		if len(said) > 0 || len(message.ToolCalls) == 0 {
-			message.Content, err = said.texts()
-		}
-		return []any{message}, err
-	case "user":
-	default:
-		return nil, fmt.Errorf("role: %q is none", role)
-	}
-	var said blocks
-	flush := func() (err error) {
-		if len(said) > 0 {
-			var content any
-			content, err = said.content()
-			all = append(all, message{Role: role, Content: content})
-		}
-		said = nil
-		return err
-	}
-	for i, block := range b {
-		if block.Type != "tool_result" {
-			said = append(said, block)
-			continue
-		}
-		if err := flush(); err != nil {
-			return nil, err
-		}
-		name, known := names[block.ToolUseID]
-		if !known {
-			return nil, fmt.Errorf("content.%d.tool_use_id: there is no call %q ahead of it", i, block.ToolUseID)
-		}
-		content, err := block.Content.content()
-		if err != nil {
-			return nil, fmt.Errorf("content.%d.%w", i, err)
-		}
-		if text, ok := content.(string); ok && block.IsError {
-			content = "Error: " + text
-		}
-		all = append(all, message{Role: "tool", Content: content, Name: name, ToolCallID: block.ToolUseID})
-	}
-	return all, flush()
-}
-
-// content is that of a message: texts, or parts where pictures are among them.
-func (b blocks) content() (any, error) {
-	if !slices.ContainsFunc(b, func(block block) bool { return block.Type == "image" }) {
-		return b.texts()
-	}
-	var parts []any
-	for i, block := range b {
-		switch {
-		case block.Type == "text":
-			parts = append(parts, textPart{"text", block.Text})
-			continue
-		case block.Type != "image" || block.Source == nil:
-			return nil, fmt.Errorf("content.%d.type: %q is not supported, or has no source", i, block.Type)
-		}
-		read := func() (*medium, error) { return readBase64("image", block.Source.Data) }
-		if block.Source.Type == "url" {
-			read = func() (*medium, error) { return readPicture(block.Source.URL) }
-		} else if block.Source.Type != "base64" {
-			return nil, fmt.Errorf("content.%d.source.type: %q is neither \"base64\" nor \"url\"", i, block.Source.Type)
-		}
-		picture, err := read()
-		if err != nil {
-			return nil, fmt.Errorf("content.%d.source: %w", i, err)
-		}
-		parts = append(parts, picture)
-	}
-	return parts, nil
-}
-
-// texts are those of all blocks, a line's end between them, where all are text.
-func (b blocks) texts() (string, error) {
-	texts := make([]string, len(b))
-	for i, block := range b {
-		if block.Type != "text" {
-			return "", fmt.Errorf("content.%d.type: %q is not supported", i, block.Type)
-		}
-		texts[i] = block.Text
-	}
-	return strings.Join(texts, "\n"), nil
+	return called(transcript)
 }

@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	neturl "net/url"
 	"strings"
+	"unicode/utf8"
 
 	"realizar.dev/go"
 )
@@ -39,6 +41,35 @@ func readPicture(url string) (*medium, error) {
 	return readBase64("image", text)
 }
 
+// readText reads a document of text in a data: URL, with its name ahead of it; is is false for one that is none.
+func readText(name, url string) (text string, is bool, err error) {
+	kind, rest, _ := strings.Cut(url, ",")
+	kind = strings.ToLower(kind)
+	switch {
+	case strings.HasPrefix(kind, "data:application/pdf"):
+		return "", true, errors.New("a PDF document is not read; its text or its pages as pictures are")
+	case !strings.HasPrefix(kind, "data:text/") && !strings.HasPrefix(kind, "data:application/json"):
+		return "", false, nil
+	}
+	bytes := []byte(rest)
+	if strings.HasSuffix(kind, ";base64") {
+		if bytes, err = base64.StdEncoding.DecodeString(rest); err != nil {
+			return "", true, fmt.Errorf("the base64 of a document is damaged: %v", err)
+		}
+	} else if rest, err = neturl.PathUnescape(rest); err != nil {
+		return "", true, fmt.Errorf("the data: URL of a document is damaged: %v", err)
+	} else {
+		bytes = []byte(rest)
+	}
+	if !utf8.Valid(bytes) {
+		return "", true, errors.New("a document of text is not UTF-8")
+	}
+	if name != "" {
+		name += "\n"
+	}
+	return name + string(bytes), true, nil
+}
+
 // readSound reads a sound of a format that is told.
 func readSound(text, format string) (*medium, error) {
 	if format != "wav" {
@@ -64,7 +95,9 @@ func readBase64(kind, text string) (*medium, error) {
 }
 
 // urlOrObject is a URL, as a text or in an object, in which clients may say how much detail they want.
-type urlOrObject struct{ URL string }
+type urlOrObject struct {
+	URL string `json:"url"`
+}
 
 func (u *urlOrObject) UnmarshalJSON(data []byte) error {
 	if string(data) != "null" && json.Unmarshal(data, &u.URL) == nil {

@@ -4,18 +4,16 @@ package main
 import (
 	"container/list"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"realizar.dev/go"
 )
 
 // responseRequest is the body of POST /v1/responses and of /v1/responses/input_tokens; README.md says what its fields
-// do.
+// do, leftOut has those that change no answer.
 type responseRequest struct {
 	wish
 	Model           string            `json:"model"`
@@ -23,7 +21,7 @@ type responseRequest struct {
 	Instructions    *string           `json:"instructions"`
 	Previous        string            `json:"previous_response_id"`
 	MaxOutputTokens *int              `json:"max_output_tokens"`
-	Tools           []json.RawMessage `json:"tools"`
+	Tools           []rawTool         `json:"tools"`
 	ToolChoice      json.RawMessage   `json:"tool_choice"`
 	Parallel        *bool             `json:"parallel_tool_calls"`
 	Text            responseText      `json:"text"`
@@ -38,20 +36,11 @@ type responseRequest struct {
 	Conversation    any               `json:"conversation"`
 	Prompt          any               `json:"prompt"`
 
-	// Fields that change no answer.
-	MaxToolCalls         any `json:"max_tool_calls"`
-	PromptCacheKey       any `json:"prompt_cache_key"`
-	PromptCacheOptions   any `json:"prompt_cache_options"`
-	PromptCacheRetention any `json:"prompt_cache_retention"`
-	SafetyIdentifier     any `json:"safety_identifier"`
-	ServiceTier          any `json:"service_tier"`
-	StreamOptions        any `json:"stream_options"`
-	User                 any `json:"user"`
+	tools toolbox // what its tools stand for
 }
 
 type responseText struct {
-	Format    *textFormat `json:"format"`
-	Verbosity any         `json:"verbosity"` // which changes no answer
+	Format *textFormat `json:"format"`
 }
 
 // textFormat is the form that the content of a response has to have.
@@ -68,148 +57,10 @@ type responseEffort struct {
 	Summary *string `json:"summary"` // which changes no answer: thoughts are told as they are
 }
 
-type responseTool struct {
-	Type string `json:"type"`
-	declaration
-}
-
-// items are the input: a list of them, or a text that stands for a message of the user.
-type items []item
-
-func (i *items) UnmarshalJSON(data []byte) error {
-	return listOrText(data, (*[]item)(i), func(text string) item {
-		return item{Role: "user", Content: itemParts{{Type: "input_text", Text: text}}}
-	})
-}
-
-// item is one of any type.
-type item struct {
-	Type      string    `json:"type"`
-	Role      string    `json:"role"`
-	Content   itemParts `json:"content"`
-	Summary   itemParts `json:"summary"`
-	CallID    string    `json:"call_id"`
-	Name      string    `json:"name"`
-	Arguments string    `json:"arguments"`
-	Output    itemParts `json:"output"`
-}
-
-// itemParts are a list, or a text that stands for one part.
-type itemParts []itemPart
-
-type itemPart struct {
-	Type     string      `json:"type"`
-	Text     string      `json:"text"`
-	ImageURL urlOrObject `json:"image_url"`
-	FileData string      `json:"file_data"`
-}
-
-func (p *itemParts) UnmarshalJSON(data []byte) error {
-	return listOrText(data, (*[]itemPart)(p), func(text string) itemPart { return itemPart{Type: "input_text", Text: text} })
-}
-
-// text is that of all parts behind each other.
-func (p itemParts) text() (string, error) {
-	var out strings.Builder
-	for _, part := range p {
-		switch part.Type {
-		case "input_text", "output_text", "reasoning_text", "summary_text", "text":
-			out.WriteString(part.Text)
-		default:
-			return "", fmt.Errorf("a part of type %q is not supported", part.Type)
-		}
-	}
-	return out.String(), nil
-}
-
-// content is that of a message: the text of all parts, or the parts where pictures are among them.
-func (p itemParts) content() (any, error) {
-	isPicture := func(part itemPart) bool { return part.Type == "input_image" || part.Type == "input_file" }
-	if !slices.ContainsFunc(p, isPicture) {
-		return p.text()
-	}
-	var parts []any
-	for _, part := range p {
-		if !isPicture(part) {
-			text, err := itemParts{part}.text()
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, textPart{"text", text})
-			continue
-		}
-		url := part.ImageURL.URL
-		if part.Type == "input_file" {
-			url = part.FileData
-		}
-		picture, err := readPicture(url)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", part.Type, err)
-		}
-		parts = append(parts, picture)
-	}
-	return parts, nil
-}
-
-// messages are those before, and those that the items stand for: thoughts, a text and calls behind each other are one.
-func (i items) messages(before []message) ([]message, error) {
-	all := slices.Clone(before)
-	names := map[string]string{} // of tools by the ids of calls
-	for _, message := range all {
-		for _, call := range message.ToolCalls {
-			names[call.ID] = call.Function.Name
-		}
-	}
-	// reply is the message of the assistant that goes on.
-	reply := func(goesOn func(m *message) bool) *message {
-		if n := len(all); n == 0 || all[n-1].Role != "assistant" || !goesOn(&all[n-1]) {
-			all = append(all, message{Role: "assistant"})
-		}
-		return &all[len(all)-1]
-	}
-	for n, item := range i {
-		content, err := append(item.Content, item.Output...).content()
-		text, isText := content.(string)
-		if err == nil && !isText && (item.Role == "assistant" || item.Type == "reasoning") {
-			err = errors.New("what the assistant says has no pictures")
-		}
-		if err != nil {
-			return nil, refuse("input", "\"input[%d]\": %v", n, err)
-		}
-		switch item.Type {
-		case "", "message":
-			switch item.Role {
-			case "assistant":
-				reply(func(m *message) bool { return m.Content == nil && m.ToolCalls == nil }).Content = text
-			case "user", "system", "developer":
-				all = append(all, message{Role: item.Role, Content: content})
-			default:
-				return nil, refuse("input", "\"input[%d].role\" is %q, which is none", n, item.Role)
-			}
-		case "reasoning":
-			if text == "" {
-				text, err = item.Summary.text()
-			}
-			reply(func(m *message) bool { return m.Content == nil && m.ToolCalls == nil }).ReasoningContent += text
-		case "function_call":
-			names[item.CallID] = item.Name
-			m := reply(func(*message) bool { return true })
-			m.ToolCalls = append(slices.Clip(m.ToolCalls), toolCall{item.CallID, "function", function{item.Name, item.Arguments}})
-		case "function_call_output":
-			name, known := names[item.CallID]
-			if !known {
-				return nil, refuse("input", "\"input[%d].call_id\" is %q, and there is no such call ahead of it", n, item.CallID)
-			}
-			all = append(all, message{Role: "tool", Content: content, Name: name, ToolCallID: item.CallID})
-		default:
-			return nil, refuse("input", "\"input[%d].type\" is %q, which is not supported", n, item.Type)
-		}
-		if err != nil {
-			return nil, refuse("input", "\"input[%d]\": %v", n, err)
-		}
-	}
-	return all, nil
-}
+// includes are the entries of "include". Those about log-probabilities have an effect, the others are about what is never
+// in an answer.
+var includes = names("message.output_text.logprobs reasoning.encrypted_content file_search_call.results web_search_call.results " +
+	"web_search_call.action.sources message.input_image.image_url computer_call_output.output.image_url code_interpreter_call.outputs")
 
 // check refuses what is not supported.
 func (r *responseRequest) check() error {
@@ -220,14 +71,17 @@ func (r *responseRequest) check() error {
 		return refuse("conversation", "\"conversation\" is not supported, \"previous_response_id\" is")
 	case r.Prompt != nil:
 		return refuse("prompt", "\"prompt\" is not supported")
-	case r.Truncation != "" && r.Truncation != "disabled":
-		return refuse("truncation", "\"truncation\" is %q, and only \"disabled\" is supported", r.Truncation)
+	case r.Truncation != "" && r.Truncation != "disabled" && r.Truncation != "auto":
+		return refuse("truncation", "\"truncation\" is %q; it must be \"auto\" or \"disabled\"", r.Truncation)
 	case r.TopLogprobs != nil && (*r.TopLogprobs < 0 || *r.TopLogprobs > maxLogprobs):
 		return refuse("top_logprobs", "\"top_logprobs\" is %d, which is not between 0 and %d", *r.TopLogprobs, maxLogprobs)
 	}
+	if r.Truncation == "auto" {
+		warnOnce("%q has no effect: an input that is too long is refused", "truncation: auto")
+	}
 	for _, what := range r.Include {
-		if what != "message.output_text.logprobs" && what != "reasoning.encrypted_content" {
-			return refuse("include", "\"include\" has %q, which is not supported", what)
+		if !includes[what] {
+			return refuse("include", "\"include\" has %q, which is unknown", what)
 		}
 	}
 	return nil
@@ -251,7 +105,13 @@ func (s *server) readResponse(w http.ResponseWriter, r *http.Request) (*response
 		}
 		before = previous.messages
 	}
-	messages, err := request.Input.messages(before)
+	if err := s.resolve(request.Input); err != nil {
+		return nil, nil, err
+	}
+	if err := request.tools.add("tools", "", request.Tools); err != nil {
+		return nil, nil, err
+	}
+	messages, err := request.Input.messages(before, &request.tools)
 	return request, messages, err
 }
 
@@ -267,7 +127,7 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 	if len(transcript.Messages) == 0 {
 		return nil, refuse("input", "\"input\" is missing or empty")
 	}
-	if err := r.putTools(transcript); err != nil {
+	if err := r.tools.choose(transcript, r.ToolChoice); err != nil {
 		return nil, err
 	}
 	asked := &generation{Transcript: transcript}
@@ -295,29 +155,6 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 	default:
 		return nil, refuse("text.format", "\"text.format\" is none of text, json_object, and json_schema with a schema")
 	}
-}
-
-// putTools tells a transcript the tools, and which of them may be called.
-func (r *responseRequest) putTools(transcript *realizar.Transcript) error {
-	for i, raw := range r.Tools {
-		var t responseTool
-		if err := json.Unmarshal(raw, &t); err != nil {
-			return refuse("tools", "\"tools[%d]\": %v", i, err)
-		}
-		if t.Type != "function" {
-			return refuse("tools", "\"tools[%d].type\" is %q, and only \"function\" is supported", i, t.Type)
-		}
-		transcript.Tools = append(transcript.Tools, tool{"function", &t.declaration})
-	}
-	var named responseTool
-	if json.Unmarshal(r.ToolChoice, &named) == nil && named.Type == "function" {
-		choice, err := json.Marshal(map[string]any{"type": "function", "function": map[string]any{"name": named.Name}})
-		if err != nil {
-			return err
-		}
-		return setToolChoice(transcript, choice)
-	}
-	return setToolChoice(transcript, r.ToolChoice)
 }
 
 // countInput serves POST /v1/responses/input_tokens.
@@ -349,8 +186,12 @@ func (s *server) getResponse(w http.ResponseWriter, r *http.Request) error {
 // deleteResponse serves DELETE /v1/responses/ID.
 func (s *server) deleteResponse(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	if !s.stored.remove(id) {
+	stored, found := s.stored.get(id)
+	if !found || !s.stored.remove(id) {
 		return noResponse(http.StatusNotFound, id)
+	}
+	for _, item := range stored.items {
+		s.items.remove(item)
 	}
 	return writeJSON(w, map[string]any{"id": id, "object": "response", "deleted": true})
 }
@@ -366,6 +207,7 @@ func noResponse(status int, id string) error {
 type storedResponse struct {
 	body     json.RawMessage // JSON of the answer
 	messages []message       // messages of its prompt, and its own
+	items    []string        // ids of the items of its output
 }
 
 // size is what it takes in memory, about, all that it goes on from included.

@@ -154,7 +154,7 @@ func TestResponsesGoOn(t *testing.T) {
 		{"type": "function_call_output", "call_id": "c", "output": "done"}, {"type": "function_call_output", "call_id": "d", "output": [{"type": "input_text", "text": "ok"}]}]`
 	var all items
 	must(t, json.Unmarshal([]byte(called), &all))
-	messages, err := all.messages(nil)
+	messages, err := all.messages(nil, &toolbox{})
 	must(t, err)
 	want := []message{{Role: "user", Content: "Go"}, {Role: "assistant", ReasoningContent: "hm", ToolCalls: []toolCall{
 		{"c", "function", function{"go", `{"by": "car"}`}}, {"d", "function", function{"go", `{"by": "bus"}`}}}},

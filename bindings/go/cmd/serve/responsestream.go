@@ -52,7 +52,10 @@ func (s *server) responses(w http.ResponseWriter, r *http.Request) error {
 		if reply.said.Content == nil && reply.said.ToolCalls == nil {
 			reply.said.Content = ""
 		}
-		s.stored.put(reply.id, &storedResponse{body, append(slices.Clip(messages), reply.said)})
+		response := &storedResponse{body: body, messages: append(slices.Clip(messages), reply.said)}
+		if err := s.store(reply.id, response, reply.output); err != nil {
+			return err
+		}
 	}
 	if request.Stream {
 		return reply.tell("response."+reply.status, map[string]any{"response": object})
@@ -75,6 +78,8 @@ type responseReply struct {
 	said    message // the whole reply as a message
 
 	open     map[string]any // the last item while it goes on
+	kind     string         // its kind in itemForms
+	called   *origin        // the tool that it calls
 	text     strings.Builder
 	logprobs []any // log-probabilities of the tokens of its text
 }
@@ -91,13 +96,14 @@ func (p *responseReply) tell(name string, value map[string]any) error {
 // ofItem is an event of the last item.
 func (p *responseReply) ofItem(event map[string]any) map[string]any {
 	event["output_index"], event["item_id"] = len(p.output)-1, p.open["id"]
-	if p.open["type"] != "function_call" {
+	if p.kind != "function_call" {
 		event["content_index"] = 0
 	}
 	return event
 }
 
-// itemForms are the type of an item by its parts, the start of its name, and the name of the events of its text.
+// itemForms are the type of an item by its parts, the start of its name, and the name of the events of its text. A call
+// of a custom tool has its own type and names.
 var itemForms = map[realizar.PartKind][3]string{
 	realizar.PartContent:       {"message", "msg_", "response.output_text"},
 	realizar.PartReasoning:     {"reasoning", "rs_", "response.reasoning_text"},
@@ -119,7 +125,7 @@ func (p *responseReply) add(event *event) error {
 	}
 	form, known := itemForms[event.Kind]
 	if known && (event.Text != "" || event.Kind == realizar.PartToolName) {
-		if p.open == nil || p.open["type"] != form[0] || event.Kind == realizar.PartToolName {
+		if p.open == nil || p.kind != form[0] || event.Kind == realizar.PartToolName {
 			if err := p.begin(form, event.Part); err != nil {
 				return err
 			}
@@ -127,6 +133,9 @@ func (p *responseReply) add(event *event) error {
 		p.logprobs = append(p.logprobs, rows...)
 		if event.Kind != realizar.PartToolName {
 			p.text.WriteString(event.Text)
+			if p.kind == "function_call" && p.called.custom { // whose input is a piece of JSON, that its end tells
+				return nil
+			}
 			delta := p.ofItem(map[string]any{"delta": event.Text})
 			if event.Kind == realizar.PartContent {
 				delta["logprobs"] = rows
@@ -135,7 +144,7 @@ func (p *responseReply) add(event *event) error {
 				return err
 			}
 		}
-	} else if p.open != nil && p.open["type"] == "message" {
+	} else if p.open != nil && p.kind == "message" {
 		p.logprobs = append(p.logprobs, rows...)
 	}
 	if event.Outcome == nil {
@@ -150,7 +159,7 @@ func (p *responseReply) add(event *event) error {
 
 // part is the content of the last item.
 func (p *responseReply) part() map[string]any {
-	if p.open["type"] == "reasoning" {
+	if p.kind == "reasoning" {
 		return map[string]any{"type": "reasoning_text", "text": p.text.String()}
 	}
 	return map[string]any{"type": "output_text", "text": p.text.String(), "annotations": []any{}, "logprobs": p.logprobs}
@@ -163,14 +172,24 @@ func (p *responseReply) begin(form [3]string, part realizar.Part) error {
 	}
 	p.text.Reset()
 	p.logprobs = []any{}
-	p.open = map[string]any{"type": form[0], "id": newID(form[1]), "status": "in_progress"}
+	p.kind, p.open = form[0], map[string]any{"type": form[0], "id": newID(form[1]), "status": "in_progress"}
 	switch form[0] {
 	case "message":
 		p.open["role"], p.open["content"] = "assistant", []any{}
 	case "reasoning":
 		p.open["summary"], p.open["content"] = []any{}, []any{}
 	case "function_call":
-		p.open["call_id"], p.open["name"], p.open["arguments"] = newID("call_"), part.Text, ""
+		p.called = p.request.tools.origin(part.Text)
+		p.open["call_id"], p.open["name"] = newID("call_"), p.called.name
+		if p.called.namespace != "" {
+			p.open["namespace"] = p.called.namespace
+		}
+		if p.called.custom {
+			p.open["type"], p.open["id"], p.open["input"] = "custom_tool_call", newID("ctc_"), ""
+			delete(p.open, "status")
+		} else {
+			p.open["arguments"] = ""
+		}
 	}
 	p.output = append(p.output, p.open)
 	if err := p.tell("response.output_item.added", map[string]any{"output_index": len(p.output) - 1, "item": p.open}); err != nil {
@@ -187,33 +206,56 @@ func (p *responseReply) end(status string) error {
 	if p.open == nil {
 		return nil
 	}
+	if p.kind == "function_call" {
+		return p.endCall(status)
+	}
 	item, text := p.open, p.text.String()
 	done := p.ofItem(map[string]any{"text": text})
 	form := itemForms[realizar.PartContent]
-	switch item["type"] {
-	case "message":
+	if p.kind == "message" {
 		before, _ := p.said.Content.(string)
 		p.said.Content = before + text
 		done["logprobs"] = p.logprobs
-	case "reasoning":
+	} else {
 		form = itemForms[realizar.PartReasoning]
 		p.said.ReasoningContent += text
-	case "function_call":
-		form = itemForms[realizar.PartToolName]
-		item["arguments"] = text
-		p.said.ToolCalls = append(p.said.ToolCalls, toolCall{item["call_id"].(string), "function", function{item["name"].(string), text}})
-		done = p.ofItem(map[string]any{"arguments": text, "name": item["name"]})
 	}
 	if err := p.tell(form[2]+".done", done); err != nil {
 		return err
 	}
-	if item["type"] != "function_call" {
-		item["content"] = []any{p.part()}
-		if err := p.tell("response.content_part.done", p.ofItem(map[string]any{"part": p.part()})); err != nil {
-			return err
-		}
+	item["content"] = []any{p.part()}
+	if err := p.tell("response.content_part.done", p.ofItem(map[string]any{"part": p.part()})); err != nil {
+		return err
 	}
 	item["status"] = status
+	return p.close()
+}
+
+// endCall ends a call of a tool.
+func (p *responseReply) endCall(status string) error {
+	item, text := p.open, p.text.String()
+	p.said.ToolCalls = append(p.said.ToolCalls, toolCall{item["call_id"].(string), "function", function{p.called.function(), wholeArguments(text)}})
+	if p.called.custom {
+		input := inputOf(text)
+		item["input"] = input
+		if err := p.tell("response.custom_tool_call_input.delta", p.ofItem(map[string]any{"delta": input})); err != nil {
+			return err
+		}
+		if err := p.tell("response.custom_tool_call_input.done", p.ofItem(map[string]any{"input": input})); err != nil {
+			return err
+		}
+		return p.close()
+	}
+	item["arguments"], item["status"] = text, status
+	if err := p.tell("response.function_call_arguments.done", p.ofItem(map[string]any{"arguments": text, "name": item["name"]})); err != nil {
+		return err
+	}
+	return p.close()
+}
+
+// close tells that the last item is done.
+func (p *responseReply) close() error {
+	item := p.open
 	p.open = nil
 	return p.tell("response.output_item.done", map[string]any{"output_index": len(p.output) - 1, "item": item})
 }

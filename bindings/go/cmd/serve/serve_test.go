@@ -138,7 +138,8 @@ func (s *service) events(t *testing.T, path, body string) (events []map[string]a
 	must(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatal(response)
+		text, _ := io.ReadAll(response.Body)
+		t.Fatal(response, string(text))
 	}
 	name, done, lines := "", false, bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)

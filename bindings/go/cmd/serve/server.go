@@ -58,6 +58,7 @@ type server struct {
 	models  *models
 	metrics *metrics
 	stored  keeper[*storedResponse]
+	items   keeper[*storedItem] // of stored responses, by their ids
 	threads keeper[*thread]
 	keys    [][sha256.Size]byte // digests; nil: no key is asked for
 	state   atomic.Int32

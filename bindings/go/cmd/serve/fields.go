@@ -1,0 +1,289 @@
+// Names of the fields of requests: which are read, which are left out, and which are refused.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// leftOut are the fields that are taken and change no answer, by the type of the object: those of the published schemas
+// of OpenAI and Anthropic, and those that known clients send. The name "*" stands for every other field: objects that
+// clients send back as a service has written them may have fields of any other service.
+var leftOut = map[reflect.Type]map[string]bool{
+	reflect.TypeFor[chatRequest](): names("audio cache_prompt client_metadata extra_body include_reasoning metadata moderation prediction " +
+		"prompt_cache_key prompt_cache_options prompt_cache_retention provider safety_identifier service_tier session_id store user " +
+		"verbosity web_search_options"),
+	reflect.TypeFor[completionRequest](): names("cache_prompt metadata prompt_cache_key session_id user"),
+	reflect.TypeFor[embeddingRequest]():  names("input_type metadata truncate user"),
+	reflect.TypeFor[rerankRequest]():     names("metadata user"),
+	reflect.TypeFor[responseRequest](): names("access_programs background_options client_metadata context_management image max_tool_calls " +
+		"moderation personality prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier session_id " +
+		"stream_options user"),
+	reflect.TypeFor[messagesRequest](): names("betas billing_policy cache_control client_metadata context_management diagnostics " +
+		"fallback_credit_token inference_geo metadata service_tier session_id speed user_profile_id workspace_id"),
+	reflect.TypeFor[streamOptions]():  names("include_obfuscation"),
+	reflect.TypeFor[responseText]():   names("verbosity"),
+	reflect.TypeFor[responseEffort](): names("context generate_summary mode"),
+	reflect.TypeFor[reasoningWish]():  names("context enabled exclude generate_summary mode summary"),
+	reflect.TypeFor[thinking]():       names("clear_thinking display"),
+	reflect.TypeFor[outputConfig]():   names("task_budget"),
+	reflect.TypeFor[threadWish]():     names("*"),
+	reflect.TypeFor[toolWish]():       names("*"),
+	reflect.TypeFor[chatMessage]():    names("*"),
+	reflect.TypeFor[chatPart]():       names("*"),
+	reflect.TypeFor[chatTool]():       names("*"),
+	reflect.TypeFor[customTool]():     names("*"),
+	reflect.TypeFor[declaration]():    names("*"),
+	reflect.TypeFor[chatCall]():       names("*"),
+	reflect.TypeFor[customCall]():     names("*"),
+	reflect.TypeFor[function]():       names("*"),
+	reflect.TypeFor[item]():           names("*"),
+	reflect.TypeFor[itemPart]():       names("*"),
+	reflect.TypeFor[responseTool]():   names("*"),
+	reflect.TypeFor[turn]():           names("*"),
+	reflect.TypeFor[block]():          names("*"),
+	reflect.TypeFor[blockSource]():    names("*"),
+	reflect.TypeFor[messageTool]():    names("*"),
+	reflect.TypeFor[messageFormat]():  names("name strict"),
+	reflect.TypeFor[urlOrObject]():    names("*"),
+}
+
+func names(list string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range strings.Fields(list) {
+		all[name] = true
+	}
+	return all
+}
+
+// forms are types that read JSON by themselves, and the type whose fields they have.
+var forms = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[chatContent](): reflect.TypeFor[[]chatPart](),
+	reflect.TypeFor[rawChatTool](): reflect.TypeFor[chatTool](),
+	reflect.TypeFor[rawTool]():     reflect.TypeFor[responseTool](),
+}
+
+// fieldsOf are the fields of a struct by their names in JSON, those of embedded structs among them.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if known, found := fieldCache.Load(t); found {
+		return known.(map[string]reflect.Type)
+	}
+	all := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous && name == "":
+			for name, inner := range fieldsOf(field.Type) {
+				all[name] = inner
+			}
+		case name != "" && name != "-":
+			all[name] = field.Type
+		}
+	}
+	fieldCache.Store(t, all)
+	return all
+}
+
+var fieldCache sync.Map
+
+// checkNames compares the names of a request with the fields of its type, because encoding/json takes names of other
+// case. Fields without an effect are named once in the log. The JSON is valid.
+func checkNames(body []byte, t reflect.Type) error {
+	c := nameCheck{text: body}
+	return c.value(t)
+}
+
+// nameCheck is a walk over JSON that is valid.
+type nameCheck struct {
+	text []byte
+	at   int
+	hops []hop // from the request to where the walk is
+}
+
+// hop is a field, or an entry of a list.
+type hop struct {
+	name  string
+	entry int
+}
+
+// path is where the walk is, such as "messages[0].role".
+func (c *nameCheck) path() string {
+	var out strings.Builder
+	for i, hop := range c.hops {
+		switch {
+		case hop.name == "":
+			fmt.Fprintf(&out, "[%d]", hop.entry)
+		case i > 0:
+			out.WriteString("." + hop.name)
+		default:
+			out.WriteString(hop.name)
+		}
+	}
+	return out.String()
+}
+
+// next skips white space, and returns the byte behind it.
+func (c *nameCheck) next() byte {
+	for c.text[c.at] <= ' ' {
+		c.at++
+	}
+	return c.text[c.at]
+}
+
+// value walks over a value of a type; nil: any names are right in it.
+func (c *nameCheck) value(t reflect.Type) error {
+	for t != nil {
+		if form, found := forms[t]; found {
+			t = form
+		} else if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		} else {
+			break
+		}
+	}
+	switch c.next() {
+	case '{':
+		return c.object(t)
+	case '[':
+		return c.list(t)
+	case '"':
+		c.string()
+	default:
+		for c.at < len(c.text) && strings.IndexByte(",]} \t\r\n", c.text[c.at]) < 0 {
+			c.at++
+		}
+	}
+	return nil
+}
+
+func (c *nameCheck) list(t reflect.Type) error {
+	var inner reflect.Type
+	if t != nil && t.Kind() == reflect.Slice {
+		inner = t.Elem()
+	}
+	c.at++
+	c.hops = append(c.hops, hop{})
+	last := len(c.hops) - 1
+	for ; c.next() != ']'; c.hops[last].entry++ {
+		if err := c.value(inner); err != nil {
+			return err
+		}
+		if c.next() == ',' {
+			c.at++
+		}
+	}
+	c.at++
+	c.hops = c.hops[:last]
+	return nil
+}
+
+// string skips a string, and returns it with its quotes.
+func (c *nameCheck) string() []byte {
+	start := c.at
+	for c.at++; c.text[c.at] != '"'; c.at++ {
+		if c.text[c.at] == '\\' {
+			c.at++
+		}
+	}
+	c.at++
+	return c.text[start:c.at]
+}
+
+func (c *nameCheck) object(t reflect.Type) error {
+	var fields map[string]reflect.Type
+	if t != nil && t.Kind() == reflect.Struct {
+		fields = fieldsOf(t)
+	}
+	c.at++
+	c.hops = append(c.hops, hop{})
+	last := len(c.hops) - 1
+	for c.next() != '}' {
+		var name string
+		if err := json.Unmarshal(c.string(), &name); err != nil {
+			return err
+		}
+		c.next()
+		c.at++ // the colon
+		c.hops[last].name = name
+		if fields != nil {
+			if err := c.name(t, fields, name); err != nil {
+				return err
+			}
+		}
+		if err := c.value(fields[name]); err != nil {
+			return err
+		}
+		if c.next() == ',' {
+			c.at++
+		}
+	}
+	c.at++
+	c.hops = c.hops[:last]
+	return nil
+}
+
+// name checks the name of a field of an object of a type.
+func (c *nameCheck) name(t reflect.Type, fields map[string]reflect.Type, name string) error {
+	if _, found := fields[name]; found {
+		return nil
+	}
+	out := leftOut[t]
+	if out[name] {
+		warnOnce("the field %q has no effect", c.path())
+		return nil
+	}
+	for other := range fields {
+		if strings.EqualFold(name, other) {
+			return refuse(c.path(), "the field %q is unknown; it must be written %q", c.path(), other)
+		}
+	}
+	if !out["*"] {
+		return refuse(c.path(), "the field %q is unknown", c.path())
+	}
+	warnOnce("the field %q is not known, and left out", c.path())
+	return nil
+}
+
+// warned are the warnings that the log has.
+var warned struct {
+	sync.Mutex
+	all map[string]bool
+}
+
+// maxWarnings bounds how many warnings about requests the log gets, because clients choose what they are about.
+const maxWarnings = 256
+
+// warnOnce writes a warning about a request into the log, unless it is there. Numbers of entries of lists are left out
+// of it.
+func warnOnce(format string, what ...string) {
+	arguments := make([]any, len(what))
+	for i, text := range what {
+		if len(text) > 80 {
+			text = strings.ToValidUTF8(text[:80], "") + "..."
+		}
+		for {
+			before, behind, found := strings.Cut(text, "[")
+			number, rest, closed := strings.Cut(behind, "]")
+			if !found || !closed || strings.Trim(number, "0123456789") != "" || number == "" {
+				break
+			}
+			text = before + "." + rest
+		}
+		arguments[i] = text
+	}
+	text := fmt.Sprintf(format, arguments...)
+	warned.Lock()
+	defer warned.Unlock()
+	if warned.all == nil {
+		warned.all = map[string]bool{}
+	}
+	if !warned.all[text] && len(warned.all) < maxWarnings {
+		warned.all[text] = true
+		log.Print("requests: ", text, " (said once)")
+	}
+}
