@@ -3,6 +3,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -32,6 +33,7 @@ type apiError struct {
 	status      int
 	param, code string // fields of OpenAI's form; "": null
 	message     string
+	anthropic   string        // what Anthropic's form says in place of message; "": the same
 	retryAfter  time.Duration // 0: not told
 	logged      error         // cause that the log alone tells; nil: none
 }
@@ -50,6 +52,7 @@ var errorTypes = map[int][2]string{
 	http.StatusForbidden:             {"invalid_request_error", "permission_error"},
 	http.StatusNotFound:              {"invalid_request_error", "not_found_error"},
 	http.StatusMethodNotAllowed:      {"invalid_request_error", "invalid_request_error"},
+	http.StatusUnsupportedMediaType:  {"invalid_request_error", "invalid_request_error"},
 	http.StatusRequestTimeout:        {"invalid_request_error", "invalid_request_error"},
 	http.StatusRequestEntityTooLarge: {"invalid_request_error", "request_too_large"},
 	http.StatusTooManyRequests:       {"rate_limit_exceeded", "rate_limit_error"},
@@ -64,7 +67,7 @@ func (e *apiError) body(f form) any {
 		types = [2]string{"server_error", "api_error"}
 	}
 	if f == anthropic {
-		told := map[string]any{"type": types[1], "message": e.message}
+		told := map[string]any{"type": types[1], "message": cmp.Or(e.anthropic, e.message)}
 		if e.code != "" {
 			told["details"] = map[string]any{"error_code": e.code}
 		}
@@ -140,9 +143,6 @@ func marshal(value any) ([]byte, error) {
 	return bytes.TrimRight(out.Bytes(), "\n"), err
 }
 
-// maxDepth is how deep the JSON of a request may be nested.
-const maxDepth = 128
-
 // readKnown reads the body of a request. Fields that neither count nor are known to have no effect are refused, as
 // OpenAI does.
 func readKnown(w http.ResponseWriter, r *http.Request, value any) error {
@@ -166,32 +166,6 @@ func listOrText[T any](data []byte, list *[]T, one func(text string) T) error {
 	return json.Unmarshal(data, list)
 }
 
-// readBody reads the body of a request, whose size and time the server bounds.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		// A deadline that stayed would pass for the end of the connection while the answer is made.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	} else {
-		w.Header().Set("Connection", "close") // else the rest of the body would be waited for
-	}
-	var large *http.MaxBytesError
-	var network interface{ Timeout() bool }
-	switch {
-	case errors.As(err, &large):
-		return nil, &apiError{
-			status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is longer than %d bytes", large.Limit),
-		}
-	case errors.As(err, &network) && network.Timeout():
-		return nil, &apiError{status: http.StatusRequestTimeout, message: "the body did not come in time"}
-	case err != nil:
-		return nil, refuse("", "the body is cut off")
-	case depth(body) > maxDepth:
-		return nil, refuse("", "the JSON is nested deeper than %d levels", maxDepth)
-	}
-	return body, nil
-}
-
 // refusal is what a client is told of a body that is not what it should be; nil: it is.
 func refusal(err error) error {
 	var wrong *json.UnmarshalTypeError
@@ -208,28 +182,8 @@ func refusal(err error) error {
 	return refuse("", "the body is not the JSON of a request: %v", err)
 }
 
-// depth is how deep brackets are nested outside texts.
-func depth(text []byte) (deepest int) {
-	level, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			level++
-			deepest = max(deepest, level)
-		case c == '}' || c == ']':
-			level--
-		}
-	}
-	return deepest
-}
-
-// stream writes server-sent events. Its first event begins the answer, so that until then an error has a status of its
-// own.
+// stream writes server-sent events. The answer begins once the request is accepted, so that until then an error has a
+// status of its own.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -259,6 +213,25 @@ func (s *stream) sendText(name, data string) error {
 	if _, err := io.WriteString(s.w, name+"data: "+data+"\n\n"); err != nil {
 		return err
 	}
+	return s.control.Flush()
+}
+
+// comment tells a client that waits that the answer goes on.
+func (s *stream) comment() error {
+	s.begin()
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := io.WriteString(s.w, ":\n\n"); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+// sign begins the answer of a request that is accepted, and tells a client that waits that it goes on.
+func (s *stream) sign(sign sign) error {
+	if sign == waiting {
+		return s.comment()
+	}
+	s.begin()
 	return s.control.Flush()
 }
 

@@ -553,6 +553,12 @@ func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error
 	}
 	begun := make([]bool, len(c.choices))
 	for e, err := range events {
+		if e.Sign != 0 && err == nil {
+			err = out.sign(e.Sign)
+			if err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return out.fail(openAI, err)
 		}

@@ -136,6 +136,15 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return out.fail(openAI, err)
 		}
+		if event.Sign != 0 {
+			if request.Stream {
+				err = out.sign(event.Sign)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		i := event.Choice
 		piece := completionChoice{Index: i, Text: echoes[i] + event.Text}
 		echoes[i] = ""

@@ -87,7 +87,7 @@ func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.P
 	if len(l.adapters) > 0 {
 		return nil, refuse("model", "%q is an adapter, which embeddings and scores are made without", l.name)
 	}
-	leave, err := l.engine.enter(ctx)
+	leave, err := l.engine.enter(ctx, func() error { return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -24,41 +23,7 @@ type generation struct {
 	Transcript *realizar.Transcript  // messages and tools of a chat; nil: it is a text
 	Prompt     []uint32              // tokens of a text
 	Reply      realizar.ReplyOptions // options; of a text all but Reasoning, ReasoningTokens, Keep and Continue count
-}
-
-// promptSize counts the tokens of the prompt of a chat.
-func (s *server) promptSize(ctx context.Context, model string, g *generation) (int, error) {
-	l, err := s.models.lease(ctx, model)
-	if err != nil {
-		return 0, err
-	}
-	defer l.release()
-	return l.promptSize(ctx, g)
-}
-
-func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
-	transcript := *g.Transcript
-	transcript.Messages = slices.Clone(transcript.Messages)
-	files := numbered(&transcript)
-	if g.Reply.Reasoning != realizar.ReasoningModel { // the library sets these variables of the template
-		on := g.Reply.Reasoning == realizar.ReasoningOn
-		transcript.Variables = map[string]any{"enable_thinking": on, "thinking": on}
-		maps.Copy(transcript.Variables, g.Transcript.Variables)
-	}
-	if len(files) == 0 {
-		tokens, err := l.TokenizeChat(&transcript)
-		return len(tokens), err
-	}
-	media, err := l.media(ctx, files)
-	if err != nil {
-		return 0, err
-	}
-	prompt, err := l.NewChatPrompt(&transcript, media...)
-	if err != nil {
-		return 0, err
-	}
-	defer prompt.Close()
-	return prompt.Len(), nil
+	Quiet      bool                  // no reasoning, where the template has a switch for it
 }
 
 // message is a message of a transcript, as the library takes it.
@@ -94,10 +59,22 @@ const jsonObject = `{"type": "object"}`
 // event is a piece of a reply. The last one of a reply has an outcome.
 type event struct {
 	Choice        int                      // number of the generation that it belongs to
+	Sign          sign                     // 0: it is a piece
 	realizar.Part                          // Kind is 0 where there is none; of a text all parts are PartContent
 	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content, each with one of Likeliest at least
 	Outcome       *outcome
 }
+
+// sign is what an event tells about the replies as a whole.
+type sign int
+
+const (
+	accepted sign = 1 + iota // nothing is wrong with the request, which has its slots or waits for them
+	waiting                  // for signEvery nothing has come
+)
+
+// signEvery is the time after which clients that wait are told that the answer goes on.
+var signEvery = 10 * time.Second
 
 // joins tells whether the next event is more of the same.
 func (e event) joins(next event) bool {
@@ -137,7 +114,9 @@ type engine struct {
 	model    *realizar.Model
 	store    *realizar.Store // prefixes of prompts; nil: none
 	session  realizar.SessionOptions
+	capacity int // tokens of a prompt and its reply
 	maxQueue int
+	counting chan struct{} // has room for those who count tokens
 	metrics  *modelMetrics
 
 	mu      sync.Mutex
@@ -151,10 +130,11 @@ type engine struct {
 	ended   chan struct{} // closed: there will be no more tasks
 }
 
-func newEngine(model *realizar.Model, store *realizar.Store, session realizar.SessionOptions, slots, maxQueue int, metrics *modelMetrics) *engine {
+func newEngine(model *realizar.Model, store *realizar.Store, session realizar.SessionOptions, capacity, slots, maxQueue int, metrics *modelMetrics) *engine {
 	e := &engine{
-		model: model, store: store, session: session, maxQueue: maxQueue, metrics: metrics, free: slots, slots: slots,
-		started: make(chan *task), ended: make(chan struct{}),
+		model: model, store: store, session: session, capacity: capacity, maxQueue: maxQueue, metrics: metrics, free: slots, slots: slots,
+		counting: make(chan struct{}, slots),
+		started:  make(chan *task), ended: make(chan struct{}),
 	}
 	metrics.slots.Set(float64(slots))
 	go e.run()
@@ -176,8 +156,9 @@ func (e *engine) close() {
 	e.metrics.slots.Set(0)
 }
 
-// enter waits for a slot. Where too many wait already, the error is an apiError with the status 429.
-func (e *engine) enter(ctx context.Context) (leave func(), err error) {
+// enter waits for a slot, and calls queued where it has to wait; an error of that ends the wait. Where too many wait
+// already, the error is an apiError with the status 429.
+func (e *engine) enter(ctx context.Context, queued func() error) (leave func(), err error) {
 	e.mu.Lock()
 	if e.free > 0 {
 		e.free--
@@ -197,10 +178,13 @@ func (e *engine) enter(ctx context.Context) (leave func(), err error) {
 	e.metrics.queue.Inc()
 	e.mu.Unlock()
 	defer e.metrics.queue.Dec()
-	select {
-	case <-turn:
-		return e.leave, nil
-	case <-ctx.Done():
+	if err = queued(); err == nil {
+		select {
+		case <-turn:
+			return e.leave, nil
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
 	}
 	e.mu.Lock()
 	i := slices.Index(e.waiting, turn)
@@ -211,7 +195,7 @@ func (e *engine) enter(ctx context.Context) (leave func(), err error) {
 	if i < 0 { // it got a slot meanwhile
 		e.leave()
 	}
-	return nil, context.Cause(ctx)
+	return nil, err
 }
 
 // leave gives a slot to who has waited longest.
@@ -373,6 +357,9 @@ func (t *task) collect() (events []event, over bool, err error) {
 	if t.scored {
 		rows, err = c.Logprobs()
 	}
+	if info.End == realizar.EndLength || info.End == realizar.EndContext {
+		parts = withoutCutCall(parts)
+	}
 	for _, part := range parts {
 		over = over || part.Kind == realizar.PartEnd
 		t.called = t.called || part.Kind == realizar.PartToolName
@@ -387,6 +374,17 @@ func (t *task) collect() (events []event, over bool, err error) {
 		}})
 	}
 	return events, over, err
+}
+
+// withoutCutCall is the parts of a reply that was cut, without the markup of a call at its end whose name did not come.
+func withoutCutCall(parts []realizar.Part) []realizar.Part {
+	n := len(parts)
+	if n == 0 || parts[n-1].Kind != realizar.PartEnd {
+		return parts
+	}
+	for n--; n > 0 && parts[n-1].Kind == realizar.PartContent && parts[n-1].Unparsed; n-- {
+	}
+	return append(slices.Clip(parts[:n]), parts[len(parts)-1])
 }
 
 // collectText is collect for a text that goes on.
@@ -432,8 +430,12 @@ func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
 }
 
 // generate makes replies side by side, event by event; an error comes last and ends all of them. Each waits for a slot
-// first, as enter does. Where the loop is left or the context ends, the slots are free within a step.
+// first, as enter does. An event that is accepted comes ahead of all pieces, and others that are waiting while nothing
+// comes. Where the loop is left or the context ends, the slots are free within a step.
 func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[event, error] {
+	for _, g := range all {
+		l.adapt(g)
+	}
 	return func(yield func(event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		type told struct {
@@ -442,10 +444,12 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 		}
 		events := make(chan told)
 		// Where there is a store, choices of one prompt find it there once the first one has read it.
-		read := make(chan struct{})
-		open := sync.OnceFunc(func() { close(read) })
+		read, open := make(chan struct{}), func() {}
+		unchecked := len(all)
 		if l.engine.store == nil || len(all) < 2 || all[0].Transcript == nil || all[0].Transcript != all[1].Transcript {
-			open()
+			close(read)
+		} else {
+			open, unchecked = sync.OnceFunc(func() { close(read) }), 1
 		}
 		var group sync.WaitGroup
 		defer group.Wait()
@@ -475,15 +479,28 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 				}
 			}()
 		}
+		idle := time.NewTicker(signEvery)
+		defer idle.Stop()
 		for left := len(all); left > 0; {
 			select {
 			case e := <-events:
-				open()
+				idle.Reset(signEvery)
+				if e.Sign == accepted {
+					if unchecked--; unchecked != 0 {
+						continue
+					}
+				} else {
+					open()
+				}
 				if !yield(e.event, e.err) || e.err != nil {
 					return
 				}
 				if e.Outcome != nil {
 					left--
+				}
+			case <-idle.C:
+				if unchecked <= 0 && !yield(event{Sign: waiting}, nil) {
+					return
 				}
 			case <-ctx.Done():
 				yield(event{}, context.Cause(ctx))
@@ -493,10 +510,22 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 	}
 }
 
-// reply makes one reply, with a slot, and tells its events as long as that returns true.
+// reply makes one reply, with a slot, and tells its events as long as that returns true. The first one is accepted.
 func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool) error {
 	start := time.Now()
-	leave, err := l.engine.enter(ctx)
+	told := false
+	accept := func() bool {
+		before := told
+		told = true
+		return before || tell(event{Sign: accepted})
+	}
+	leave, err := l.engine.enter(ctx, func() error {
+		if err := l.check(ctx, g); err != nil {
+			return err
+		}
+		accept()
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -516,7 +545,7 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 	}
 	c, err := l.recall(g, setup, trace)
 	if err != nil {
-		return err
+		return l.asReplyError(ctx, g, err)
 	}
 	useless := len(c.trace) == 0 // unless something comes of it
 	defer func() { l.engine.rest(c, useless) }()
@@ -524,10 +553,13 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 	defer cancel()
 	t := &task{ctx: ctx, cache: c, ready: make(chan struct{}, 1)}
 	if err := l.begin(t, g, media); err != nil {
-		return err
+		return l.asReplyError(ctx, g, err)
 	}
 	if t.job != nil {
 		defer t.job.Close()
+	}
+	if !accept() {
+		return context.Cause(ctx)
 	}
 	c.trace = trace
 	l.engine.started <- t
@@ -548,6 +580,9 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 		}
 		if over {
 			useless = err != nil && ctx.Err() == nil
+			if err != nil && first {
+				err = l.asReplyError(ctx, g, err)
+			}
 			return err
 		}
 	}

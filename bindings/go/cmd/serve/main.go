@@ -22,7 +22,7 @@ import (
 
 // options are those of the command line.
 type options struct {
-	models, adapters, encoders           repeated
+	models, adapters, encoders, hosts    repeated
 	address, keys, store                 string
 	threads, slots, queue, context, most int
 	demand                               bool
@@ -49,6 +49,7 @@ func parse(arguments []string) (*options, error) {
 	flags.Var(&o.models, "m", "`NAME=FILE` of a model, a .gguf file, a folder, or hf:owner/name of the Hugging Face Hub; may be repeated")
 	flags.Var(&o.adapters, "lora", "`NAME=MODEL,FILE[,FACTOR]` of a low-rank adapter on one of the models; may be repeated")
 	flags.Var(&o.encoders, "mmproj", "`NAME[=FILE]` of the encoders of pictures and sound of one of the models, a .gguf file or a folder, of none its own folder or repository; may be repeated")
+	flags.Var(&o.hosts, "host", "`name` of this service in a browser, beside its addresses and localhost, where there are no keys; may be repeated")
 	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen at")
 	flags.StringVar(&o.store, "store", "", "`folder` for what is needed again: prefixes of prompts, and packed weights")
 	flags.StringVar(&o.keys, "keys", "", "`file` with a key a line; none: requests need no key")
@@ -120,6 +121,7 @@ func run(ctx context.Context, o *options, listener net.Listener) error {
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(listener) }()
 	log.Printf("listening at http://%s", listener.Addr())
+	s.warnIfOpen(listener.Addr())
 	go func() {
 		if !o.demand {
 			if err := s.models.loadAll(ctx); err != nil {
@@ -137,9 +139,11 @@ func run(ctx context.Context, o *options, listener net.Listener) error {
 	case err = <-failed:
 		err = errors.Join(err, server.Close())
 	case <-ctx.Done():
-		log.Print("stopping")
+		log.Print("stopping; a second signal ends the requests that run")
 		s.state.Store(stopping)
-		drained, cancel := context.WithTimeout(context.Background(), o.drain)
+		again, forget := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer forget()
+		drained, cancel := context.WithTimeout(again, o.drain)
 		defer cancel()
 		if server.Shutdown(drained) != nil {
 			end(&apiError{status: http.StatusServiceUnavailable, code: "stopping", message: "the service is being stopped"})

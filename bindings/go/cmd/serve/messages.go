@@ -135,7 +135,9 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	for event, err := range model.generate(r.Context(), asked) {
-		if err == nil {
+		if err == nil && event.Sign == waiting {
+			err = reply.tell("ping", map[string]any{})
+		} else if err == nil {
 			err = reply.add(model, &event)
 		}
 		if err != nil {
@@ -408,6 +410,7 @@ func (m *messagesRequest) prompt() (*generation, error) {
 // think puts what is wished of reasoning into a generation.
 func (m *messagesRequest) think(g *generation) error {
 	if m.Thinking == nil {
+		g.Quiet = true
 		return nil
 	}
 	switch m.Thinking.Type {

@@ -42,6 +42,7 @@ type model struct {
 	encoder    string  // file of the encoders of pictures and of sound; "": none
 	scale      float32 // factor of an adapter
 	base       *model  // model that an adapter changes; nil: it is a model itself
+	models     *models
 
 	loaded   *loaded
 	loading  chan struct{} // closed when loading has ended; nil: it is not being loaded
@@ -55,6 +56,7 @@ type loaded struct {
 	model    *realizar.Model
 	encoders map[string]*encoder // by the type of parts, "image" and "audio"
 	info     realizar.Info
+	template template
 	engine   *engine
 	size     uint64
 
@@ -67,9 +69,11 @@ type lease struct {
 	*realizar.Model
 	name     string // name that was asked for
 	info     realizar.Info
+	template template
 	adapters []realizar.ScaledAdapter // adapters of the name
 	encoders map[string]*encoder      // by the type of parts, "image" and "audio"
 	engine   *engine
+	file     *model // model that is leased, of an adapter its base
 	release  func()
 }
 
@@ -141,7 +145,28 @@ func (m *models) add(model *model) error {
 		return fmt.Errorf("the model %q has no name of its own", model.name)
 	}
 	m.names, m.byName[model.name] = append(m.names, model.name), model
+	model.models = m
 	return nil
+}
+
+// again is a second lease of the same model, for work that outlasts the first.
+func (l *lease) again() *lease {
+	l.file.models.mu.Lock()
+	defer l.file.models.mu.Unlock()
+	l.file.users++
+	second := *l
+	second.release = l.file.leave()
+	return &second
+}
+
+// leave is what ends the use of a model, once.
+func (f *model) leave() func() {
+	return sync.OnceFunc(func() {
+		f.models.mu.Lock()
+		defer f.models.mu.Unlock()
+		f.users--
+		f.lastUsed = time.Now()
+	})
 }
 
 // lease finds a model by its name and loads it where it is not. An unknown name is an apiError with the status 404.
@@ -163,12 +188,7 @@ func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{Model: in.model, name: name, info: in.info, encoders: in.encoders, engine: in.engine, release: sync.OnceFunc(func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		file.users--
-		file.lastUsed = time.Now()
-	})}
+	l := &lease{Model: in.model, name: name, info: in.info, template: in.template, encoders: in.encoders, engine: in.engine, file: file, release: file.leave()}
 	if named != file {
 		adapter, err := in.adapter(named)
 		if err != nil {
@@ -247,10 +267,16 @@ func (m *models) load(file *model) {
 			}
 		}
 		plan, err := realizar.PlanLoad(ctx, path, options, &session, m.options.slots)
-		if err != nil { // such as of a model that has no caches
-			if plan, err = realizar.PlanLoad(ctx, path, options, nil, 0); err != nil {
-				return nil, err
+		if errors.Is(err, realizar.ErrUnsupported) || errors.Is(err, realizar.ErrInvalidArgument) { // a model that has no caches
+			plan, err = realizar.PlanLoad(ctx, path, options, nil, 0)
+		}
+		if errors.Is(err, realizar.ErrLimit) || errors.Is(err, realizar.ErrOutOfMemory) { // which no model that is unloaded changes
+			return nil, &apiError{
+				status: http.StatusInternalServerError, code: "out_of_memory",
+				message: fmt.Sprintf("the model %q with %d slots of -context %d needs more memory than there is", file.name, m.options.slots, session.Capacity), logged: err,
 			}
+		} else if err != nil {
+			return nil, err
 		}
 		in := &loaded{size: max(plan.TotalHost, plan.LoadPeakHost), encoders: map[string]*encoder{}, adapters: map[string]*realizar.Adapter{}}
 		if m.options.store != "" {
@@ -273,6 +299,7 @@ func (m *models) load(file *model) {
 			m.mu.Unlock()
 			return nil, err
 		}
+		in.template = templateOf(in.model)
 		var store *realizar.Store
 		if m.options.store != "" {
 			path := filepath.Join(m.options.store, "prefixes")
@@ -280,7 +307,7 @@ func (m *models) load(file *model) {
 				log.Printf("prefixes are not stored: %v", err) // such as of a model that has no caches
 			}
 		}
-		in.engine = newEngine(in.model, store, session, m.options.slots, m.options.queue, m.metrics.of(file.name))
+		in.engine = newEngine(in.model, store, session, capacityOf(in.model, session), m.options.slots, m.options.queue, m.metrics.of(file.name))
 		return in, nil
 	}()
 	m.mu.Lock()
@@ -294,6 +321,16 @@ func (m *models) load(file *model) {
 	file.loaded, file.failure, file.lastUsed = in, err, time.Now()
 	close(file.loading)
 	file.loading = nil
+}
+
+// capacityOf is how many tokens the sessions of a model have room for, 0 for one that has none.
+func capacityOf(model *realizar.Model, options realizar.SessionOptions) int {
+	session, err := model.NewSession(&options)
+	if err != nil {
+		return 0
+	}
+	defer session.Close()
+	return session.Capacity()
 }
 
 // loadEncoders loads the encoders of a model that has them, for which memory is taken beside the model's.
@@ -346,7 +383,7 @@ func (in *loaded) closeModel() {
 // asLoadError is what clients are told: nothing of paths.
 func asLoadError(name string, err error) error {
 	e := asAPIError(err)
-	if e.status != http.StatusServiceUnavailable {
+	if e.status != http.StatusServiceUnavailable && e.code != "out_of_memory" {
 		e = &apiError{status: http.StatusInternalServerError, message: fmt.Sprintf("the model %q cannot be loaded", name)}
 	}
 	return e
@@ -356,6 +393,12 @@ func asLoadError(name string, err error) error {
 func (m *models) reserve(file *model, size uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.memory != 0 && size > m.memory {
+		return &apiError{
+			status: http.StatusInternalServerError, code: "out_of_memory",
+			message: fmt.Sprintf("the model %q needs %.2f GB with %d slots, and there are %.2f GB", file.name, float64(size)/1e9, m.options.slots, float64(m.memory)/1e9),
+		}
+	}
 	for m.memory != 0 && m.taken+size > m.memory {
 		var oldest *model
 		for _, other := range m.byName {

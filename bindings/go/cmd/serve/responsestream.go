@@ -36,7 +36,9 @@ func (s *server) responses(w http.ResponseWriter, r *http.Request) error {
 		reply.out = newStream(w)
 	}
 	for event, err := range model.generate(r.Context(), asked) {
-		if err == nil {
+		if err == nil && event.Sign == waiting && reply.out != nil {
+			err = reply.out.comment()
+		} else if err == nil {
 			err = reply.add(&event)
 		}
 		if err != nil {

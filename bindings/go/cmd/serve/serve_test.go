@@ -213,7 +213,7 @@ func TestKeys(t *testing.T) {
 		header, value string
 		want          int
 	}{
-		{"Authorization", "Bearer first", 200}, {"Authorization", "Bearer second", 200}, {"X-Api-Key", "second", 200}, {"Authorization", "first", 401},
+		{"Authorization", "Bearer first", 200}, {"Authorization", "bearer second", 200}, {"Authorization", "BEARER second", 200}, {"X-Api-Key", "second", 200}, {"Authorization", "first", 401},
 		{"Authorization", "Bearer third", 401}, {"Authorization", "Bearer ", 401}, {"Authorization", "Bearer # clients", 401}, {"X-Api-Key", "", 401},
 	} {
 		request, err := http.NewRequest(http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body("plain", "Hi", `"max_tokens": 1`)))
@@ -236,30 +236,15 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestPagesOfOtherSitesAreRefused(t *testing.T) {
-	s := serve(t)
-	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200} {
-		request, err := http.NewRequest(http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(body("plain", "Hi", `"max_tokens": 1`)))
-		must(t, err)
-		request.Header.Set("Sec-Fetch-Site", site)
-		response, err := http.DefaultClient.Do(request)
-		must(t, err)
-		response.Body.Close()
-		if response.StatusCode != want {
-			t.Error(site, response.StatusCode)
-		}
-	}
-}
-
 func TestAFullQueueIsTold(t *testing.T) {
 	s := serve(t, "-slots", "1", "-queue", "1")
 	l := s.leased(t, "plain")
-	leave, err := l.engine.enter(t.Context())
+	leave, err := l.engine.enter(t.Context(), func() error { return nil })
 	must(t, err)
 	// Who waits and hangs up leaves the queue.
 	waiting, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.engine.enter(waiting); err != context.Canceled {
+	if _, err := l.engine.enter(waiting, func() error { return nil }); err != context.Canceled {
 		t.Error(err)
 	}
 	answered := make(chan string)

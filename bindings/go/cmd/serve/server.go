@@ -112,8 +112,8 @@ func (s *server) authorized(r *http.Request) bool {
 	if s.keys == nil {
 		return true
 	}
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
 		given = r.Header.Get("X-Api-Key")
 	}
 	digest, found := sha256.Sum256([]byte(given)), 0
@@ -132,7 +132,13 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /health", s.health)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern != "" {
+		_, pattern := mux.Handler(r)
+		if err := s.fromElsewhere(r); err != nil {
+			s.count(strings.TrimPrefix(pattern, r.Method+" "), err.status, time.Now())
+			writeError(w, formOf(r, openAI), err)
+			return
+		}
+		if pattern != "" {
 			mux.ServeHTTP(w, r)
 			return
 		}
@@ -145,13 +151,17 @@ func (s *server) handler() http.Handler {
 				e.status = http.StatusMethodNotAllowed
 			}
 		}
-		api := openAI
-		if r.Header.Get("Anthropic-Version") != "" {
-			api = anthropic
-		}
 		s.count("", e.status, time.Now())
-		writeError(w, api, e)
+		writeError(w, formOf(r, openAI), e)
 	})
+}
+
+// formOf is the form of an answer: Anthropic's for its clients, else that of the path.
+func formOf(r *http.Request, path form) form {
+	if r.Header.Get("Anthropic-Version") != "" {
+		return anthropic
+	}
+	return path
 }
 
 // serve answers requests of one path.
@@ -174,7 +184,7 @@ func (s *server) serve(route route) http.Handler {
 		case answer.status == 0 && (errors.As(err, &refused) || !gone):
 			e := asAPIError(err)
 			logError(path, e)
-			writeError(answer, route.form, e)
+			writeError(answer, formOf(r, route.form), e)
 		default: // the client has gone, or the answer has broken off, which its end has to show
 			if gone {
 				answer.status = hungUp
@@ -199,13 +209,14 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 	switch {
 	case !s.authorized(r):
 		return &apiError{status: http.StatusUnauthorized, code: "invalid_api_key", message: "the key is missing or unknown"}
-	case s.keys == nil && strings.HasSuffix(r.Header.Get("Sec-Fetch-Site"), "-site"): // a browser's
-		return &apiError{status: http.StatusForbidden, message: "pages of other sites are not answered without keys"}
 	case s.state.Load() == stopping:
 		w.Header().Set("Connection", "close")
 		return &apiError{status: http.StatusServiceUnavailable, code: "stopping", message: "the service is being stopped", retryAfter: time.Second}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, s.options.body)
+	if err := unpack(w, r, s.options.body); err != nil {
+		return err
+	}
 	return route.handler(s, w, r)
 }
 

@@ -263,6 +263,9 @@ func TestAgentsAreAnswered(t *testing.T) {
 		if limit == "" {
 			limit = "max_tokens"
 		}
+		if request["max_completion_tokens"] != nil {
+			limit = "max_completion_tokens"
+		}
 		// As the agent sends it, but for the length of the reply.
 		request[limit] = 8
 		events := s.events(t, path, strings.Replace(string(mustJSON(t, request)), `"stream":true,`, "", 1))
@@ -332,6 +335,6 @@ var agentTurns = map[string]struct {
 		}
 		request["messages"] = append(request["messages"].([]any), said,
 			map[string]any{"role": "tool", "tool_call_id": at(said, "tool_calls", 0, "id"), "content": "hm"})
-		request["tool_choice"], request["max_tokens"] = "auto", 4
+		request["tool_choice"], request["max_completion_tokens"] = "auto", 4
 	}},
 }

@@ -1,0 +1,109 @@
+// Bodies of requests: their size, their time and their compression.
+package main
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxDepth is how deep the JSON of a request may be nested.
+const maxDepth = 128
+
+// unpack has the body of a request read without its compression, up to so many bytes.
+func unpack(w http.ResponseWriter, r *http.Request, most int64) error {
+	coding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
+	var open func(io.Reader) (io.ReadCloser, error)
+	switch coding {
+	case "", "identity":
+		return nil
+	case "gzip", "x-gzip":
+		open = func(packed io.Reader) (io.ReadCloser, error) { return gzip.NewReader(packed) }
+	case "deflate":
+		open = zlib.NewReader
+	default:
+		w.Header().Set("Accept-Encoding", "gzip, deflate")
+		w.Header().Set("Connection", "close")
+		return &apiError{status: http.StatusUnsupportedMediaType, message: fmt.Sprintf("the body has the encoding %.40q; it must be gzip, deflate or none", coding)}
+	}
+	r.Body = http.MaxBytesReader(w, &packed{body: r.Body, open: open}, most)
+	return nil
+}
+
+// packed is a compressed body, whose head is read when it is.
+type packed struct {
+	body   io.ReadCloser
+	open   func(io.Reader) (io.ReadCloser, error)
+	reader io.ReadCloser
+}
+
+// errPacked is a compression that cannot be undone.
+var errPacked = errors.New("the compression of the body is damaged")
+
+func (p *packed) Read(data []byte) (n int, err error) {
+	if p.reader == nil {
+		p.reader, err = p.open(p.body)
+	}
+	if err == nil {
+		n, err = p.reader.Read(data)
+	}
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, zlib.ErrHeader) || errors.Is(err, zlib.ErrChecksum) {
+		err = errPacked
+	}
+	return n, err
+}
+
+func (p *packed) Close() error { return p.body.Close() }
+
+// readBody reads the body of a request, whose size and time the server bounds.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		// A deadline that stayed would pass for the end of the connection while the answer is made.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	} else {
+		w.Header().Set("Connection", "close") // else the rest of the body would be waited for
+	}
+	var large *http.MaxBytesError
+	var network interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &large):
+		return nil, &apiError{
+			status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is longer than %d bytes", large.Limit),
+		}
+	case errors.As(err, &network) && network.Timeout():
+		return nil, &apiError{status: http.StatusRequestTimeout, message: "the body did not come in time"}
+	case errors.Is(err, errPacked):
+		return nil, refuse("", "%v", err)
+	case err != nil:
+		return nil, refuse("", "the body is cut off")
+	case depth(body) > maxDepth:
+		return nil, refuse("", "the JSON is nested deeper than %d levels", maxDepth)
+	}
+	return body, nil
+}
+
+// depth is how deep brackets are nested outside texts.
+func depth(text []byte) (deepest int) {
+	level, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return deepest
+}

@@ -1,0 +1,65 @@
+// Requests of browsers: without keys, only pages of this service are answered.
+package main
+
+import (
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// fromElsewhere refuses a request that a browser sends for a page of another site, which could come under a name of
+// this service too (DNS rebinding): programs send neither of the two headers. With keys it refuses nothing.
+func (s *server) fromElsewhere(r *http.Request) *apiError {
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	if s.keys != nil || origin == "" && site == "" {
+		return nil
+	}
+	refusal := func(format string, arguments ...any) *apiError {
+		return &apiError{status: http.StatusForbidden, message: fmt.Sprintf(format, arguments...)}
+	}
+	if site == "cross-site" || site == "same-site" {
+		return refusal("pages of other sites are not answered without -keys")
+	}
+	if origin != "" {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || withoutPort(u.Host) != withoutPort(r.Host) {
+			return refusal("pages of %.100q are not answered without -keys", origin)
+		}
+	}
+	if host := hostOf(r.Host); !s.isOwnName(host) {
+		return refusal("%.100q is no name of this service; -host gives it one", host)
+	}
+	return nil
+}
+
+// withoutPort is a host with its port, unless that is one of those that a URL leaves out.
+func withoutPort(host string) string {
+	host = strings.ToLower(host)
+	return strings.TrimSuffix(strings.TrimSuffix(host, ":80"), ":443")
+}
+
+// hostOf is a host without its port, and an address without its brackets.
+func hostOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+// isOwnName tells whether a host is an address, the name of this machine for itself, or a name that -host gives.
+func (s *server) isOwnName(host string) bool {
+	address, _, _ := strings.Cut(host, "%")
+	return net.ParseIP(address) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") ||
+		slices.ContainsFunc(s.options.hosts, func(name string) bool { return hostOf(name) == host })
+}
+
+// warnIfOpen says that others reach a service that asks for no key.
+func (s *server) warnIfOpen(address net.Addr) {
+	if tcp, ok := address.(*net.TCPAddr); ok && s.keys == nil && !tcp.IP.IsLoopback() {
+		log.Printf("warning: whoever reaches %s may use the service, because it asks for no key (-keys)", address)
+	}
+}

@@ -1,0 +1,186 @@
+// Checks of requests ahead of their replies, and errors that are told in the words that clients know.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"realizar.dev/go"
+)
+
+// promptSize counts the tokens of the prompt of a chat.
+func (s *server) promptSize(ctx context.Context, model string, g *generation) (int, error) {
+	l, err := s.models.lease(ctx, model)
+	if err != nil {
+		return 0, err
+	}
+	defer l.release()
+	return l.promptSize(ctx, g)
+}
+
+// adapt fits a generation to what the template can.
+func (l *lease) adapt(g *generation) {
+	if g.Quiet && l.template.switches {
+		g.Reply.Reasoning = realizar.ReasoningOff
+	}
+	if t := g.Transcript; t != nil && len(t.Tools) > 0 && t.ToolChoice == "none" && !l.template.tools {
+		t.Tools, t.ToolChoice = nil, nil // which may not be called
+	}
+}
+
+// template is what the chat template of a model can.
+type template struct {
+	switches bool // reasoning can be switched off
+	tools    bool // it writes tools
+}
+
+// templateOf tries the template of a model.
+func templateOf(model *realizar.Model) (t template) {
+	render := func(variables map[string]any, tools ...any) string {
+		text, err := model.RenderChat(&realizar.Transcript{Messages: []any{message{Role: "user", Content: "x"}}, Variables: variables, Tools: tools})
+		if err != nil {
+			return ""
+		}
+		return text
+	}
+	on, off := render(map[string]any{"enable_thinking": true, "thinking": true}), render(map[string]any{"enable_thinking": false, "thinking": false})
+	t.switches = on != off && off != ""
+	t.tools = render(nil, tool{"function", &declaration{Name: "f", Parameters: json.RawMessage(jsonObject)}}) != ""
+	return t
+}
+
+// templated is the transcript of a generation with the variables that its options set, and its pictures and sounds.
+func (g *generation) templated() (*realizar.Transcript, []*medium) {
+	transcript := *g.Transcript
+	transcript.Messages = slices.Clone(transcript.Messages)
+	files := numbered(&transcript)
+	if g.Reply.Reasoning != realizar.ReasoningModel { // the library sets these variables of the template
+		on := g.Reply.Reasoning == realizar.ReasoningOn
+		transcript.Variables = map[string]any{"enable_thinking": on, "thinking": on}
+		maps.Copy(transcript.Variables, g.Transcript.Variables)
+	}
+	return &transcript, files
+}
+
+// promptSize counts the tokens of the prompt of a generation. Of all requests so many are counted at once as replies are
+// made, and one whose client has gone is not waited for.
+func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
+	if g.Transcript == nil {
+		return len(g.Prompt), nil
+	}
+	l.adapt(g)
+	select {
+	case l.engine.counting <- struct{}{}:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	type counted struct {
+		size int
+		err  error
+	}
+	result := make(chan counted, 1)
+	keep := l.again()
+	go func() {
+		defer keep.release()
+		defer func() { <-l.engine.counting }()
+		size, err := l.count(ctx, g)
+		result <- counted{size, err}
+	}()
+	select {
+	case c := <-result:
+		return c.size, c.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// count is promptSize that is not bounded.
+func (l *lease) count(ctx context.Context, g *generation) (int, error) {
+	transcript, files := g.templated()
+	if len(files) == 0 {
+		tokens, err := l.TokenizeChat(transcript)
+		return len(tokens), err
+	}
+	media, err := l.media(ctx, files)
+	if err != nil {
+		return 0, err
+	}
+	prompt, err := l.NewChatPrompt(transcript, media...)
+	if err != nil {
+		return 0, err
+	}
+	defer prompt.Close()
+	return prompt.Len(), nil
+}
+
+// check finds what is wrong with a generation before its reply begins: the template, the length, the grammar.
+func (l *lease) check(ctx context.Context, g *generation) error {
+	size, err := l.promptSize(ctx, g)
+	if err != nil {
+		return asRequestError(err)
+	}
+	if capacity := l.engine.capacity; size > capacity {
+		return tooLong(g, size, capacity)
+	}
+	kind, text := g.Reply.GrammarKind, g.Reply.Grammar
+	if kind == 0 && g.Transcript != nil && len(g.Transcript.Tools) > 0 && g.Transcript.ToolChoice != "none" {
+		transcript, _ := g.templated()
+		whole, err := json.Marshal(transcript)
+		if err != nil {
+			return refuse("", "%v", err)
+		}
+		kind, text = realizar.GrammarTools, string(whole)
+	}
+	if kind == 0 {
+		return nil
+	}
+	grammar, err := l.NewGrammar(kind, text)
+	if err != nil {
+		return asRequestError(err)
+	}
+	return grammar.Close()
+}
+
+// asRequestError is an error of reading a request, where a bound is one on what the request may ask for.
+func asRequestError(err error) error {
+	var library *realizar.Error
+	if errors.As(err, &library) && library.Code == realizar.ErrLimit {
+		return refuse("", "%s", library.Message)
+	}
+	return err
+}
+
+// asReplyError is an error of beginning a reply: whether the request has to be another one, or may come again.
+func (l *lease) asReplyError(ctx context.Context, g *generation, err error) error {
+	switch {
+	case errors.Is(err, realizar.ErrContextFull):
+		if size, failed := l.promptSize(ctx, g); failed == nil {
+			return tooLong(g, size, l.engine.capacity)
+		}
+	case errors.Is(err, realizar.ErrLimit):
+		var wrong *apiError
+		if errors.As(l.check(ctx, g), &wrong) {
+			return wrong
+		}
+	}
+	return err
+}
+
+// tooLong is the refusal of a prompt that the context has no room for, in the words of OpenAI and of Anthropic, which
+// clients look for.
+func tooLong(g *generation, size, capacity int) error {
+	what := "messages"
+	if g.Transcript == nil {
+		what = "prompt"
+	}
+	return &apiError{
+		status: http.StatusBadRequest, param: what, code: "context_length_exceeded",
+		message:   fmt.Sprintf("This model's maximum context length is %d tokens. However, your %s resulted in %d tokens.", capacity, what, size),
+		anthropic: fmt.Sprintf("prompt is too long: %d tokens > %d maximum", size, capacity),
+	}
+}

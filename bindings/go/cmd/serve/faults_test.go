@@ -1,0 +1,428 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"realizar.dev/go"
+)
+
+// asked are requests of each API for one reply.
+var asked = map[string]string{
+	"/v1/chat/completions": `{"model": "plain", "max_tokens": 4, "messages": [{"role": "user", "content": %q}]}`,
+	"/v1/completions":      `{"model": "plain", "max_tokens": 4, "prompt": %q}`,
+	"/v1/responses":        `{"model": "plain", "max_output_tokens": 4, "input": %q}`,
+	"/v1/messages":         `{"model": "plain", "max_tokens": 4, "messages": [{"role": "user", "content": %q}]}`,
+}
+
+func streamed(body string) string { return strings.TrimSuffix(body, "}") + `, "stream": true}` }
+
+// A request that no later moment changes is refused as such, so that clients do not send it again.
+func TestWhatIsTooLargeIsTheClientsFault(t *testing.T) {
+	s := serve(t)
+	var words []string
+	for i := range 30000 {
+		words = append(words, fmt.Sprintf("%q", fmt.Sprint("a word ", i*i)))
+	}
+	schema := `{"type": "object", "properties": {"a": {"enum": [` + strings.Join(words, ",") + `]}}, "required": ["a"], "additionalProperties": false}`
+	ask := `"messages": [{"role": "user", "content": "x"}], "max_tokens": 4`
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model": "plain", ` + ask + `, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": ` + schema + `}}}`,
+		"/v1/messages":         `{"model": "plain", ` + ask + `, "output_config": {"format": {"type": "json_schema", "schema": ` + schema + `}}}`,
+		"/v1/responses": `{"model": "plain", "input": "x", "tool_choice": "required", "tools": [{"type": "function", "name": "f", "strict": true,
+			"parameters": ` + schema + `}]}`,
+	} {
+		for _, body := range []string{body, streamed(body)} {
+			status, answer, header := s.post(t, path, body)
+			if status != http.StatusBadRequest || at(answer, "error", "type") != "invalid_request_error" || header.Get("Retry-After") != "" {
+				t.Errorf("%s: %d %v", path, status, answer)
+			}
+		}
+	}
+	// What may pass is told as before.
+	e := asAPIError(&realizar.Error{Code: realizar.ErrLimit, Message: "memory"})
+	if e.status != http.StatusServiceUnavailable || e.retryAfter == 0 {
+		t.Error(e)
+	}
+}
+
+// The words that clients look for, with the right numbers.
+func TestAPromptThatIsTooLong(t *testing.T) {
+	s := serve(t)
+	text := strings.Repeat("word ", 700)
+	size := 0
+	for path, body := range asked {
+		body := fmt.Sprintf(body, text)
+		for _, body := range []string{body, streamed(body)} {
+			status, answer, _ := s.post(t, path, body)
+			said, _ := at(answer, "error", "message").(string)
+			form := `^This model's maximum context length is 512 tokens\. However, your (?:messages|prompt) resulted in (\d+) tokens\.$`
+			if path == "/v1/messages" {
+				form = `^prompt is too long: (\d+) tokens > 512 maximum$`
+			} else if at(answer, "error", "code") != "context_length_exceeded" {
+				t.Error(path, answer)
+			}
+			found := regexp.MustCompile(form).FindStringSubmatch(said)
+			if status != http.StatusBadRequest || found == nil || at(answer, "error", "type") != "invalid_request_error" {
+				t.Fatal(path, status, answer)
+			}
+			var n int
+			_, err := fmt.Sscan(found[1], &n)
+			must(t, err)
+			if size == 0 {
+				size = n
+			}
+			if n != size || n < 700 {
+				t.Error(path, n, size)
+			}
+		}
+	}
+	counted := s.ask(t, "/v1/messages/count_tokens", `{"model": "plain", "messages": [{"role": "user", "content": "`+text+`"}]}`)
+	if counted["input_tokens"] != float64(size) {
+		t.Error(counted, size)
+	}
+}
+
+// A stream begins when its request waits for a slot, and tells that it goes on; what is wrong with the request is told
+// by a status before.
+func TestAStreamBeginsBeforeItsFirstToken(t *testing.T) {
+	before := signEvery
+	signEvery = 5 * time.Millisecond
+	defer func() { signEvery = before }()
+	s := serve(t, "-slots", "1", "-queue", "1")
+	l := s.leased(t, "plain")
+	for path, body := range asked {
+		leave, err := l.engine.enter(t.Context(), func() error { return nil })
+		must(t, err)
+		long := fmt.Sprintf(body, strings.Repeat("word ", 700))
+		if status, answer, _ := s.post(t, path, streamed(long)); status != http.StatusBadRequest {
+			t.Error(path, status, answer)
+		}
+		response, err := http.Post(s.url+path, "application/json", strings.NewReader(streamed(fmt.Sprintf(body, "Once"))))
+		must(t, err)
+		if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
+			t.Fatal(path, response)
+		}
+		signs, lines := 0, bufio.NewScanner(response.Body)
+		for signs < 3 && lines.Scan() {
+			if text := lines.Text(); text == ":" && path != "/v1/messages" || text == "event: ping" && path == "/v1/messages" {
+				signs++
+			} else if strings.Contains(text, "delta") {
+				t.Error(path, text)
+			}
+		}
+		leave()
+		whole := ""
+		for lines.Scan() {
+			whole += lines.Text() + "\n"
+		}
+		response.Body.Close()
+		ends := map[string]string{"/v1/messages": "message_stop", "/v1/responses": "response.incomplete"}[path]
+		if ends == "" {
+			ends = "[DONE]"
+		}
+		if signs != 3 || !strings.Contains(whole, ends) {
+			t.Errorf("%s: %d %q", path, signs, whole)
+		}
+	}
+	// A grammar is checked too.
+	leave, err := l.engine.enter(t.Context(), func() error { return nil })
+	must(t, err)
+	defer leave()
+	for _, fields := range []string{
+		`"response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": {"type": "what"}}}`,
+		`"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "f", "strict": true, "parameters": {"type": "what"}}}]`,
+	} {
+		if status, answer, _ := s.post(t, "/v1/chat/completions", streamed(body("plain", "x", fields))); status != http.StatusBadRequest {
+			t.Error(fields, status, answer)
+		}
+	}
+}
+
+func TestPagesAreAnsweredAtNamesOfTheService(t *testing.T) {
+	s := serve(t, "-host", "models.lan")
+	keys := filepath.Join(t.TempDir(), "keys")
+	must(t, os.WriteFile(keys, []byte("key\n"), 0o600))
+	withKeys := serve(t, "-keys", keys)
+	for _, c := range []struct {
+		host, origin, site string
+		want               int
+	}{
+		{"127.0.0.1:8080", "", "", 200}, {"serve:8080", "", "", 200}, {"evil.example", "", "", 200}, // programs, such as in other containers
+		{"evil.example", "http://evil.example", "same-origin", 403}, {"evil.example:8080", "http://evil.example:8080", "", 403},
+		{"evil.example", "", "same-origin", 403}, {"evil.example", "", "none", 403}, {"serve:8080", "http://serve:8080", "same-origin", 403},
+		{"127.0.0.1:8080", "http://127.0.0.1:8080", "same-origin", 200}, {"[::1]:8080", "http://[::1]:8080", "same-origin", 200},
+		{"localhost:8080", "http://localhost:8080", "same-origin", 200}, {"LOCALHOST:8080", "http://localhost:8080", "", 200},
+		{"app.localhost", "http://app.localhost", "", 200}, {"192.168.1.5", "http://192.168.1.5:80", "", 200}, {"localhost:8080", "", "none", 200},
+		{"models.lan:8080", "http://models.lan:8080", "same-origin", 200}, {"models.lan.", "http://models.lan.", "", 200},
+		{"models.lan", "https://models.lan", "same-origin", 200}, {"notmodels.lan", "http://notmodels.lan", "", 403},
+		{"127.0.0.1:8080", "http://127.0.0.1:3000", "same-site", 403}, {"127.0.0.1:8080", "http://127.0.0.1:3000", "", 403},
+		{"127.0.0.1:8080", "http://evil.example", "", 403}, {"127.0.0.1:8080", "null", "", 403}, {"127.0.0.1:8080", "", "cross-site", 403},
+		{"localhost.evil.example", "http://localhost.evil.example", "", 403},
+	} {
+		for path, want := range map[string]int{"/v1/models": c.want, "/health": c.want, "/metrics": c.want, "/nothing": max(c.want, 403)} {
+			request, err := http.NewRequest(http.MethodGet, s.url+path, nil)
+			must(t, err)
+			request.Host = c.host
+			for name, value := range map[string]string{"Origin": c.origin, "Sec-Fetch-Site": c.site} {
+				if value != "" {
+					request.Header.Set(name, value)
+				}
+			}
+			if path == "/nothing" && c.want == 200 {
+				want = 404
+			}
+			response, err := http.DefaultClient.Do(request)
+			must(t, err)
+			response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%+v %s: %d", c, path, response.StatusCode)
+			}
+			request.URL.Host = strings.TrimPrefix(withKeys.url, "http://")
+			request.Header.Set("Authorization", "bearer key")
+			if path == "/v1/models" {
+				response, err := http.DefaultClient.Do(request)
+				must(t, err)
+				response.Body.Close()
+				if response.StatusCode != 200 {
+					t.Errorf("with keys %+v: %d", c, response.StatusCode)
+				}
+			}
+		}
+	}
+}
+
+func TestAContextThatHasNoRoomIsRefusedAtTheStart(t *testing.T) {
+	s := serve(t, "-context", "1000000", "-memory", "500000000")
+	if err := s.models.loadAll(t.Context()); err == nil || !strings.Contains(err.Error(), "memory") {
+		t.Error(err)
+	}
+	// Loaded on demand it is no fault that passes by itself.
+	status, answer, header := s.post(t, "/v1/chat/completions", body("plain", "x", ``))
+	if status != http.StatusInternalServerError || header.Get("Retry-After") != "" {
+		t.Error(status, answer)
+	}
+}
+
+// A call that was cut is what there is of its name and arguments, and comes back in a history.
+func TestACallThatIsCut(t *testing.T) {
+	s := serve(t)
+	seen := map[string]bool{}
+	for n := 1; n < 40; n += 2 {
+		request := body("thinking", "Hi", fmt.Sprintf(`"temperature": 0, "max_tokens": %d, "reasoning_effort": "none", "tool_choice": "required", "tools": [%s]`, n, goTool))
+		answer := s.complete(t, request)
+		said := at(answer, "choices", 0, "message").(map[string]any)
+		arguments, called := at(said, "tool_calls", 0, "function", "arguments").(string)
+		text, _ := said["content"].(string)
+		if strings.Contains(text, "<call>") || strings.Contains(text, "{") {
+			t.Errorf("%d: %v", n, answer)
+		}
+		if !called {
+			seen["no name"] = true
+			continue
+		}
+		if json.Valid([]byte(arguments)) {
+			break
+		}
+		seen["cut"] = true
+		if at(answer, "choices", 0, "finish_reason") != "length" {
+			t.Error(answer)
+		}
+		history := fmt.Sprintf(`{"model": "thinking", "max_tokens": 3, "messages": [{"role": "user", "content": "Hi"}, %s, {"role": "user", "content": "Go on"}]}`, mustJSON(t, said))
+		if tokens := at(s.complete(t, history), "usage", "prompt_tokens"); tokens == nil {
+			t.Error(tokens)
+		}
+		s.ask(t, "/v1/responses", fmt.Sprintf(`{"model": "thinking", "max_output_tokens": 3, "input": [{"role": "user", "content": "Hi"}, {"type": "function_call",
+			"call_id": "c", "name": "go", "arguments": %q, "status": "incomplete"}, {"role": "user", "content": "Go on"}]}`, arguments))
+		whole := plainOf(t, s.complete(t, request))
+		if stream := plainOf(t, s.joined(t, request)); !strings.Contains(stream, fmt.Sprintf("%q", arguments)) || !strings.Contains(whole, fmt.Sprintf("%q", arguments)) {
+			t.Errorf("%s\n%s", whole, stream)
+		}
+	}
+	if len(seen) != 2 {
+		t.Error(seen)
+	}
+	for text, want := range map[string]string{`{"a": 1}`: `{"a": 1}`, `{"a": `: `{}`, ``: `{}`, `null`: `{}`, `[1]`: `{}`, `"x"`: `{}`} {
+		if got := wholeArguments(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+// A message thinks where it is asked to alone, if the template has a switch for that.
+func TestMessagesThinkWhenTheyAreAskedTo(t *testing.T) {
+	const said = "{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}"
+	const always = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant><think>{% endif %}"
+	const byItself = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>" +
+		"{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}{% endif %}"
+	s := serve(t, "-m", "always="+chatModel(t, always), "-m", "switch="+chatModel(t, byItself))
+	for _, c := range []struct{ model, thinking, kind string }{
+		{"switch", ``, "text"}, {"switch", `, "thinking": {"type": "disabled"}`, "text"}, {"switch", `, "thinking": {"type": "adaptive"}`, "thinking"},
+		{"switch", `, "thinking": {"type": "enabled", "budget_tokens": 5}`, "thinking"}, {"always", ``, "thinking"}, {"plain", ``, "text"}, {"thinking", ``, "text"},
+	} {
+		request := fmt.Sprintf(`{"model": %q, "max_tokens": 12, "temperature": 0, "messages": [{"role": "user", "content": "Hi"}]%s}`, c.model, c.thinking)
+		message := s.ask(t, "/v1/messages", request)
+		if kind := at(message, "content", 0, "type"); kind != c.kind {
+			t.Error(c, message)
+		}
+		counted := s.ask(t, "/v1/messages/count_tokens", request)["input_tokens"]
+		if sum := at(message, "usage", "input_tokens").(float64) + at(message, "usage", "cache_read_input_tokens").(float64); sum != counted {
+			t.Error(c, sum, counted)
+		}
+	}
+	// Chats think as the template has it.
+	if answer := s.chat(t, "switch", "Hi", `"max_tokens": 5, "temperature": 0`); at(answer, "choices", 0, "message", "reasoning_content") == nil {
+		t.Error(answer)
+	}
+}
+
+// A template that cannot write tools is no reason to refuse a request whose tools may not be called.
+func TestToolsThatMayNotBeCalledNeedNoTemplate(t *testing.T) {
+	const without = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
+	s := serve(t, "-m", "without="+chatModel(t, without))
+	fields := `"max_tokens": 3, "tools": [` + goTool + `]`
+	s.chat(t, "without", "Hi", fields+`, "tool_choice": "none"`)
+	s.ask(t, "/v1/messages", `{"model": "without", "max_tokens": 3, "messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": "none"}, "tools": [`+anthropicTool+`]}`)
+	if status, answer, _ := s.post(t, "/v1/chat/completions", body("without", "Hi", fields)); status != http.StatusBadRequest {
+		t.Error(status, answer)
+	}
+}
+
+func TestCompressedBodies(t *testing.T) {
+	s := serve(t, "-body", "100000")
+	send := func(coding string, data []byte) (int, string) {
+		request, err := http.NewRequest(http.MethodPost, s.url+"/v1/chat/completions", bytes.NewReader(data))
+		must(t, err)
+		request.Header.Set("Content-Encoding", coding)
+		response, err := http.DefaultClient.Do(request)
+		must(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		must(t, err)
+		return response.StatusCode, string(text)
+	}
+	pack := func(open func(w io.Writer) io.WriteCloser, text string) []byte {
+		var out bytes.Buffer
+		w := open(&out)
+		_, err := io.WriteString(w, text)
+		must(t, err)
+		must(t, w.Close())
+		return out.Bytes()
+	}
+	zip := func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }
+	plain := body("plain", "Hi", `"max_tokens": 1`)
+	whole := pack(zip, plain)
+	large := body("plain", strings.Repeat("x", 1<<20), ``)
+	for _, c := range []struct {
+		coding string
+		data   []byte
+		want   int
+	}{
+		{"gzip", whole, 200}, {"GZIP", whole, 200}, {"deflate", pack(func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }, plain), 200},
+		{"identity", []byte(plain), 200}, {"gzip", pack(zip, large), 413}, {"gzip", []byte(plain), 400}, {"gzip", whole[:len(whole)/2], 400},
+		{"gzip", nil, 400}, {"br", whole, 415}, {"gzip, gzip", whole, 415},
+	} {
+		if status, text := send(c.coding, c.data); status != c.want {
+			t.Error(c.coding, len(c.data), status, text)
+		}
+	}
+}
+
+func TestErrorsHaveTheFormOfTheClient(t *testing.T) {
+	s := serve(t)
+	for _, path := range []string{"/v1/models/none", "/v1/nothing"} {
+		for version, kind := range map[string]any{"": nil, "2023-06-01": "error"} {
+			request, err := http.NewRequest(http.MethodGet, s.url+path, nil)
+			must(t, err)
+			if version != "" {
+				request.Header.Set("Anthropic-Version", version)
+			}
+			response, err := http.DefaultClient.Do(request)
+			must(t, err)
+			var answer map[string]any
+			must(t, json.NewDecoder(response.Body).Decode(&answer))
+			response.Body.Close()
+			if response.StatusCode != http.StatusNotFound || answer["type"] != kind || version != "" && at(answer, "error", "type") != "not_found_error" {
+				t.Error(path, version, answer)
+			}
+		}
+	}
+}
+
+// A second signal does not wait for the requests that run.
+func TestASecondSignalEndsTheRequests(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	o, err := parse([]string{"-threads", "2", "-context", "1000000", "-drain", "10m", "-m", "plain=" + chatModel(t, plainTemplate)})
+	must(t, err)
+	caught := make(chan os.Signal, 4) // so that none ends the test
+	signal.Notify(caught, os.Interrupt)
+	defer signal.Stop(caught)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- run(ctx, o, listener) }()
+	url := "http://" + listener.Addr().String()
+	until(t, "not ready", func() bool {
+		response, err := http.Get(url + "/health")
+		must(t, err)
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	response, err := http.Post(url+"/v1/chat/completions", "", strings.NewReader(streamed(body("plain", "Once", `"temperature": 0`))))
+	must(t, err)
+	defer response.Body.Close()
+	stop()
+	over := false
+	until(t, "the end", func() bool {
+		must(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
+		select {
+		case err := <-ended:
+			must(t, err)
+			over = true
+		case <-time.After(20 * time.Millisecond):
+		}
+		return over
+	})
+	text, _ := io.ReadAll(response.Body)
+	if !strings.Contains(string(text), `"code":"stopping"`) {
+		t.Errorf("%q", text[max(0, len(text)-300):])
+	}
+}
+
+// Who counts tokens takes a turn, and one who has gone is not waited for.
+func TestCountingHasABound(t *testing.T) {
+	s := serve(t, "-slots", "1")
+	l := s.leased(t, "plain")
+	l.engine.counting <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := l.promptSize(ctx, &generation{Transcript: &realizar.Transcript{Messages: []any{message{Role: "user", Content: "x"}}}})
+		ended <- err
+	}()
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Error(err)
+	}
+	<-l.engine.counting
+	s.ask(t, "/v1/messages/count_tokens", `{"model": "plain", "messages": [{"role": "user", "content": "x"}]}`)
+	if file := s.models.byName["plain"]; file.users != 1 {
+		t.Error(file.users)
+	}
+}
