@@ -36,8 +36,12 @@ parser.add_argument("--flood", type=int, default=0)
 parser.add_argument("--hears", action="store_true")
 args = parser.parse_args()
 M = args.model
-oa = openai.OpenAI(base_url=args.url + "/v1", api_key=args.key, max_retries=0, timeout=300)
-an = anthropic.Anthropic(base_url=args.url, api_key=args.key, max_retries=0, timeout=300)
+# Every answer and every event is checked by the types of the packages. `lax` is for those of which these types are
+# untrue: vectors in base64, and pieces of completions, whose "finish_reason" is null.
+strict = {"max_retries": 0, "timeout": 300, "_strict_response_validation": True}
+oa = openai.OpenAI(base_url=args.url + "/v1", api_key=args.key, **strict)
+lax = openai.OpenAI(base_url=args.url + "/v1", api_key=args.key, max_retries=0, timeout=300)
+an = anthropic.Anthropic(base_url=args.url, api_key=args.key, **strict)
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 SCHEMA = {
     "type": "object",
@@ -232,7 +236,7 @@ def test_completions():
     assert "".join(choice.logprobs.tokens) == choice.text and len(choice.logprobs.top_logprobs[0]) in (2, 3)
     assert answer.usage.completion_tokens == 8 and choice.finish_reason == "length"
     text = ""
-    for chunk in oa.completions.create(
+    for chunk in lax.completions.create(
         model=M, prompt="The capital of France is", max_tokens=8, temperature=0, stream=True
     ):
         text += chunk.choices[0].text
@@ -244,9 +248,10 @@ def test_completions():
 
 def test_embeddings():
     name, extra = (args.embeddings, {}) if args.embeddings else (M, {"pooling": "mean"})
-    create = lambda **fields: oa.embeddings.create(model=name, extra_body=extra, **fields)
+    lists = lambda **fields: oa.embeddings.create(model=name, extra_body=extra, encoding_format="float", **fields)
+    create = lambda **fields: lax.embeddings.create(model=name, extra_body=extra, **fields)
     both = create(input=["a cat", "a dog"])  # which the client asks for in base64
-    plain = create(input="a cat", encoding_format="float")
+    plain = lists(input="a cat")
     assert len(both.data) == 2 and both.usage.total_tokens > plain.usage.total_tokens
     assert all(abs(a - b) < 1e-6 for a, b in zip(both.data[0].embedding, plain.data[0].embedding))
     assert abs(sum(x * x for x in plain.data[0].embedding) - 1) < 1e-4
@@ -309,6 +314,38 @@ def test_responses_form():
         .logprobs
     )
     assert len(rows) == 4 and len(rows[0].top_logprobs) == 2
+
+
+def test_tools_of_responses():
+    """Namespaces, custom tools, tools that are left out, tools that are allowed, and references to items."""
+    digits = {"type": "grammar", "syntax": "regex", "definition": "[0-9]{3}"}
+    tools = [
+        FLAT,
+        {"type": "namespace", "name": "sums", "description": "Sums", "tools": [{**FLAT, "name": "plus"}]},
+        {"type": "custom", "name": "digits", "format": digits},
+        {"type": "web_search"},
+    ]
+    once = {"tools": tools, "parallel_tool_calls": False, "max_output_tokens": 100}
+    [call] = response(tool_choice={"type": "custom", "name": "digits"}, **once).output
+    assert call.type == "custom_tool_call" and call.name == "digits" and len(call.input) == 3, call
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "plus"}]}
+    whole = response(tool_choice=allowed, **once)
+    [call] = whole.output
+    assert (call.type, call.namespace, call.name) == ("function_call", "sums", "plus"), call
+    reference = {"type": "item_reference", "id": call.id}
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "5"}
+    more = response([{"role": "user", "content": "Hi"}, reference, result], **{**once, "max_output_tokens": 8})
+    assert more.usage.input_tokens > whole.usage.input_tokens
+    for choice, kind in (({"type": "custom", "name": "digits"}, "custom_tool_call_input"), (allowed, "function_call_arguments")):
+        events = list(response(tool_choice=choice, stream=True, **once))
+        kinds = {event.type for event in events}
+        assert {f"response.{kind}.delta", f"response.{kind}.done"} <= kinds, kinds
+    custom = {"type": "custom", "custom": {"name": "digits", "format": {"type": "grammar", "grammar": digits}}}
+    custom["custom"]["format"]["grammar"] = {"syntax": "regex", "definition": "[0-9]{3}"}
+    choice = {"type": "custom", "custom": {"name": "digits"}}
+    once = {"tools": [custom], "tool_choice": choice, "parallel_tool_calls": False, "max_tokens": 100}
+    [call] = chat(**once).choices[0].message.tool_calls
+    assert call.type == "custom" and len(call.custom.input) == 3, call
 
 
 def test_messages():
@@ -423,7 +460,9 @@ def test_errors():
             response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "what"}}},
         ),
     )
-    refused(openai.BadRequestError, lambda: response(tools=[{"type": "web_search"}]), "web_search")
+    refused(openai.BadRequestError, lambda: response(tools=[{"type": "hammer"}]), "hammer")
+    call = lambda: response(tools=[{"type": "web_search"}], tool_choice="required")
+    refused(openai.BadRequestError, call, "tool_choice")
     if args.key != "none":
         bad = openai.OpenAI(base_url=args.url + "/v1", api_key="wrong", max_retries=0)
         refused(openai.AuthenticationError, lambda: bad.models.list())

@@ -426,3 +426,71 @@ func TestCountingHasABound(t *testing.T) {
 		t.Error(file.users)
 	}
 }
+
+// Prompts that begin alike share what is computed, though their last messages differ, and pictures count among tokens.
+func TestPromptsThatBeginAlike(t *testing.T) {
+	s := serve(t, "-mmproj", "plain="+encoderFile(t, "vision/llava"))
+	url := pictureURL(t, "rgb.png")
+	cached := func(answer map[string]any) float64 {
+		n, _ := at(answer, "usage", "prompt_tokens_details", "cached_tokens").(float64)
+		return n
+	}
+	ask := func(text string) map[string]any {
+		return s.complete(t, fmt.Sprintf(`{"model": "plain", "max_tokens": 4, "temperature": 0, "messages": [{"role": "system", "content": %q},
+			{"role": "user", "content": %q}]}`, strings.Repeat("Tell a story of a dog. ", 9), text))
+	}
+	first := ask("One")
+	again := ask("Another")
+	if n := cached(again); cached(first) != 0 || n < 40 || n >= at(again, "usage", "prompt_tokens").(float64) {
+		t.Error(first, again)
+	}
+	l := s.leased(t, "plain")
+	before, err := l.Metrics()
+	must(t, err)
+	if n := cached(s.complete(t, shown("", "plain", url, "Once"))); n != 0 {
+		t.Error(n)
+	}
+	fresh := serve(t, "-mmproj", "plain="+encoderFile(t, "vision/llava"))
+	for _, text := range []string{"Then they", "Dog", "Once upon"} {
+		answer, alone := s.complete(t, shown("", "plain", url, text)), fresh.complete(t, shown("", "plain", url, text))
+		if n := cached(answer); n < 64 || content(answer) != content(alone) {
+			t.Error(n, answer, alone)
+		}
+		fresh.models.unloadIdle(0)
+	}
+	if other := s.complete(t, shown("", "plain", pictureURL(t, "palette.png"), "Once")); cached(other) > 8 {
+		t.Error(other)
+	}
+	after, err := l.Metrics()
+	must(t, err)
+	if after.Encode.Count != before.Encode.Count+2 {
+		t.Error(before.Encode.Count, after.Encode.Count)
+	}
+}
+
+// The pictures of the last conversation are kept, though they are larger than all that is kept of others.
+func TestPicturesOfTheLastConversationAreKept(t *testing.T) {
+	var kept keeper[*storedResponse]
+	put := func(name string) {
+		kept.put(name, &storedResponse{messages: []message{{Content: strings.Repeat("x", maxKeptBytes/2)}}})
+	}
+	kept.hold(map[string]bool{"a": true, "b": true, "c": true})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		put(name)
+	}
+	for name, want := range map[string]bool{"a": true, "b": true, "c": true, "d": false} {
+		if _, found := kept.get(name); found != want {
+			t.Error(name, found)
+		}
+	}
+	kept.hold(map[string]bool{"e": true})
+	put("e")
+	if _, found := kept.get("e"); !found || kept.order.Len() != 1 {
+		t.Error(kept.order.Len())
+	}
+	kept.hold(map[string]bool{"large": true})
+	kept.put("large", &storedResponse{messages: []message{{Content: strings.Repeat("x", 2*maxKeptBytes)}}})
+	if _, found := kept.get("large"); !found {
+		t.Error("a picture larger than the bound")
+	}
+}

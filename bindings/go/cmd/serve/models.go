@@ -279,9 +279,7 @@ func (m *models) load(file *model) {
 			return nil, err
 		}
 		in := &loaded{size: max(plan.TotalHost, plan.LoadPeakHost), encoders: map[string]*encoder{}, adapters: map[string]*realizar.Adapter{}}
-		if m.options.store != "" {
-			in.size += storeMemory
-		}
+		in.size += storeMemory
 		if err := m.reserve(file, in.size); err != nil {
 			return nil, err
 		}
@@ -300,12 +298,13 @@ func (m *models) load(file *model) {
 			return nil, err
 		}
 		in.template = templateOf(in.model)
-		var store *realizar.Store
+		kept := realizar.StoreOptions{MinTokens: minCommon, MemoryLimit: storeMemory}
 		if m.options.store != "" {
-			path := filepath.Join(m.options.store, "prefixes")
-			if store, err = in.model.NewStore(&realizar.StoreOptions{Path: path, MemoryLimit: storeMemory}); err != nil {
-				log.Printf("prefixes are not stored: %v", err) // such as of a model that has no caches
-			}
+			kept.Path = filepath.Join(m.options.store, "prefixes")
+		}
+		store, err := in.model.NewStore(&kept)
+		if err != nil {
+			log.Printf("prefixes are not stored: %v", err) // such as of a model that has no caches
 		}
 		in.engine = newEngine(in.model, store, session, capacityOf(in.model, session), m.options.slots, m.options.queue, m.metrics.of(file.name))
 		return in, nil

@@ -140,6 +140,15 @@ func (m keptMedia) size() int { return m.bytes }
 
 // media are those of pictures and sounds, of which each encoder makes one at a time where they are not kept.
 func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Media, err error) {
+	for kind, e := range l.encoders { // those of the last conversation stay, whatever their size
+		last := map[string]bool{}
+		for _, file := range files {
+			last[file.Sum] = file.Type == kind
+		}
+		if len(files) > 0 {
+			e.kept.hold(last)
+		}
+	}
 	for i, file := range files {
 		e := l.encoders[file.Type]
 		if e == nil {

@@ -242,6 +242,7 @@ type keeper[T interface{ size() int }] struct {
 	mu    sync.Mutex
 	all   map[string]*list.Element
 	order list.List // list of *kept, the one asked for last first
+	held  map[string]bool
 	bytes int
 }
 
@@ -260,9 +261,21 @@ func (k *keeper[T]) put(name string, value T) {
 	}
 	entry := &kept[T]{name, value, each + value.size()}
 	k.all[name] = k.order.PushFront(entry)
-	for k.bytes += entry.bytes; k.bytes > maxKeptBytes; {
-		k.drop(k.order.Back())
+	k.bytes += entry.bytes
+	for oldest := k.order.Back(); oldest != nil && k.bytes > maxKeptBytes; {
+		newer := oldest.Prev()
+		if !k.held[oldest.Value.(*kept[T]).name] {
+			k.drop(oldest)
+		}
+		oldest = newer
 	}
+}
+
+// hold says which values stay, whatever their size, until the next call.
+func (k *keeper[T]) hold(names map[string]bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held = names
 }
 
 func (k *keeper[T]) get(name string) (value T, found bool) {
