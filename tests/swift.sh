@@ -1,11 +1,26 @@
 #!/usr/bin/env bash
 # Has clang read the header by the module map of the Swift package, and builds the package and runs its tests where Swift is:
-# tests/swift.sh STAGE.  MODEL=file.gguf tests on a real model too.
+# tests/swift.sh STAGE.  MODEL=file.gguf tests on a real model too.  SWIFT_ROOT=folder runs all of it in a system with a
+# Swift, which scripts/swift-root makes.
 set -euo pipefail
 stage=$1
 MODEL=${MODEL:+$(realpath "$MODEL")}
 export MODEL
 cd "$(dirname "$0")/../bindings/swift"
+if [ -n "${SWIFT_ROOT-}" ]; then
+    # In a mount namespace of its own, so that nothing stays mounted. Debian's compiler finds its libraries by
+    # LD_LIBRARY_PATH alone.
+    root=$SWIFT_ROOT project=$(realpath ../..) swift=/usr/libexec/swift/lib/swift
+    mkdir -p "$root$project"
+    exec unshare -m --propagation private bash -euc '
+        root=$1 project=$2
+        mount -t proc proc "$root/proc"
+        mount --bind /dev "$root/dev"
+        mount --bind "$project" "$root$project"
+        shift 2
+        exec chroot "$root" env -u SWIFT_ROOT "$@"' _ "$root" "$project" HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+        LD_LIBRARY_PATH=$swift/linux:$swift/host "$project/tests/swift.sh" "$stage"
+fi
 if command -v clang >/dev/null; then
     echo '@import CRealizar; int main(void) { return (int)(rz_abi_version() - RZ_ABI_VERSION); }' |
         clang -fmodules -fmodule-map-file=Sources/CRealizar/module.modulemap -fmodules-cache-path="$stage/../modules" \
@@ -15,10 +30,10 @@ else
     echo "SKIPPED: the header as a module, because there is no clang"
 fi
 if ! swift --version 2>/dev/null | grep -q "Swift version"; then
-    echo "SKIPPED: the Swift tests, because there is no swift (Debian 13: swiftlang)"
+    echo "SKIPPED: the Swift tests, because there is no swift (Debian 13: swiftlang, or scripts/swift-root)"
     exit 0
 fi
-export PKG_CONFIG_PATH=$stage/lib/pkgconfig LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib
+export PKG_CONFIG_PATH=$stage/lib/pkgconfig LD_LIBRARY_PATH=$stage/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} DYLD_LIBRARY_PATH=$stage/lib
 . ../../tests/add-template.sh
 # The forms of calls and of reasoning are read off the template, which leaves no messages to what is put behind it.
 export CHAT=$stage/../chat.gguf
@@ -41,13 +56,20 @@ import PackageDescription
 let package = Package(
     name: "Guides", platforms: [.macOS(.v12)], dependencies: [.package(path: "$PWD")],
     targets: ["Guides", "Start"].map {
-        .executableTarget(name: $0, dependencies: [.product(name: "Realizar", package: "swift")])
+        .executableTarget(name: \$0, dependencies: [.product(name: "Realizar", package: "swift")])
     })
 END
-said=$(echo "Once upon a time" | swift run --package-path "$guides" Guides "$CHAT" ../../tests/data/story-adapter.gguf "$stage/../store" 2>&1) ||
-    { echo "FAILED: the guides: $said"; exit 1; }
-said=$(echo "Once upon a time" | swift run --package-path "$guides" Start "$CHAT" 2>&1) ||
-    { echo "FAILED: the first program: $said"; exit 1; }
+add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
+    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
+    >"$guides/chat.gguf"
+# The first program has a message of the system, with which the tiny model can do nothing.
+add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% set messages = messages[-1:] %}' >"$guides/last.gguf"
+swift build --package-path "$guides" >"$guides/errors" 2>&1 || { echo "FAILED: the guides: $(cat "$guides/errors")"; exit 1; }
+expected=', there was a little girl named Lily. She loved to play outside in the park.'
+said=$("$guides/.build/debug/Guides" "$guides/chat.gguf" ../../tests/data/story-adapter.gguf "$guides/store" 2>"$guides/errors") &&
+    [[ $said == "$expected"*"all ran" ]] || { echo "FAILED: the guides: $said $(cat "$guides/errors")"; exit 1; }
+said=$(echo "Once upon a time" | "$guides/.build/debug/Start" "$guides/last.gguf" 2>"$guides/errors") &&
+    [[ $said == "$expected"* ]] || { echo "FAILED: the first program: $said $(cat "$guides/errors")"; exit 1; }
 echo "ok: the guides, Swift"
 # A library of another interface is named.
 [ -e "$stage/lib/librealizar.so" ] || exit 0

@@ -700,7 +700,7 @@ final class RealizarTests: XCTestCase {
         let vectors = try model.embed(["Once upon", "a time"], pooling: .mean)
         XCTAssertEqual(vectors.map(\.count), [64, 64])
         XCTAssertEqual(vectors[0].map { $0 * $0 }.reduce(0, +), 1, accuracy: 1e-5)
-        XCTAssertEqual(try model.embed([]), [])
+        XCTAssertEqual(try model.embed([String]()), [])
     }
 
     func testManyTasksAtOnce() async throws {
