@@ -26,6 +26,7 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
 tests() { run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}; }
 tests
 if command -v python3 >/dev/null; then
+run -Drealizar.library="$library" realizar.OptionsTests
     rm -f $out/hub
     mkfifo $out/hub
     exec 3> >(exec python3 tests/hub/server.py >$out/hub) # which ends with this script

@@ -87,17 +87,17 @@ public final class Options {
     /** Filters and the temperature in another order than the default one. */
     public Options order(Filter... order) {
         this.order = List.of(order);
-        return this;
+        return sampled();
     }
 
     public Options typicalP(double typicalP) {
         this.typicalP = (float) typicalP;
-        return this;
+        return sampled();
     }
 
     public Options topNSigma(double deviations) {
         topNSigma = (float) deviations;
-        return this;
+        return sampled();
     }
 
     /** With this chance, the tokens of at least the threshold, 0: 0.1, are dropped, but for the least likely of
@@ -105,21 +105,21 @@ public final class Options {
     public Options xtc(double probability, double threshold) {
         xtcProbability = (float) probability;
         xtcThreshold = (float) threshold;
-        return this;
+        return sampled();
     }
 
     /** The temperature goes up and down by the range with the entropy, raised to the exponent, 0: 1. */
     public Options temperatureRange(double range, double exponent) {
         temperatureRange = (float) range;
         temperatureExponent = (float) exponent;
-        return this;
+        return sampled();
     }
 
     /** Mirostat 2: the mean surprise in bits, and how much of a difference is corrected, 0: 0.1. */
     public Options mirostat(double tau, double eta) {
         mirostatTau = (float) tau;
         mirostatEta = (float) eta;
-        return this;
+        return sampled();
     }
 
     /** The penalty of a token that goes on with a repetition: 0 in the base, the length and the window are 1.75, 2
@@ -130,19 +130,19 @@ public final class Options {
         dryAllowedLength = allowedLength;
         dryWindow = window;
         dryBreakers = List.of(breakers);
-        return this;
+        return sampled();
     }
 
     /** No sequence of so many tokens comes twice. */
     public Options noRepeatNgramSize(int tokens) {
         noRepeatNgramSize = tokens;
-        return this;
+        return sampled();
     }
 
     /** Sequences of tokens whose last one is not chosen behind the others. */
     public Options bannedSequences(int[]... sequences) {
         bannedSequences = List.of(sequences);
-        return this;
+        return sampled();
     }
 
     public Options seed(long seed) {
@@ -246,11 +246,6 @@ public final class Options {
     private Options sampled() {
         isSampled = true;
         return this;
-    }
-
-    boolean isGreedy() {
-        return temperature == 0 && repeatPenalty == 0 && presencePenalty == 0 && frequencyPenalty == 0 && logitBias.isEmpty()
-            && dryMultiplier == 0 && noRepeatNgramSize == 0 && bannedSequences.isEmpty();
     }
 
     /** How tokens are chosen. */
