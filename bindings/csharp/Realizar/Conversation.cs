@@ -199,7 +199,7 @@ namespace Realizar
 
         /// <summary>A medium by its number in the parts of Messages, of which there are Info.Media.</summary>
         public unsafe Media Media(int number) =>
-            new Media(Native.Made((media, err) => Native.rz_conversation_media_get(handle, checked((uint)number), media, err)));
+            new Media(Native.Made((media, err) => Native.rz_conversation_media_get(handle, Native.Whole(number, nameof(number)), media, err)));
 
         /// <summary>Begins a reply, which Step works on; of an unfinished one nothing more comes.</summary>
         public unsafe void Begin(ReplyOptions options = null, CancellationToken token = default(CancellationToken)) =>
@@ -214,15 +214,15 @@ namespace Realizar
                 {
                     var grammar = options.Grammar == null ? null : Native.Terminated(options.Grammar, nameof(options.Grammar));
                     var p = new rz_reply_params {
-                        struct_size = (uint)sizeof(rz_reply_params), max_tokens = checked((uint)options.MaxTokens),
+                        struct_size = (uint)sizeof(rz_reply_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)),
                         sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins)),
                         grammar_kind = grammar == null ? 0u : (uint)options.GrammarKind | (options.Whitespace ? Native.RZ_GRAMMAR_WHITESPACE : 0u),
                         flags = (options.Keep || keep ? Native.RZ_REPLY_KEEP : 0u) | (options.Continue ? Native.RZ_REPLY_CONTINUE : 0u),
                         grammar = pins.Of(grammar), grammar_len = (UIntPtr)(grammar == null ? 0 : grammar.Length - 1),
                         stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
-                        reasoning = (uint)options.Reasoning, reasoning_tokens = checked((uint)options.ReasoningTokens),
-                        draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax), draft_model = pins.Of(options.DraftModel?.Handle),
-                        logprobs = checked((uint)options.Logprobs), priority = options.Priority, cancel = pins.Of(stop.Handle),
+                        reasoning = (uint)options.Reasoning, reasoning_tokens = Native.Whole(options.ReasoningTokens, nameof(options.ReasoningTokens)),
+                        draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)), draft_model = pins.Of(options.DraftModel?.Handle),
+                        logprobs = Native.Whole(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority, cancel = pins.Of(stop.Handle),
                     };
                     rz_error err;
                     RealizarException.Check(Native.rz_conversation_reply(handle, &p, &err), &err);
@@ -356,10 +356,10 @@ namespace Realizar
         /// <summary>The messages from number <paramref name="first"/> on, a list in JSON, as they were added, and the
         /// replies; an unfinished one is not among them.</summary>
         public unsafe string Messages(int first = 0) => Native.SizedText(4096, (text, capacity, n, err) =>
-            Native.rz_conversation_json_into(handle, checked((uint)first), (byte*)text, capacity, n, err));
+            Native.rz_conversation_json_into(handle, Native.Whole(first, nameof(first)), (byte*)text, capacity, n, err));
 
         /// <summary>Forgets the messages after the first so many, to edit or to answer anew.</summary>
-        public unsafe void Rewind(int messages) => Native.Call(err => Native.rz_conversation_rewind(handle, checked((uint)messages), err));
+        public unsafe void Rewind(int messages) => Native.Call(err => Native.rz_conversation_rewind(handle, Native.Whole(messages, nameof(messages)), err));
 
         public unsafe ConversationInfo Info
         {

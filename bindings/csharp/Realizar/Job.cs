@@ -107,12 +107,12 @@ namespace Realizar
                 using (var sampler = new Sampler(options.Sampling ?? new Sampling()))
                 {
                     var p = new rz_job_params {
-                        struct_size = (uint)sizeof(rz_job_params), max_tokens = checked((uint)options.MaxTokens), tokens = pins.Of(tokens),
-                        n_tokens = (UIntPtr)(tokens?.Length ?? 0), prompt = pins.Of(prompt?.Handle), prompt_first = (UIntPtr)(uint)first, grammar = pins.Of(options.Grammar?.Handle),
+                        struct_size = (uint)sizeof(rz_job_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)), tokens = pins.Of(tokens),
+                        n_tokens = (UIntPtr)(tokens?.Length ?? 0), prompt = pins.Of(prompt?.Handle), prompt_first = (UIntPtr)Native.Whole(first, nameof(first)), grammar = pins.Of(options.Grammar?.Handle),
                         stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
-                        cancel = pins.Of(cancelling.Handle), draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax),
-                        draft_model = pins.Of(options.DraftModel?.Handle), logprobs = checked((uint)options.Logprobs), priority = options.Priority,
-                        sampler = options.Sampling == null || options.Sampling.IsGreedy ? IntPtr.Zero : pins.Of(sampler.Handle),
+                        cancel = pins.Of(cancelling.Handle), draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)),
+                        draft_model = pins.Of(options.DraftModel?.Handle), logprobs = Native.Whole(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority,
+                        sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(sampler.Handle),
                     };
                     rz_error err;
                     IntPtr pointer;

@@ -40,8 +40,8 @@ namespace Realizar
         public bool InSteps;
 
         internal unsafe rz_media_params Parameters() => new rz_media_params {
-            struct_size = (uint)sizeof(rz_media_params), min_rows = checked((uint)MinRows), max_rows = checked((uint)MaxRows),
-            max_tiles = checked((uint)MaxTiles), max_pixels = checked((uint)MaxPixels), flags = InSteps ? Native.RZ_MEDIA_STEPS : 0u,
+            struct_size = (uint)sizeof(rz_media_params), min_rows = Native.Whole(MinRows, nameof(MinRows)), max_rows = Native.Whole(MaxRows, nameof(MaxRows)),
+            max_tiles = Native.Whole(MaxTiles, nameof(MaxTiles)), max_pixels = Native.Whole(MaxPixels, nameof(MaxPixels)), flags = InSteps ? Native.RZ_MEDIA_STEPS : 0u,
         };
     }
 
@@ -145,8 +145,8 @@ namespace Realizar
             var name = Native.Terminated(path, nameof(path));
             options = options ?? new EncoderOptions();
             var p = new rz_encoder_params {
-                struct_size = (uint)sizeof(rz_encoder_params), device = checked((uint)options.Device), quantize = checked((uint)options.Quantize),
-                max_rows = checked((uint)options.MaxRows), flags = options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u,
+                struct_size = (uint)sizeof(rz_encoder_params), device = Native.Whole(options.Device, nameof(options.Device)), quantize = Native.Whole(options.Quantize, nameof(options.Quantize)),
+                max_rows = Native.Whole(options.MaxRows, nameof(options.MaxRows)), flags = options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u,
             };
             p.flags |= options.Kind == MediaKind.Image ? Native.RZ_ENCODER_IMAGE : options.Kind == MediaKind.Audio ? Native.RZ_ENCODER_AUDIO : 0u;
             rz_error err;
@@ -181,7 +181,7 @@ namespace Realizar
                 {
                     var picture = new rz_pixels {
                         struct_size = (uint)sizeof(rz_pixels), format = (uint)format, width = (uint)width, height = (uint)height,
-                        stride = (UIntPtr)(uint)stride, data = (IntPtr)at,
+                        stride = (UIntPtr)Native.Whole(stride, nameof(stride)), data = (IntPtr)at,
                     };
                     return Native.rz_media_from_pixels(Handle, &picture, p, pointer, err);
                 }
@@ -221,7 +221,7 @@ namespace Realizar
             CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
                 fixed (float* at = samples)
-                    return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, checked((uint)channels), checked((uint)rate), p, pointer, err);
+                    return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, Native.Whole(channels, nameof(channels)), Native.Whole(rate, nameof(rate)), p, pointer, err);
             });
 
         /// <summary>Encodes the sound in a WAV file, whose bytes these are.</summary>
@@ -258,7 +258,7 @@ namespace Realizar
             var p = (options ?? new MediaOptions()).Parameters();
             var info = new rz_media_info { struct_size = (uint)sizeof(rz_media_info) };
             rz_error err;
-            RealizarException.Check(Native.rz_media_measure(Handle, checked((uint)width), checked((uint)height), &p, &info, &err), &err);
+            RealizarException.Check(Native.rz_media_measure(Handle, Native.Whole(width, nameof(width)), Native.Whole(height, nameof(height)), &p, &info, &err), &err);
             return MediaInfo.Of(&info);
         }
 
@@ -360,7 +360,7 @@ namespace Realizar
             IntPtr pointer;
             fixed (float* at = rows)
                 RealizarException.Check(Native.rz_media_from_rows(model.Handle, (uint)kind, at, (UIntPtr)(rows.Length / rowDim), (uint)rowDim,
-                    checked((uint)columns), checked((uint)lines), &pointer, &err), &err);
+                    Native.Whole(columns, nameof(columns)), Native.Whole(lines, nameof(lines)), &pointer, &err), &err);
             return new Media(pointer);
         }
 

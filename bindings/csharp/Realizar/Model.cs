@@ -139,14 +139,14 @@ namespace Realizar
         {
             var name = Native.Terminated(path, nameof(path));
             return Planned(options, capacity, keys, values, (p, cache, plan, err) => {
-                fixed (byte* at = name) return Native.rz_model_plan(at, null, UIntPtr.Zero, p, cache, checked((uint)sessions), plan, err);
+                fixed (byte* at = name) return Native.rz_model_plan(at, null, UIntPtr.Zero, p, cache, Native.Whole(sessions, nameof(sessions)), plan, err);
             });
         }
 
         /// <summary>The same for a model whose files are bytes in memory.</summary>
         public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) =>
             Planned(options, capacity, keys, values, (p, cache, plan, err) => WithSources(files, (sources, n) =>
-                Native.rz_model_plan(null, (rz_source*)sources, n, p, cache, checked((uint)sessions), plan, err)));
+                Native.rz_model_plan(null, (rz_source*)sources, n, p, cache, Native.Whole(sessions, nameof(sessions)), plan, err)));
 
         private unsafe delegate int Loading(rz_model_params* p, rz_error* err);
         private unsafe delegate int Making(rz_model_params* p, IntPtr* pointer, rz_error* err);
@@ -193,13 +193,13 @@ namespace Realizar
         {
             Native.Initialize();
             options = options ?? new LoadOptions();
-            var devices = Array.ConvertAll(options.Devices ?? new int[0], device => checked((uint)device));
+            var devices = Array.ConvertAll(options.Devices ?? new int[0], device => Native.Whole(device, nameof(device)));
             var shares = options.Shares ?? new float[0];
             if (shares.Length > 0 && shares.Length != devices.Length) // the library looks for a share of each
                 throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
             var p = new rz_model_params {
-                struct_size = (uint)sizeof(rz_model_params), device = checked((uint)options.Device), gpu_layers = checked((uint)options.GpuLayers),
-                quantize = checked((uint)options.Quantize), prompt_tokens_beside = checked((uint)options.PromptTokensBeside),
+                struct_size = (uint)sizeof(rz_model_params), device = Native.Whole(options.Device, nameof(options.Device)), gpu_layers = Native.Whole(options.GpuLayers, nameof(options.GpuLayers)),
+                quantize = Native.Whole(options.Quantize, nameof(options.Quantize)), prompt_tokens_beside = Native.Whole(options.PromptTokensBeside, nameof(options.PromptTokensBeside)),
                 flags = (options.Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (options.Mmap ? Native.RZ_MODEL_MMAP : 0u)
                     | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
                     | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u)

@@ -91,6 +91,13 @@ namespace Realizar
             return Utf8.GetBytes(text + "\0");
         }
 
+        /// <summary>A number that the library takes without a sign.</summary>
+        internal static uint Whole(int value, string name)
+        {
+            if (value >= 0) return (uint)value;
+            throw new ArgumentOutOfRangeException(name, $"{name} is {value}; it must be a whole number from 0 to {int.MaxValue}");
+        }
+
         internal delegate int Calling(rz_error* err);
 
         /// <summary>Makes a call that can fail.</summary>

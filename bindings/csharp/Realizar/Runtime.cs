@@ -58,7 +58,7 @@ namespace Realizar
         public unsafe Runtime(int threads = 0, ulong memoryLimit = 0, Action<LogLevel, string> log = null, int[] processors = null)
         {
             Native.Initialize();
-            var p = new rz_runtime_params { struct_size = (uint)sizeof(rz_runtime_params), threads = checked((uint)threads), memory_limit = memoryLimit };
+            var p = new rz_runtime_params { struct_size = (uint)sizeof(rz_runtime_params), threads = Native.Whole(threads, nameof(threads)), memory_limit = memoryLimit };
             if (log != null)
             {
                 // Lives as long as the process: models may speak for as long.
@@ -67,7 +67,7 @@ namespace Realizar
             }
             rz_error err;
             IntPtr pointer;
-            fixed (uint* at = Array.ConvertAll(processors ?? new int[0], processor => checked((uint)processor)))
+            fixed (uint* at = Array.ConvertAll(processors ?? new int[0], processor => Native.Whole(processor, nameof(processor))))
             {
                 p.cpus = (IntPtr)at;
                 p.n_cpus = (UIntPtr)(processors == null ? 0 : processors.Length);
@@ -78,7 +78,7 @@ namespace Realizar
 
         /// <summary>Changes the number of threads that compute, from the next step on; 0: one a processor
         /// core.</summary>
-        public unsafe void SetThreads(int threads) => Native.Call(err => Native.rz_runtime_threads_set(Handle, checked((uint)threads), err));
+        public unsafe void SetThreads(int threads) => Native.Call(err => Native.rz_runtime_threads_set(Handle, Native.Whole(threads, nameof(threads)), err));
 
         [MonoPInvokeCallback(typeof(rz_log_callback))]
         private static unsafe void ForwardLog(int level, IntPtr message, UIntPtr length, IntPtr user)

@@ -55,15 +55,15 @@ namespace Realizar
         {
             var biases = s.LogitBias.Select(bias => new rz_logit_bias { token = bias.Key, bias = bias.Value }).ToArray();
             return new rz_sampler_params {
-                struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = checked((uint)s.TopK), top_p = s.TopP,
+                struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = Native.Whole(s.TopK, nameof(s.TopK)), top_p = s.TopP,
                 min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
-                frequency_penalty = s.FrequencyPenalty, penalty_window = checked((uint)s.PenaltyWindow), seed = s.Seed,
+                frequency_penalty = s.FrequencyPenalty, penalty_window = Native.Whole(s.PenaltyWindow, nameof(s.PenaltyWindow)), seed = s.Seed,
                 flags = s.TemperatureFirst ? Native.RZ_SAMPLER_TEMPERATURE_FIRST : 0u,
                 biases = pins.Of(biases), n_biases = (UIntPtr)biases.Length, typical_p = s.TypicalP, top_n_sigma = s.TopNSigma,
                 xtc_probability = s.XtcProbability, xtc_threshold = s.XtcThreshold, temperature_range = s.TemperatureRange,
                 temperature_exponent = s.TemperatureExponent, mirostat_tau = s.MirostatTau, mirostat_eta = s.MirostatEta,
-                dry_multiplier = s.DryMultiplier, dry_base = s.DryBase, dry_allowed_length = checked((uint)s.DryAllowedLength),
-                dry_window = checked((uint)s.DryWindow), no_repeat_ngram_size = checked((uint)s.NoRepeatNgramSize),
+                dry_multiplier = s.DryMultiplier, dry_base = s.DryBase, dry_allowed_length = Native.Whole(s.DryAllowedLength, nameof(s.DryAllowedLength)),
+                dry_window = Native.Whole(s.DryWindow, nameof(s.DryWindow)), no_repeat_ngram_size = Native.Whole(s.NoRepeatNgramSize, nameof(s.NoRepeatNgramSize)),
                 dry_breakers = Sequences(s.DryBreakers, pins), n_dry_breakers = (UIntPtr)s.DryBreakers.Count,
                 banned_sequences = Sequences(s.BannedSequences, pins), n_banned_sequences = (UIntPtr)s.BannedSequences.Count,
                 order = pins.Of(s.Order.Select(filter => (uint)filter).ToArray()), n_order = (UIntPtr)s.Order.Count,
@@ -104,7 +104,7 @@ namespace Realizar
         public Model Model { get; }
 
         internal static unsafe rz_cache_params Parameters(int capacity, CacheType keys, CacheType values) => new rz_cache_params {
-            struct_size = (uint)sizeof(rz_cache_params), capacity = checked((uint)capacity), k_type = (uint)keys, v_type = (uint)values,
+            struct_size = (uint)sizeof(rz_cache_params), capacity = Native.Whole(capacity, nameof(capacity)), k_type = (uint)keys, v_type = (uint)values,
         };
 
         internal unsafe Session(Model model, int capacity, CacheType keys, CacheType values)
@@ -130,7 +130,7 @@ namespace Realizar
         public unsafe Session Fork() => new Session(Model, Native.Made((fork, err) => Native.rz_cache_fork(Handle, fork, err)));
 
         /// <summary>Rewinds to the first <paramref name="length"/> tokens.</summary>
-        public unsafe void Truncate(int length) => Native.Call(err => Native.rz_cache_truncate(Handle, checked((uint)length), err));
+        public unsafe void Truncate(int length) => Native.Call(err => Native.rz_cache_truncate(Handle, Native.Whole(length, nameof(length)), err));
 
         /// <summary>The tokens of the session.</summary>
         public unsafe uint[] Tokens() =>
@@ -138,7 +138,7 @@ namespace Realizar
 
         /// <summary>Forgets <paramref name="drop"/> tokens behind the first <paramref name="keep"/>, to make room; the
         /// next call that needs those behind them computes them again.</summary>
-        public unsafe void Shift(int keep, int drop) => Native.Call(err => Native.rz_cache_shift(Handle, checked((uint)keep), checked((uint)drop), err));
+        public unsafe void Shift(int keep, int drop) => Native.Call(err => Native.rz_cache_shift(Handle, Native.Whole(keep, nameof(keep)), Native.Whole(drop, nameof(drop)), err));
 
         /// <summary>Gives the memory of keys and values back; the next call that needs them computes them
         /// again.</summary>
@@ -186,7 +186,7 @@ namespace Realizar
         {
             rz_error err;
             using (var cancelling = new Cancelling(cancellation))
-                RealizarException.Check(Native.rz_prefill_prompt(Handle, prompt.Handle, (UIntPtr)checked((uint)first), cancelling.Handle, &err), &err, cancellation);
+                RealizarException.Check(Native.rz_prefill_prompt(Handle, prompt.Handle, (UIntPtr)Native.Whole(first, nameof(first)), cancelling.Handle, &err), &err, cancellation);
         }
 
         /// <summary>Chooses a token from the logits, the most likely one without a sampler.</summary>
@@ -230,7 +230,7 @@ namespace Realizar
             UIntPtr n;
             fixed (uint* t = tokens)
             fixed (float* v = values)
-                RealizarException.Check(Native.rz_logprobs_into(Handle, checked((uint)k), t, v, &n, &err), &err);
+                RealizarException.Check(Native.rz_logprobs_into(Handle, Native.Whole(k, nameof(k)), t, v, &n, &err), &err);
             return Enumerable.Range(0, (int)n).Select(i => new Logprob { Token = tokens[i], Value = values[i] }).ToArray();
         }
 

@@ -48,9 +48,9 @@ namespace Realizar
             using (var pins = new Pins())
             {
                 var p = (rz_store_params*)pins.Of(new rz_store_params {
-                    struct_size = (uint)sizeof(rz_store_params), min_tokens = checked((uint)options.MinTokens),
+                    struct_size = (uint)sizeof(rz_store_params), min_tokens = Native.Whole(options.MinTokens, nameof(options.MinTokens)),
                     memory_limit = options.MemoryLimit, path = pins.Of(options.Path, nameof(options.Path)),
-                    max_entries = (UIntPtr)checked((uint)options.MaxEntries), disk_limit = options.DiskLimit,
+                    max_entries = (UIntPtr)Native.Whole(options.MaxEntries, nameof(options.MaxEntries)), disk_limit = options.DiskLimit,
                 });
                 Handle.Take(Native.Made((store, err) => Native.rz_store_new(model.Handle, p, store, err)));
             }

@@ -205,7 +205,7 @@ public final class Conversation extends Handle {
     /** A medium by its number in the parts of {@link #messages}, of which there are {@link Info#media}. */
     public Media media(int number) {
         return call((arena, conversation) -> new Media(Native.made(arena, out -> e ->
-            Header.rz_conversation_media_get(conversation, number, out, e))));
+            Header.rz_conversation_media_get(conversation, Native.whole(number, "number"), out, e))));
     }
 
     private void change(java.util.function.BiFunction<Arena, Memory, Native.Call> call) {
@@ -322,13 +322,13 @@ public final class Conversation extends Handle {
     /** The same in JSON. */
     public String messagesJson(int first) {
         return call((arena, conversation) -> Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
-            Header.rz_conversation_json_into(conversation, first, out, capacity, written, e)).text());
+            Header.rz_conversation_json_into(conversation, Native.whole(first, "first"), out, capacity, written, e)).text());
     }
 
     /** Forgets the messages after the first so many. */
     public void rewind(int messages) {
         change((arena, conversation) -> e ->
-            Header.rz_conversation_rewind(conversation, messages, e));
+            Header.rz_conversation_rewind(conversation, Native.whole(messages, "messages"), e));
     }
 
     /** A conversation with the same past, which shares its memory. */

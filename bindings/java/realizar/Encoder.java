@@ -282,7 +282,8 @@ public final class Encoder extends Handle {
         return encoded(choices, arena -> {
             Memory data = arena.allocate(4L * samples.length);
             data.copy(samples);
-            return (encoder, params, out, e) -> Header.rz_media_from_samples(encoder, data, samples.length, channels, rate, params, out, e);
+            return (encoder, params, out, e) -> Header.rz_media_from_samples(encoder, data, samples.length, Native.whole(channels, "channels"),
+                Native.whole(rate, "rate"), params, out, e);
         });
     }
 
@@ -322,7 +323,8 @@ public final class Encoder extends Handle {
     public Media.Info measure(int width, int height, Choices choices) {
         return call((arena, encoder) -> {
             Memory params = choices.params(arena), out = Native.sized(arena, Header.rz_media_info);
-            Native.check(arena, e -> Header.rz_media_measure(encoder, width, height, params, out, e));
+            Native.check(arena, e -> Header.rz_media_measure(encoder, Native.whole(width, "width"), Native.whole(height, "height"),
+                params, out, e));
             return Media.Info.of(out);
         });
     }

@@ -73,7 +73,8 @@ public final class Media extends Handle {
             Memory all = arena.allocate(4L * rows.length);
             all.copy(rows);
             return new Media(Native.made(arena, out -> e ->
-                Header.rz_media_from_rows(pointer, kind.number, all, rows.length / rowDim, rowDim, columns, lines, out, e)));
+                Header.rz_media_from_rows(pointer, kind.number, all, rows.length / rowDim, rowDim, Native.whole(columns, "columns"),
+                    Native.whole(lines, "lines"), out, e)));
         });
     }
 

@@ -274,7 +274,7 @@ public final class Model extends Handle {
 
     private static Plan plan(Arena arena, Memory path, Memory sources, long n, Load load, int sessions, Memory cache) {
         var out = Native.sized(arena, Header.rz_plan);
-        with(arena, load, (params, e) -> Header.rz_model_plan(path, sources, n, params, cache, sessions, out, e));
+        with(arena, load, (params, e) -> Header.rz_model_plan(path, sources, n, params, cache, Native.whole(sessions, "sessions"), out, e));
         return Plan.of(out);
     }
 

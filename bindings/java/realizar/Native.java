@@ -84,12 +84,28 @@ final class Native {
         return memory;
     }
 
+    /** Sets a field, all of which but the priority of a job are without a sign. */
     static void set(Memory memory, Struct struct, String field, int value) {
+        memory.set(struct.at(field).offset(), field.equals("priority") ? value : whole(value, field));
+    }
+
+    /** The same for a number of 64 bits. A seed may be any. */
+    static void set(Memory memory, Struct struct, String field, long value) {
+        if (value < 0 && !field.equals("seed")) throw negative(value, field, Long.MAX_VALUE);
         memory.set(struct.at(field).offset(), value);
     }
 
-    static void set(Memory memory, Struct struct, String field, long value) {
-        memory.set(struct.at(field).offset(), value);
+    /** A number that the library takes without a sign. @throws IllegalArgumentException if it is negative */
+    static int whole(int value, String name) {
+        if (value < 0) throw negative(value, name, Integer.MAX_VALUE);
+        return value;
+    }
+
+    private static IllegalArgumentException negative(long value, String name, long most) {
+        String[] words = name.split("_");
+        var camel = new StringBuilder(words[0]);
+        for (int i = 1; i < words.length; i++) camel.append(Character.toUpperCase(words[i].charAt(0))).append(words[i].substring(1));
+        return new IllegalArgumentException(camel + " is " + value + "; it must be a whole number from 0 to " + most);
     }
 
     static void set(Memory memory, Struct struct, String field, float value) {

@@ -49,7 +49,7 @@ public final class Runtime extends Handle {
 
     /** Changes the number of threads that compute, from the next step on. */
     public void setThreads(int threads) {
-        call((arena, runtime) -> Native.check(arena, e -> Header.rz_runtime_threads_set(runtime, threads, e)));
+        call((arena, runtime) -> Native.check(arena, e -> Header.rz_runtime_threads_set(runtime, Native.whole(threads, "threads"), e)));
     }
 
     /** The version of the library, such as "0.1.0". */

@@ -96,6 +96,7 @@ public final class Session extends Handle {
     public void prefill(int[] tokens, Cancel cancel) {
         call((arena, cache) -> use(cancel, fired -> {
             Memory ids = Native.ints(arena, tokens);
+        int from = Native.whole(first, "first");
             return Native.check(arena, e -> Header.rz_prefill(cache, ids, tokens.length, fired, e));
         }));
     }
@@ -151,7 +152,7 @@ public final class Session extends Handle {
 
     /** The {@code k} likeliest tokens after the last one, the likeliest first. */
     public List<Logprob> logprobs(int k) {
-        int most = Math.min(k, model.info().vocabulary());
+        int most = Math.min(Native.whole(k, "k"), model.info().vocabulary());
         return call((arena, cache) -> {
             Memory tokens = arena.allocate(4L * most), values = arena.allocate(4L * most), n = arena.allocate(8);
             Native.check(arena, e -> Header.rz_logprobs_into(cache, most, tokens, values, n, e));
@@ -178,13 +179,13 @@ public final class Session extends Handle {
 
     /** Forgets all tokens but the first. */
     public void truncate(int length) {
-        call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_truncate(cache, length, e)));
+        call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_truncate(cache, Native.whole(length, "length"), e)));
     }
 
     /** Forgets {@code drop} tokens behind the first {@code keep}; the next call that needs those behind them computes
      * them again. */
     public void shift(int keep, int drop) {
-        call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_shift(cache, keep, drop, e)));
+        call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_shift(cache, Native.whole(keep, "keep"), Native.whole(drop, "drop"), e)));
     }
 
     /** Gives the memory of the session back and keeps its tokens; the next call that needs it computes it again. */

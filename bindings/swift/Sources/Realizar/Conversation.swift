@@ -28,7 +28,7 @@ public struct ConversationOptions: Sendable {
     /// The parameters of a conversation that begins with some JSON, for the time of a call.
     func with<R>(_ json: String?, _ body: (UnsafePointer<rz_conversation_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_conversation_params(), \.struct_size)
-        var cache = Model.cacheParams(capacity, keys, values)
+        var cache = try Model.cacheParams(capacity, keys, values)
         params.overflow = overflow.rawValue
         params.n_adapters = adapters.count
         return try withText(json ?? "") { text, length in
@@ -139,11 +139,15 @@ public final class Conversation: @unchecked Sendable {
 
     /// A medium by its number in the parts of messages, of which there are `info().media`.
     public func media(_ number: Int) throws -> Media {
-        try Media.made { out, error in handle.use { rz_conversation_media_get($0, UInt32(clamping: number), out, error) } }
+        let number = try whole(number, "number")
+        return try Media.made { out, error in handle.use { rz_conversation_media_get($0, number, out, error) } }
     }
 
     /// Forgets the messages after the first `count`.
-    public func rewind(_ count: Int) throws { try change { rz_conversation_rewind($0, UInt32(clamping: count), $1) } }
+    public func rewind(_ count: Int) throws {
+        let count = try whole(count, "count")
+        try change { rz_conversation_rewind($0, count, $1) }
+    }
 
     @discardableResult
     private func change(_ body: (OpaquePointer, UnsafeMutablePointer<rz_error>) throws -> rz_status) throws -> Int {
@@ -237,8 +241,9 @@ public final class Conversation: @unchecked Sendable {
     /// The messages from number `first` on, in JSON, replies with "reasoning_content", "tool_calls" and
     /// "finish_reason". An unfinished reply is not among them.
     public func json(from first: Int = 0) throws -> String {
-        try handle.use { conversation in
-            try sizedText(4096) { rz_conversation_json_into(conversation, UInt32(clamping: first), $0, $1, $2, $3) }
+        let first = try whole(first, "first")
+        return try handle.use { conversation in
+            try sizedText(4096) { rz_conversation_json_into(conversation, first, $0, $1, $2, $3) }
         }
     }
 

@@ -264,10 +264,11 @@ public final class Encoder: Sendable {
     /// The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the
     /// encoder and no height, without one; time and hash are zero.
     public func measure(width: Int, height: Int, options: MediaOptions = MediaOptions()) throws -> MediaInfo {
+        let (width, height) = (try whole(width, "width"), try whole(height, "height"))
         var c = sizedStruct(rz_media_info(), \.struct_size)
         _ = try options.with(nil) { params in
             try handle.use { encoder in
-                try call { rz_media_measure(encoder, UInt32(clamping: width), UInt32(clamping: height), params, &c, $0) }
+                try call { rz_media_measure(encoder, width, height, params, &c, $0) }
             }
         }
         return MediaInfo(c)
@@ -341,12 +342,12 @@ public final class Media: Sendable {
         guard rowDim > 0 && rows.count % rowDim == 0 else {
             throw RealizarError(.invalidArgument, "\(rows.count) numbers are no rows of \(rowDim)")
         }
+        let width = try whole(rowDim, "rowDim")
+        let (columns, lines) = (try whole(columns, "columns"), try whole(lines, "lines"))
         try self.init(
             Handle(free: { rz_media_free($0) }) { out, error in
                 model.handle.use { model in
-                    rz_media_from_rows(
-                        model, kind.rawValue, rows, rows.count / rowDim, UInt32(clamping: rowDim), UInt32(clamping: columns),
-                        UInt32(clamping: lines), out, error)
+                    rz_media_from_rows(model, kind.rawValue, rows, rows.count / rowDim, width, columns, lines, out, error)
                 }
             })
     }
@@ -452,9 +453,10 @@ extension Session {
     /// Appends the tokens of a prompt from number `first` on, at least one: 0, or what `match` gave once the session
     /// was truncated to it.
     public func prefill(_ prompt: Prompt, first: Int = 0, cancel: Cancel? = nil) throws {
+        let first = Int(try whole(first, "first"))
         try handle.use { cache in
             try prompt.handle.use { prompt in
-                try use(cancel?.handle) { cancel in try call { rz_prefill_prompt(cache, prompt, max(first, 0), cancel, $0) } }
+                try use(cancel?.handle) { cancel in try call { rz_prefill_prompt(cache, prompt, first, cancel, $0) } }
             }
         }
     }

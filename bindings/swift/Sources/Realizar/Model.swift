@@ -23,7 +23,7 @@ public final class Runtime: Sendable {
         threads: Int = 0, memoryLimit: UInt64 = 0, processors: [UInt32] = [], log: (@Sendable (LogLevel, String) -> Void)? = nil
     ) throws {
         var params = sizedStruct(rz_runtime_params(), \.struct_size)
-        params.threads = UInt32(clamping: threads)
+        params.threads = try whole(threads, "threads")
         params.memory_limit = memoryLimit
         if let log {
             // Kept for as long as the process, because models may speak for as long.
@@ -43,7 +43,8 @@ public final class Runtime: Sendable {
 
     /// Changes the number of threads, from the next step on.
     public func setThreads(_ threads: Int) throws {
-        try handle.use { runtime in try call { rz_runtime_threads_set(runtime, UInt32(clamping: threads), $0) } }
+        let threads = try whole(threads, "threads")
+        try handle.use { runtime in try call { rz_runtime_threads_set(runtime, threads, $0) } }
     }
 }
 
@@ -159,8 +160,9 @@ public final class Model: Sendable {
         values: CacheType = .f16
     ) throws -> Plan {
         let name = try terminated(path, "the path")
+        let sessions = try whole(sessions, "sessions")
         return try plan(options, capacity, keys, values) { params, cache, out, error in
-            rz_model_plan(name, nil, 0, params, cache, UInt32(clamping: sessions), out, error)
+            rz_model_plan(name, nil, 0, params, cache, sessions, out, error)
         }
     }
 
@@ -169,9 +171,10 @@ public final class Model: Sendable {
         files: [String: [UInt8]], options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: CacheType = .f16,
         values: CacheType = .f16
     ) throws -> Plan {
-        try withSources(Array(files)[...]) { sources in
+        let sessions = try whole(sessions, "sessions")
+        return try withSources(Array(files)[...]) { sources in
             try plan(options, capacity, keys, values) { params, cache, out, error in
-                rz_model_plan(nil, sources, sources.count, params, cache, UInt32(clamping: sessions), out, error)
+                rz_model_plan(nil, sources, sources.count, params, cache, sessions, out, error)
             }
         }
     }
@@ -183,16 +186,16 @@ public final class Model: Sendable {
             UnsafeMutablePointer<rz_error>
         ) -> rz_status
     ) throws -> Plan {
-        var cache = cacheParams(capacity, keys, values)
+        var cache = try cacheParams(capacity, keys, values)
         var out = sizedStruct(rz_plan(), \.struct_size)
         if let problem = Library.problem { throw problem }
         _ = try with(options, nil) { params in try call { body(params, &cache, &out, $0) } }
         return Plan(out)
     }
 
-    static func cacheParams(_ capacity: Int, _ keys: CacheType, _ values: CacheType) -> rz_cache_params {
+    static func cacheParams(_ capacity: Int, _ keys: CacheType, _ values: CacheType) throws -> rz_cache_params {
         var params = sizedStruct(rz_cache_params(), \.struct_size)
-        params.capacity = UInt32(clamping: capacity)
+        params.capacity = try whole(capacity, "capacity")
         params.k_type = keys.rawValue
         params.v_type = values.rawValue
         return params
@@ -219,7 +222,7 @@ public final class Model: Sendable {
     private static func with<R>(_ options: LoadOptions, _ cancel: Cancel?, _ body: (UnsafeMutablePointer<rz_model_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_model_params(), \.struct_size)
         params.device = options.device
-        params.gpu_layers = UInt32(clamping: options.gpuLayers)
+        params.gpu_layers = try whole(options.gpuLayers, "gpuLayers")
         params.quantize = options.quantize
         params.prompt_tokens_beside = options.promptTokensBeside
         for (flag, set) in [
@@ -453,7 +456,7 @@ public final class Model: Sendable {
     /// An empty session with room for so many tokens; 0: as many as the model was made for, at most 8192. `keys` and
     /// `values`: the types of what it remembers.
     public func session(capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
-        var params = Model.cacheParams(capacity, keys, values)
+        var params = try Model.cacheParams(capacity, keys, values)
         return try Session(self, Handle(free: { rz_cache_free($0) }) { out, error in
             handle.use { model in rz_cache_new(model, &params, out, error) }
         })

@@ -259,7 +259,8 @@ public final class Session: Sendable {
     /// Forgets `drop` tokens behind the first `keep`, to make room; the next call that needs those behind them computes
     /// them again.
     public func shift(keep: Int, drop: Int) throws {
-        try handle.use { cache in try call { rz_cache_shift(cache, UInt32(clamping: keep), UInt32(clamping: drop), $0) } }
+        let (keep, drop) = (try whole(keep, "keep"), try whole(drop, "drop"))
+        try handle.use { cache in try call { rz_cache_shift(cache, keep, drop, $0) } }
     }
 
     /// Gives the memory of keys and values back; the next call that needs them computes them again.
@@ -282,7 +283,7 @@ public final class Session: Sendable {
 
     /// The `k` likeliest tokens after the last one, the likeliest first.
     public func logprobs(_ k: Int) throws -> [Logprob] {
-        let k = min(max(k, 0), model.info.vocabSize)
+        let k = min(Int(try whole(k, "k")), model.info.vocabSize)
         var tokens = [UInt32](repeating: 0, count: k)
         var values = [Float](repeating: 0, count: k)
         var n = 0
@@ -337,7 +338,8 @@ public final class Session: Sendable {
 
     /// Rewinds to the first `count` tokens.
     public func truncate(_ count: Int) throws {
-        try handle.use { cache in try call { rz_cache_truncate(cache, UInt32(clamping: count), $0) } }
+        let count = try whole(count, "count")
+        try handle.use { cache in try call { rz_cache_truncate(cache, count, $0) } }
     }
 
     /// A second session with the same past.

@@ -40,9 +40,9 @@ public final class Store: Sendable {
 
     public init(_ model: Model, options: StoreOptions = StoreOptions()) throws {
         var params = sizedStruct(rz_store_params(), \.struct_size)
-        params.min_tokens = UInt32(clamping: options.minTokens)
+        params.min_tokens = try whole(options.minTokens, "minTokens")
         params.memory_limit = options.memoryLimit
-        params.max_entries = max(options.maxEntries, 0)
+        params.max_entries = Int(try whole(options.maxEntries, "maxEntries"))
         params.disk_limit = options.diskLimit
         let path = try options.path.map { try terminated($0, "the path") }
         self.model = model
@@ -59,7 +59,7 @@ public final class Store: Sendable {
     /// A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
     /// those from `session.count` on are to be appended. `capacity` and types as of `Model.session`.
     public func take(_ tokens: [UInt32], capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
-        var params = Model.cacheParams(capacity, keys, values)
+        var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
         return try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in
             handle.use { rz_store_take($0, tokens, tokens.count, &params, out, &common, error) }
@@ -68,7 +68,7 @@ public final class Store: Sendable {
 
     /// The same for a prompt, the rest of which is appended from token `session.count` on.
     public func take(_ prompt: Prompt, capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
-        var params = Model.cacheParams(capacity, keys, values)
+        var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
         return try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in
             handle.use { store in prompt.handle.use { rz_store_take_prompt(store, $0, &params, out, &common, error) } }

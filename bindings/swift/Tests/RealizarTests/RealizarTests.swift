@@ -157,6 +157,36 @@ final class RealizarTests: XCTestCase {
         XCTAssertEqual([value["b"]?[2]?.string, value["c"]?.string, value["b"]?[9]?.string], ["a\"\\\n\u{1f}é/", nil, nil])
     }
 
+    func testNumbersOutOfRangeAreRefused() throws {
+        let model = try load()
+        let session = try model.session(capacity: 16)
+        let prompt = try Prompt(model, [.tokens([1, 2])])
+        for number in [-1, 1 << 32, Int.min, Int.max] {
+            let calls: [(String, () throws -> Void)] = [
+                ("threads", { _ = try Runtime(threads: number) }),
+                ("capacity", { _ = try model.session(capacity: number) }),
+                ("sessions", { _ = try Model.plan(Self.tiny, sessions: number) }),
+                ("gpuLayers", {
+                    var options = LoadOptions()
+                    options.gpuLayers = number
+                    _ = try Model(Self.tiny, options: options)
+                }),
+                ("count", { try session.truncate(number) }),
+                ("drop", { try session.shift(keep: 0, drop: number) }),
+                ("k", { _ = try session.logprobs(number) }),
+                ("first", { try session.prefill(prompt, first: number) }),
+                ("minTokens", { _ = try Store(model, options: StoreOptions(minTokens: number)) }),
+                ("columns", { _ = try Media(model, rows: [0], rowDim: 1, columns: number) }),
+            ]
+            for (name, call) in calls {
+                XCTAssertThrowsError(try call(), name) { error in
+                    let wanted = "RZ_ERR_INVALID_ARGUMENT: \(name) is \(number); it must be a whole number from 0 to 4294967295"
+                    XCTAssertEqual("\(error)", wanted)
+                }
+            }
+        }
+    }
+
     func testCancelledTasksEnd() async throws {
         let session = try load().session()
         let task = Task { () -> String in
