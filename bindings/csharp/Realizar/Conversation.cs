@@ -172,6 +172,7 @@ namespace Realizar
         /// <summary>Appends a message; nothing is computed.</summary>
         public unsafe void Add(string text, string role = "user")
         {
+            if (text == null) throw new ArgumentNullException(nameof(text));
             var (who, what) = (Native.Terminated(role, nameof(role)), Native.Utf8.GetBytes(text + "\0"));
             fixed (byte* r = who, t = what)
             {
@@ -303,8 +304,9 @@ namespace Realizar
             var going = true;
             try
             {
-                while (going && reply == replies)
+                while (going)
                 {
+                    if (reply != replies) throw new InvalidOperationException("the reply is given up; the conversation has gone on without it");
                     var more = Step();
                     foreach (var part in Parts()) yield return part;
                     going = more;

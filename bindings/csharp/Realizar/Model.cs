@@ -11,6 +11,8 @@ namespace Realizar
     public sealed class LoadOptions
     {
         public Runtime Runtime;
+        /// <summary>Threads that compute, without a Runtime; 0: one a processor core.</summary>
+        public int Threads;
         public int Device, GpuLayers;
         /// <summary>GPUs over which the layers are divided in this order; null: Device alone counts.</summary>
         public int[] Devices;
@@ -208,8 +210,9 @@ namespace Realizar
             using (var pins = new Pins())
             using (var cancelling = new Cancelling(cancellation))
             using (var progressing = new Progressing(options.Progress))
+            using (var own = options.Runtime == null && options.Threads != 0 ? new Runtime(options.Threads) : null) // the model keeps it alive
             {
-                p.runtime = pins.Of(options.Runtime?.Handle);
+                p.runtime = pins.Of((options.Runtime ?? own)?.Handle);
                 p.cancel = pins.Of(cancelling.Handle);
                 (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
                 p.placement = pins.Of(options.Placement, nameof(options.Placement));

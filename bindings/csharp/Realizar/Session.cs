@@ -23,9 +23,6 @@ namespace Realizar
         /// <summary>The filters and the temperature; empty: in the default order.</summary>
         public IReadOnlyList<Filter> Order = new Filter[0];
         public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
-
-        internal bool IsGreedy => Temperature == 0 && RepeatPenalty == 0 && PresencePenalty == 0 && FrequencyPenalty == 0 && LogitBias.Count == 0
-            && DryMultiplier == 0 && NoRepeatNgramSize == 0 && BannedSequences.Count == 0;
     }
 
     /// <summary>A filter of tokens, or the temperature.</summary>

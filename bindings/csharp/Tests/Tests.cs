@@ -760,13 +760,34 @@ internal static class Tests
             Check(older.MoveNext(), "a part");
             using (var newer = talk.Reply(new ReplyOptions { MaxTokens = 5 }).GetEnumerator())
             {
-                Check(newer.MoveNext() && !older.MoveNext(), "an older reply");
+                Check(newer.MoveNext(), "a newer reply");
+                Throws<InvalidOperationException>(() => older.MoveNext(), "an older reply");
                 older.Dispose();
                 Check(newer.MoveNext(), "a newer reply");
                 talk.Dispose();
                 Throws<ObjectDisposedException>(() => newer.MoveNext(), "one that was disposed of");
             }
             Throws<ObjectDisposedException>(() => talk.Add("x"), "one that was disposed of");
+        }
+        using (var talk = Talk(model))
+        using (var session = model.NewSession(16))
+        {
+            Throws<ArgumentNullException>(() => talk.Say(null), "no text");
+            var numbers = new Dictionary<string, Action> {
+                { "MaxTokens", () => talk.Begin(new ReplyOptions { MaxTokens = -1 }) }, { "Logprobs", () => talk.Begin(new ReplyOptions { Logprobs = -1 }) },
+                { "TopK", () => new Sampler(new Sampling { TopK = -1 }) }, { "DryWindow", () => new Sampler(new Sampling { DryWindow = -1 }) },
+                { "capacity", () => model.NewSession(-1) }, { "threads", () => new Runtime(-1) }, { "length", () => session.Truncate(-1) },
+                { "drop", () => session.Shift(0, -1) }, { "k", () => session.Logprobs(-1) }, { "messages", () => talk.Rewind(-1) },
+                { "GpuLayers", () => Model.Load("tests/data/stories260K-f32.gguf", new LoadOptions { GpuLayers = -1 }) },
+                { "MinTokens", () => new Store(model, new StoreOptions { MinTokens = -1 }) },
+            };
+            foreach (var number in numbers)
+            {
+                var message = Throws<ArgumentOutOfRangeException>(number.Value, number.Key).Message;
+                Check(message.StartsWith(number.Key + " is -1; it must be a whole number from 0 to 2147483647"), message);
+            }
+            using (var two = Model.Load("tests/data/stories260K-f32.gguf", new LoadOptions { Threads = 2 }))
+                Check(two.Info.VocabSize == 512, "threads of a model");
         }
         using (var talk = new Conversation(model, new ConversationOptions { Capacity = 8192 }))
         {
