@@ -23,10 +23,11 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
 '{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or "" }}'\
 '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}'\
 '{% endfor %}{% if add_generation_prompt and enable_thinking %}<think>{% endif %}{% set messages = [] %}' >$out/chat.gguf
-tests() { run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}; }
+# Virtual threads have one processor, which none of them may keep.
+tests() { run -Djdk.virtualThreadScheduler.parallelism=1 -Djdk.virtualThreadScheduler.maxPoolSize=1 -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}; }
 tests
-if command -v python3 >/dev/null; then
 run -Drealizar.library="$library" realizar.OptionsTests
+if command -v python3 >/dev/null; then
     rm -f $out/hub
     mkfifo $out/hub
     exec 3> >(exec python3 tests/hub/server.py >$out/hub) # which ends with this script

@@ -2,10 +2,16 @@ package realizar;
 
 import java.time.Duration;
 
-/** Stops the calls that it was given to, from any thread or at a set time. */
+/** Stops the calls that it was given to, from any thread or at a set time. An interrupt of a thread in such a call fires
+ *  it. */
 public final class Cancel extends Handle {
     public Cancel() {
         super(make(), Header::rz_cancel_free);
+    }
+
+    /** One for a call that was given none. */
+    static Cancel orNew(Cancel cancel) {
+        return cancel == null ? new Cancel() : cancel;
     }
 
     private static Memory make() {

@@ -261,27 +261,20 @@ public final class Conversation extends Handle {
         if (!isClosed() && isReplying(given) && info().state() != State.ENDED) addJson("[]");
     }
 
-    private static final class Listener implements Platform.Callback {
-        private final Predicate<String> listener;
-        private Throwable met;
+    /** Ends the reply that another thread makes with CancellationException, as {@link Reply#cancel}. */
+    public void cancel() {
+        var last = reply;
+        if (last != null) last.cancel();
+    }
 
-        Listener(Predicate<String> listener) {
-            this.listener = listener;
-        }
-
-        @Override
-        public int call(long text, long length, int level) {
-            try {
-                return listener.test(new Memory(text, length).text()) ? 0 : 1;
-            } catch (Throwable e) {
-                met = e;
-                return 1;
-            }
-        }
+    @Override
+    void stop() {
+        cancel();
     }
 
     /** A message of the user and the whole reply to it. {@code onText} gets the content piece by piece; what it throws
-     * ends the reply, which keeps what was said, and goes on from here. */
+     * ends the reply, and goes on from here. {@link #cancel} and an interrupt of the thread end it with
+     * CancellationException. What was said by then stays; any other failure leaves the messages as they were. */
     public void say(String text, Consumer<String> onText) {
         sayWhile(text, piece -> {
             onText.accept(piece);
@@ -291,13 +284,24 @@ public final class Conversation extends Handle {
 
     /** The same up to where {@code onText} returns false. */
     public void sayWhile(String text, Predicate<String> onText) {
-        var listener = new Listener(onText);
-        change((arena, conversation) -> {
-            Memory said = Native.terminated(arena, text);
-            var hear = Native.PLATFORM.callback(arena, Platform.Kind.TEXT, listener);
-            return e -> Header.rz_conversation_say(conversation, said, hear.function(), hear.user(), e);
-        });
-        if (listener.met != null) throw Native.rethrown(listener.met);
+        addJson("[]"); // an unfinished reply is given up
+        int before = info().messages();
+        add("user", text);
+        try (var said = saying(before)) {
+            while (said.hasNext(before)) {
+                var part = said.next();
+                if (part.kind() == Part.Kind.CONTENT && !part.text().isEmpty() && !onText.test(part.text())) return;
+            }
+        }
+    }
+
+    private Reply saying(int before) {
+        try {
+            return reply(new Options().keep());
+        } catch (RealizarException e) {
+            rewind(before);
+            throw e;
+        }
     }
 
     /** The same, and gives the content. */

@@ -3,6 +3,7 @@ package realizar;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.List;
 import java.util.Map;
 
 /** The encoder of a model that sees or hears. Any number of threads may use it at once. */
@@ -209,9 +210,10 @@ public final class Encoder extends Handle {
         var told = forward.told(arena);
         Native.set(params, Header.rz_encoder_params, "progress", told.function());
         Native.set(params, Header.rz_encoder_params, "progress_user", told.user());
-        forward.run(() -> model.use(pointer -> use(load.cancel, cancel -> {
+        var stop = Cancel.orNew(load.cancel);
+        forward.run(() -> model.use(pointer -> stop.use(cancel -> {
             Native.set(params, Header.rz_encoder_params, "cancel", cancel);
-            return Native.check(arena, e -> call.apply(pointer, name, params, e));
+            return Blocking.call(List.of(stop), () -> Native.check(arena, e -> call.apply(pointer, name, params, e)));
         })));
     }
 
@@ -311,9 +313,10 @@ public final class Encoder extends Handle {
             var told = forward.told(arena);
             Native.set(params, Header.rz_media_params, "progress", told.function());
             Native.set(params, Header.rz_media_params, "progress_user", told.user());
-            return new Media(forward.run(() -> use(choices.cancel, cancel -> {
+            var stop = Cancel.orNew(choices.cancel);
+            return new Media(forward.run(() -> stop.use(cancel -> {
                 Native.set(params, Header.rz_media_params, "cancel", cancel);
-                return Native.made(arena, out -> e -> encoding.apply(encoder, params, out, e));
+                return Blocking.call(List.of(stop), () -> Native.made(arena, out -> e -> encoding.apply(encoder, params, out, e)));
             })));
         });
     }

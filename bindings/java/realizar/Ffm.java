@@ -116,6 +116,11 @@ final class Ffm implements Platform {
     }
 
     @Override
+    public boolean isVirtual() {
+        return Thread.currentThread().isVirtual();
+    }
+
+    @Override
     public Upcall callback(Arena arena, Kind kind, Callback callback) {
         try {
             var type = MethodType.methodType(int.class, long.class, long.class, int.class);

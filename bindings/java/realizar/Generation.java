@@ -5,10 +5,12 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CancellationException;
+import java.util.stream.Collectors;
 
 /**
  * A text that is being generated, piece by piece. Its session is busy until it is closed, which ends it at any moment:
- * the session keeps the tokens that are complete. One thread at a time, but for {@link #cancel}.
+ * the session keeps the tokens that are complete. One thread at a time, but for {@link #cancel}, which an interrupt of
+ * that thread calls too.
  */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
@@ -64,7 +66,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         return this;
     }
 
-    /** Computes until there is text. @throws CancellationException after {@link #cancel} */
+    /** Computes until there is text. @throws CancellationException after {@link #cancel} or an interrupt */
     @Override
     public boolean hasNext() {
         for (boolean more = true; next == null && more; ) {
@@ -94,7 +96,8 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     private boolean advance(long microseconds) {
-        return call((arena, job) -> Native.check(arena, e -> Header.rz_job_step(job, microseconds, e)) != Header.RZ_DONE);
+        return call((arena, job) ->
+            Blocking.call(List.of(cancel), () -> Native.check(arena, e -> Header.rz_job_step(job, microseconds, e))) != Header.RZ_DONE);
     }
 
     /** Steps several generations of one model in common passes over the weights, until one has made a token; true:
@@ -111,8 +114,9 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private static boolean advance(List<Generation> generations, long microseconds) {
         try (Arena arena = new Arena()) {
             long n = generations.size();
-            return useAll(arena, generations, jobs ->
-                Native.check(arena, e -> Header.rz_jobs_step(jobs, n, microseconds, e)) != Header.RZ_DONE);
+            var cancels = generations.stream().map(generation -> generation.cancel).collect(Collectors.toList());
+            return useAll(arena, generations, jobs -> Blocking.call(cancels, () ->
+                Native.check(arena, e -> Header.rz_jobs_step(jobs, n, microseconds, e))) != Header.RZ_DONE);
         }
     }
 
@@ -149,6 +153,11 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     /** Has steps end after so long, at once where that has passed, with the status DEADLINE; null takes that back. */
     public void deadline(Duration time) {
         cancel.deadline(time);
+    }
+
+    @Override
+    void stop() {
+        cancel.fire();
     }
 
     /** Takes a cancel or a deadline back: the generation goes on with the next step. */

@@ -10,8 +10,8 @@ import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import java.util.function.Function;
 
-/** Something of the library that is freed once: by {@link #close}, which waits for calls that use it, or when it is
- *  forgotten. */
+/** Something of the library that is freed once: by {@link #close}, which ends or waits for calls that use it, or when it
+ *  is forgotten. */
 abstract class Handle implements AutoCloseable {
     /** Frees a handle once: when it is closed, or forgotten. Cleaner does the same, which Android 8 lacks. */
     private static final class Free extends PhantomReference<Handle> {
@@ -114,10 +114,14 @@ abstract class Handle implements AutoCloseable {
         return closed;
     }
 
+    /** Has calls at work end, for which {@link #close} waits. */
+    void stop() {}
+
     /** @throws IllegalStateException from what a call with it calls back */
     @Override
     public void close() {
         if (lock.getReadHoldCount() > 0) throw new IllegalStateException(getClass().getSimpleName() + " is at work");
+        stop();
         lock.writeLock().lock();
         try {
             closed = true;

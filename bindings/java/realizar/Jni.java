@@ -1,9 +1,21 @@
 package realizar;
 
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 
 /** The library behind a second one, librealizar_jni, of bindings/java/jni. */
 final class Jni implements Platform {
+    /** Thread.isVirtual; null on Android and in a Java before 21. */
+    private static final Method IS_VIRTUAL = isVirtualOf();
+
+    private static Method isVirtualOf() {
+        try {
+            return Thread.class.getMethod("isVirtual");
+        } catch (NoSuchMethodException e) {
+            return null;
+        }
+    }
+
     @Override
     public void open(String file) {
         if (file == null) System.loadLibrary("realizar");
@@ -42,6 +54,15 @@ final class Jni implements Platform {
         Memory copy = arena.allocate(buffer.remaining());
         view(copy.address, copy.size).put(buffer);
         return copy;
+    }
+
+    @Override
+    public boolean isVirtual() {
+        try {
+            return IS_VIRTUAL != null && (boolean) IS_VIRTUAL.invoke(Thread.currentThread());
+        } catch (ReflectiveOperationException e) {
+            return false;
+        }
     }
 
     @Override

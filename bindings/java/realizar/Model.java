@@ -317,10 +317,11 @@ public final class Model extends Handle {
             var told = forward.told(arena);
             Native.set(params, Header.rz_model_params, "progress", told.function());
             Native.set(params, Header.rz_model_params, "progress_user", told.user());
-            forward.run(() -> use(own == null ? load.runtime : own, runtime -> use(load.cancel, cancel -> {
+            var stop = Cancel.orNew(load.cancel);
+            forward.run(() -> use(own == null ? load.runtime : own, runtime -> stop.use(cancel -> {
                 Native.set(params, Header.rz_model_params, "runtime", runtime);
                 Native.set(params, Header.rz_model_params, "cancel", cancel);
-                return Native.check(arena, e -> call.apply(params, e));
+                return Blocking.call(List.of(stop), () -> Native.check(arena, e -> call.apply(params, e)));
             })));
         }
     }
@@ -545,11 +546,13 @@ public final class Model extends Handle {
 
     private float[][] embedded(int rows, Pooling pooling, boolean normalize, Cancel cancel, Embedding call) {
         if (rows == 0) return new float[0][];
-        return call((arena, model) -> use(cancel, fired -> {
+        var stop = Cancel.orNew(cancel);
+        return call((arena, model) -> stop.use(fired -> {
             var params = Native.sized(arena, Header.rz_embed_params);
             Native.set(params, Header.rz_embed_params, "pooling", pooling.ordinal());
             Native.set(params, Header.rz_embed_params, "flags", normalize ? 0 : Header.RZ_EMBED_RAW);
-            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, call.apply(arena, model, params, fired)).floats();
+            var fill = call.apply(arena, model, params, fired);
+            float[] all = Blocking.call(List.of(stop), () -> Native.filled(arena, 4, (long) rows * info.hidden, fill)).floats();
             float[][] vectors = new float[rows][];
             for (int i = 0; i < rows; i++) vectors[i] = Arrays.copyOfRange(all, i * (all.length / rows), (i + 1) * (all.length / rows));
             return vectors;

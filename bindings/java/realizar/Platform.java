@@ -39,6 +39,9 @@ interface Platform {
     /** A model's file in memory: a ByteBuffer, and where there are foreign functions a MemorySegment too. */
     Memory source(Arena arena, Object bytes);
 
+    /** True in a virtual thread. */
+    boolean isVirtual();
+
     /** A function that calls back, for as long as the arena. */
     Upcall callback(Arena arena, Kind kind, Callback callback);
 }

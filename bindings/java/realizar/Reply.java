@@ -15,7 +15,8 @@ import java.util.stream.StreamSupport;
 
 /**
  * The reply of a {@link Conversation}, part by part; at its end it is a message. One that is left before is given up by
- * the next change of the conversation, or by {@link #close}. One thread at a time, but for {@link #cancel}.
+ * the next change of the conversation, or by {@link #close}. One thread at a time, but for {@link #cancel}, which an
+ * interrupt of that thread calls too.
  */
 public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseable {
     private final Conversation conversation;
@@ -50,7 +51,7 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
         return StreamSupport.stream(Spliterators.spliteratorUnknownSize(this, 0), false);
     }
 
-    /** Computes until there is a part. @throws CancellationException after {@link #cancel} */
+    /** Computes until there is a part. @throws CancellationException after {@link #cancel} or an interrupt */
     @Override
     public boolean hasNext() {
         while (ready.isEmpty() && !ended) {
@@ -59,6 +60,16 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
             ended = !more;
         }
         return !ready.isEmpty();
+    }
+
+    /** The same for a reply whose failure takes the messages back to the first so many. */
+    boolean hasNext(int messages) {
+        try {
+            return hasNext();
+        } catch (RealizarException e) {
+            if (e.status() != RealizarException.Status.DEADLINE) conversation.rewind(messages);
+            throw e;
+        }
     }
 
     @Override
@@ -98,8 +109,8 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
     }
 
     private boolean advance(long microseconds) {
-        return call((arena, handle) -> Native.check(arena, e ->
-            Header.rz_conversation_step(handle, microseconds, e)) != Header.RZ_DONE);
+        return call((arena, handle) -> Blocking.call(List.of(cancel), () -> Native.check(arena, e ->
+            Header.rz_conversation_step(handle, microseconds, e))) != Header.RZ_DONE);
     }
 
     /** Steps several replies of one model in common passes over the weights, until one has made a token; true: there is
@@ -118,8 +129,9 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
         try (Arena arena = new Arena()) {
             long n = replies.size();
             var conversations = replies.stream().map(reply -> reply.conversation).collect(Collectors.toList());
-            return Handle.useAll(arena, conversations, handles -> Native.check(arena, e ->
-                Header.rz_conversations_step(handles, n, microseconds, e)) != Header.RZ_DONE);
+            var cancels = replies.stream().map(reply -> reply.cancel).collect(Collectors.toList());
+            return Handle.useAll(arena, conversations, handles -> Blocking.call(cancels, () -> Native.check(arena, e ->
+                Header.rz_conversations_step(handles, n, microseconds, e))) != Header.RZ_DONE);
         }
     }
 

@@ -10,13 +10,35 @@ import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** A text as tokens, with what the model has computed of it: to go on costs only the new end. One call at a time. */
+/** A text as tokens, with what the model has computed of it: to go on costs only the new end. One call at a time. An
+ *  interrupt of the thread ends a call that computes, with CancellationException; the session goes on afterwards. */
 public final class Session extends Handle {
     private final Model model;
+    /** Ends calls of a thread that is interrupted, and where the session is closed. */
+    private final Cancel stop = new Cancel();
 
     Session(Model model, Memory pointer) {
         super(pointer, Header::rz_cache_free);
         this.model = model;
+        call((arena, cache) -> stop.use(flag -> Native.check(arena, e -> Header.rz_cache_cancel_set(cache, flag, e))));
+    }
+
+    @Override
+    void stop() {
+        stop.fire();
+    }
+
+    /** Makes a call that computes on some sessions. */
+    private static int compute(List<Session> sessions, Arena arena, Native.Call call) {
+        try {
+            return Blocking.call(sessions.stream().map(session -> session.stop).collect(Collectors.toList()), () -> Native.check(arena, call));
+        } finally {
+            if (Thread.currentThread().isInterrupted()) sessions.forEach(session -> session.stop.reset());
+        }
+    }
+
+    private int compute(Arena arena, Native.Call call) {
+        return compute(List.of(this), arena, call);
     }
 
     static Memory params(Arena arena, int capacity, CacheType keys, CacheType values) {
@@ -74,8 +96,9 @@ public final class Session extends Handle {
     /** Appends the tokens of a prompt from number {@code first} on, at least one: 0, or what {@link #match} gave once
      * the session was truncated to it. {@code cancel}, which may be null, stops it. */
     public void prefill(Prompt prompt, int first, Cancel cancel) {
+        int from = Native.whole(first, "first");
         call((arena, cache) -> prompt.use(pointer -> use(cancel, fired ->
-            Native.check(arena, e -> Header.rz_prefill_prompt(cache, pointer, first, fired, e)))));
+            compute(arena, e -> Header.rz_prefill_prompt(cache, pointer, from, fired, e)))));
     }
 
     /** How many of the first of some tokens need not be computed again. */
@@ -96,8 +119,7 @@ public final class Session extends Handle {
     public void prefill(int[] tokens, Cancel cancel) {
         call((arena, cache) -> use(cancel, fired -> {
             Memory ids = Native.ints(arena, tokens);
-        int from = Native.whole(first, "first");
-            return Native.check(arena, e -> Header.rz_prefill(cache, ids, tokens.length, fired, e));
+            return compute(arena, e -> Header.rz_prefill(cache, ids, tokens.length, fired, e));
         }));
     }
 
@@ -106,7 +128,7 @@ public final class Session extends Handle {
     public float[] score(int[] tokens, Cancel cancel) {
         return call((arena, cache) -> use(cancel, fired -> {
             Memory ids = Native.ints(arena, tokens), scores = arena.allocate(4L * tokens.length);
-            Native.check(arena, e -> Header.rz_score_into(cache, ids, tokens.length, scores, fired, e));
+            compute(arena, e -> Header.rz_score_into(cache, ids, tokens.length, scores, fired, e));
             return scores.floats();
         }));
     }
@@ -128,7 +150,7 @@ public final class Session extends Handle {
     public int decode(int token, Sampler sampler) {
         return call((arena, cache) -> use(sampler, chooser -> {
             Memory next = arena.allocate(4);
-            Native.check(arena, e -> Header.rz_decode_token(cache, token, chooser, next, e));
+            compute(arena, e -> Header.rz_decode_token(cache, token, chooser, next, e));
             return next.getInt(0);
         }));
     }
@@ -144,7 +166,7 @@ public final class Session extends Handle {
             return useAll(arena, sessions, caches -> useAll(arena, samplers, held -> {
                 Memory choosers = samplers.isEmpty() ? Memory.NULL : held;
                 Memory ids = Native.ints(arena, tokens), next = arena.allocate(4L * n);
-                Native.check(arena, e -> Header.rz_decode_batch(caches, ids, n, choosers, next, e));
+                compute(sessions, arena, e -> Header.rz_decode_batch(caches, ids, n, choosers, next, e));
                 return next.ints();
             }));
         }

@@ -66,6 +66,7 @@ class Tests {
             adapters(model, path.resolveSibling("story-adapter.gguf"));
             failures(model, path);
             tokenByToken(model);
+            numbers(model, path);
             together(model);
             pictures(model, path);
             forgotten(path);
@@ -77,6 +78,7 @@ class Tests {
             parts(model);
             seeing(model);
             talking(model);
+            stopping(model);
             calling(model);
             reasoning(model);
             cut(model);
@@ -574,20 +576,8 @@ class Tests {
             thrown(ArithmeticException.class, () -> chat.say(PROMPT, piece -> some.append(1 / (piece.length() - piece.length()))));
             check(chat.info().messages() == 3, "a callback that throws");
             chat.rewind(1);
-            var busy = new java.util.ArrayList<Status>();
-            chat.sayWhile(PROMPT, piece -> {
-                busy.add(thrown(RealizarException.class, chat::info).status());
-                var other = new Thread(() -> busy.add(thrown(RealizarException.class, () -> chat.add("user", "x")).status()));
-                other.start();
-                try {
-                    other.join();
-                } catch (InterruptedException e) {
-                    throw new AssertionError(e);
-                }
-                thrown(IllegalStateException.class, chat::close);
-                return false;
-            });
-            check(busy.equals(List.of(Status.BUSY, Status.BUSY)), "a second call: " + busy);
+            thrown(IllegalStateException.class, () -> chat.say(PROMPT, piece -> chat.add("user", "x")));
+            check(chat.messages(3).get(0).get("content").equals("x"), "a change in the middle of a reply");
             chat.rewind(1);
             String said = chat.say(PROMPT);
             check(said.startsWith(String.join("", pieces)) && said.equals(chat.messages(2).get(0).get("content")), "the same text");
@@ -619,6 +609,99 @@ class Tests {
             chat.rewind(2);
             try (var grammar = model.grammar(Grammar.Kind.REGEX, "[ab]{3}")) {
                 check(chat.reply(new Options().grammar(grammar).reasoning(Options.Reasoning.OFF)).readText().strip().matches("[ab]{3}"), "a grammar of a session");
+            }
+        }
+    }
+
+    /** A long reply that another thread makes, and the exception with which it ends. */
+    private static Throwable ended(Conversation chat, Thread.Builder threads, java.util.function.BiConsumer<Conversation, Thread> stop) throws Exception {
+        var met = new java.util.concurrent.CompletableFuture<Throwable>();
+        var begun = new java.util.concurrent.CountDownLatch(1);
+        var thread = threads.start(() -> {
+            try {
+                chat.say(PROMPT, piece -> begun.countDown());
+                met.complete(null);
+            } catch (Throwable e) {
+                met.complete(e);
+            }
+        });
+        begun.await();
+        stop.accept(chat, thread);
+        thread.join();
+        return met.get();
+    }
+
+    private static void stopping(Model model) throws Exception {
+        for (var threads : List.of(Thread.ofPlatform(), Thread.ofVirtual())) {
+            try (var talk = new Conversation(model, new Transcript(), new Conversation.Setup().capacity(100_000))) {
+                check(ended(talk, threads, (chat, thread) -> thread.interrupt()) instanceof CancellationException, "an interrupt");
+                check(ended(talk, threads, (chat, thread) -> chat.cancel()) instanceof CancellationException, "a cancel");
+                check(talk.messages(3).get(0).get("finish_reason").equals("cancelled"), "what was said stays");
+                // It meets the end of a step, or the next one.
+                Throwable closed = ended(talk, threads, (chat, thread) -> chat.close());
+                check(closed instanceof CancellationException || closed instanceof IllegalStateException, "it is closed in the middle: " + closed);
+            }
+        }
+        int[] tokens = model.tokenize(PROMPT.repeat(20));
+        try (var session = model.newSession(400)) {
+            Thread.currentThread().interrupt();
+            thrown(CancellationException.class, () -> session.prefill(tokens));
+            thrown(CancellationException.class, () -> model.embed(List.of(PROMPT), Model.Pooling.MEAN, true, null));
+            check(Thread.interrupted(), "the thread stays interrupted");
+            session.prefill(tokens);
+            check(session.length() == tokens.length, "a session goes on");
+        }
+        // A call of one virtual thread leaves the processor, of which there is one for them here, to the others.
+        var stop = new Cancel();
+        var begun = new java.util.concurrent.CountDownLatch(1);
+        var met = new java.util.concurrent.CompletableFuture<Throwable>();
+        try (var session = model.newSession(100_000)) {
+            Thread.startVirtualThread(() -> {
+                begun.countDown();
+                try {
+                    session.prefill(model.tokenize(PROMPT.repeat(10_000)), stop);
+                    met.complete(null);
+                } catch (Throwable e) {
+                    met.complete(e);
+                }
+            });
+            begun.await();
+            Thread.startVirtualThread(stop::fire).join();
+            check(met.get() instanceof CancellationException, "another virtual thread: " + met.get());
+        }
+    }
+
+    private static void numbers(Model model, Path path) {
+        var wrong = new java.util.LinkedHashMap<String, Runnable>();
+        var generated = new java.util.LinkedHashMap<String, Options>();
+        generated.put("maxTokens", new Options().maxTokens(-1));
+        generated.put("draftMax", new Options().draftLookup(-1));
+        generated.put("logprobs", new Options().logprobs(-1));
+        generated.put("topK", new Options().topK(-1));
+        generated.put("penaltyWindow", new Options().penaltyWindow(-1));
+        generated.put("noRepeatNgramSize", new Options().noRepeatNgramSize(-1));
+        generated.put("dryWindow", new Options().dry(1, 0, 0, -1));
+        try (var session = model.newSession(16); var prompt = Prompt.of(model, new Prompt.Parts().tokens(1, 2))) {
+            generated.forEach((name, options) -> wrong.put(name, () -> session.generate(PROMPT, options)));
+            wrong.put("capacity", () -> model.newSession(-1));
+            wrong.put("threads", () -> Model.load(path, new Model.Load().threads(-1)));
+            wrong.put("memoryLimit", () -> new Runtime(1, -1, null));
+            wrong.put("gpuLayers", () -> Model.load(path, new Model.Load().gpuLayers(-1)));
+            wrong.put("device", () -> Model.load(path, new Model.Load().device(-1)));
+            wrong.put("sessions", () -> Model.plan(path, new Model.Load(), -1, 0, CacheType.F16, CacheType.F16));
+            wrong.put("minTokens", () -> new Store(model, new Store.Setup().minTokens(-1)));
+            wrong.put("diskLimit", () -> new Store(model, new Store.Setup().diskLimit(-1)));
+            wrong.put("length", () -> session.truncate(-1));
+            wrong.put("drop", () -> session.shift(0, -1));
+            wrong.put("k", () -> session.logprobs(-1));
+            wrong.put("first", () -> session.prefill(prompt, -1, null));
+            wrong.put("columns", () -> Media.ofRows(model, Media.Kind.IMAGE, new float[64], 64, -1, 0));
+            wrong.forEach((name, call) -> {
+                String message = thrown(IllegalArgumentException.class, call).getMessage();
+                check(message.startsWith(name + " is -1; it must be a whole number from 0 to "), name + ": " + message);
+            });
+            try (var generation = session.generate(PROMPT, new Options().priority(-1).temperature(1).seed(-1).maxTokens(1))) {
+                check(generation.readAll() != null && generation.count() == 1, "what may be negative");
             }
         }
     }
@@ -827,7 +910,6 @@ class Tests {
                 check(thrown(RealizarException.class, () -> chat.addJson(wrong)).status() == Status.INVALID_ARGUMENT, "a wrong message: " + wrong);
             }
             check(thrown(RealizarException.class, () -> chat.say("long ".repeat(99))).status() == Status.CONTEXT_FULL, "no room");
-            thrown(IllegalArgumentException.class, () -> chat.say("a\0b"));
             thrown(IllegalArgumentException.class, () -> chat.add("user", "half \ud834"));
             check(thrown(RealizarException.class, () -> chat.rewind(1)).status() == Status.INVALID_ARGUMENT && chat.messages().isEmpty(), "nothing has changed");
             chat.add("user", PROMPT);
