@@ -43,6 +43,54 @@ const TEXTS = 16;
 
 const invalid = (message) => new RealizarError("RZ_ERR_INVALID_ARGUMENT", -1, message);
 
+// Names of options.
+const WATCHED = ["signal", "progress"];
+const LOAD = ["device", "devices", "shares", "gpuLayers", "placement", "quantize", "packedPath", "testedPath", "threads",
+  "memoryLimit", "promptTokensBeside", "deterministic", "mmap", "textOnly", "mtp", "allowUnknown", "bf16Products"];
+const CACHE = ["capacity", "kType", "vType"];
+const ENCODER = ["device", "quantize", "maxRows", "kind", "allowUnknown"];
+const MEDIA = ["minRows", "maxRows", "maxTiles", "maxPixels", "inSteps"];
+const CONVERSATION = ["system", "messages", "tools", "toolChoice", "parallelToolCalls", "variables", "overflow", "cache", "store",
+  "adapters"];
+const GENERATE = ["maxTokens", "sampling", "grammar", "stops", "draft", "draftMax", "priority", "signal"];
+const REPLY = [...GENERATE, "reasoning", "reasoningTokens", "logprobs", "keep", "continue"];
+const GRAMMAR = ["jsonSchema", "json", "regex", "lark", "gbnf", "choices", "tools", "whitespace"];
+const SAMPLING = ["temperature", "topK", "topP", "minP", "repeatPenalty", "presencePenalty", "frequencyPenalty",
+  "penaltyWindow", "temperatureFirst", "seed", "biases", "typicalP", "topNSigma", "xtcProbability", "xtcThreshold",
+  "temperatureRange", "temperatureExponent", "mirostatTau", "mirostatEta", "dryMultiplier", "dryBase", "dryAllowedLength",
+  "dryWindow", "dryBreakers", "noRepeatNgramSize", "bannedSequences", "order"];
+
+/** Refuses options of a name that is not known. */
+function check(options, known) {
+  for (const name of Object.keys(options ?? {})) {
+    if (known.includes(name)) continue;
+    const nearest = known.reduce((one, other) => (distance(name, other) < distance(name, one) ? other : one));
+    throw invalid(`the option ${name} is unknown; the nearest is ${nearest}`);
+  }
+}
+
+/** The number of characters by which two names differ. */
+function distance(one, other) {
+  let row = Array.from({ length: other.length + 1 }, (_, i) => i);
+  for (let i = 0; i < one.length; i++) {
+    const next = [i + 1];
+    for (let j = 0; j < other.length; j++)
+      next.push(Math.min(row[j + 1] + 1, next[j] + 1, row[j] + (one[i] === other[j] ? 0 : 1)));
+    row = next;
+  }
+  return row[other.length];
+}
+
+/** Token ids as the addon takes them. Uint32Array.from would turn -1 into a token. */
+function idsOf(tokens) {
+  if (tokens instanceof Uint32Array) return tokens;
+  if (!Array.isArray(tokens)) throw invalid("tokens are neither an array nor a Uint32Array");
+  const wrong = tokens.find((token) => !(Number.isInteger(token) && token >= 0 && token <= 0xffffffff));
+  if (wrong !== undefined || tokens.includes(undefined))
+    throw invalid(`a token is ${String(wrong)}; it must be a whole number from 0 to 4294967295`);
+  return Uint32Array.from(tokens);
+}
+
 /** The native object of another object, which is checked here because a foreign one has none. */
 const handles = new WeakMap();
 function handleOf(object, kind) {
@@ -142,7 +190,9 @@ const isOfHub = (name) => typeof name === "string" && name.startsWith("hf:");
 
 /** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
  * Hub's own client. A model that is complete there takes no connection. */
-async function fetchModel(model, { signal, progress } = {}) {
+async function fetchModel(model, options = {}) {
+  check(options, WATCHED);
+  const { signal, progress } = options;
   const free = Math.max(...devices().map((device) => (device.available ? device.memoryFree : 0)));
   try {
     return await hub.fetchModel(String(model), { free, signal, progress, lock: native.lock });
@@ -155,6 +205,8 @@ async function fetchModel(model, { signal, progress } = {}) {
 
 /** Bytes that a load and `sessions` sessions will take, before a weight is read. */
 function plan(source, { sessions = 1, cache, ...options } = {}) {
+  check(options, [...LOAD, "sessions", "cache"]);
+  check(cache, CACHE);
   return native.plan(source, { ...options, ...cache, nCaches: sessions });
 }
 
@@ -166,6 +218,7 @@ class Model extends Handle {
 
   /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, as of `fetchModel`. */
   static async load(source, { signal, progress, ...options } = {}) {
+    check(options, [...LOAD, ...WATCHED]);
     if (isOfHub(source)) source = await fetchModel(source, { signal, progress });
     return watched(signal, progress, async (cancel) => {
       const model = made(Model, await native.load(source, options, cancel));
@@ -190,17 +243,20 @@ class Model extends Handle {
 
   /** Tokens of a text. `special`: with those that begin and end one. `parse`: "<|im_end|>" is its token, not for users'
    * text. */
-  tokenize(text, { special = true, parse = false } = {}) {
+  tokenize(text, { special = true, parse = false, ...others } = {}) {
+    check(others, ["special", "parse"]);
     return native.tokenize(handles.get(this), text, { special, parse });
   }
 
-  detokenize(tokens, { special = false } = {}) {
+  detokenize(tokens, { special = false, ...others } = {}) {
+    check(others, ["special"]);
     return native.detokenize(handles.get(this), tokens, { special });
   }
 
   /** A vector for each text, list of tokens, or prompt with media. */
   async embed(texts, { signal, ...options } = {}) {
     if (!Array.isArray(texts)) throw invalid("the texts are no array");
+    check(options, ["pooling", "raw", "signal"]);
     return cancellable(signal, async (cancel) => {
       const vectors = [];
       for (let at = 0; at < texts.length; at += TEXTS) {
@@ -241,6 +297,7 @@ class Encoder extends Handle {
   /** Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
    * config.json, that of the model where it has both; or the bytes of the file; or that of a model of the Hub. */
   static async load(model, file, { signal, progress, ...options } = {}) {
+    check(options, [...ENCODER, ...WATCHED]);
     const handle = handleOf(model, Model);
     if (isOfHub(file)) file = await fetchModel(hub.encoderName(file), { signal, progress });
     return watched(signal, progress, async (cancel) => made(Encoder, await native.encoder(handle, file, options, cancel)));
@@ -248,6 +305,7 @@ class Encoder extends Handle {
 
   /** Bytes that an encoder will take, before a weight is read. */
   static async plan(model, file, options = {}) {
+    check(options, ENCODER);
     const handle = handleOf(model, Model);
     if (isOfHub(file)) file = await fetchModel(hub.encoderName(file));
     return native.encoderPlan(handle, file, options);
@@ -260,6 +318,7 @@ class Encoder extends Handle {
   /** A medium of the bytes of a PNG, JPEG, WebP or BMP file, or of pixels, {data, width, height, format, stride}, such
    * as an ImageData. */
   async encode(image, { signal, progress, ...options } = {}) {
+    check(options, [...MEDIA, ...WATCHED]);
     const isFile = ArrayBuffer.isView(image);
     const bytes = bytesOf(isFile ? image : image?.data, "the pixels");
     const { width, height, stride, format = "rgba8" } = image;
@@ -272,6 +331,7 @@ class Encoder extends Handle {
   /** A medium of a video: `frames` {data, width, height, format}, at least two of one size, one behind the other
    * without gaps, and `times`, the time of each in seconds from its beginning. */
   async encodeVideo(frames, times, { signal, progress, ...options } = {}) {
+    check(options, [...MEDIA, ...WATCHED]);
     const { width, height, format = "rgba8" } = frames;
     const bytes = bytesOf(frames.data, "the frames"), seconds = bytesOf(Float64Array.from(times), "the times");
     return watched(signal, progress, async (cancel) =>
@@ -282,6 +342,7 @@ class Encoder extends Handle {
   /** A medium of the bytes of a WAV file, or of samples, a Float32Array of so many `channels`, one of each after the
    * other, `rate` of each a second. */
   async encodeSound(sound, { signal, progress, channels = 1, ...others } = {}) {
+    check(others, ["channels", "rate", "maxRows", "inSteps", ...WATCHED]);
     const bytes = bytesOf(sound, "the sound"), options = { channels, ...others };
     if (sound instanceof Float32Array !== Boolean(options.rate)) throw invalid("samples have a rate, files have none");
     return watched(signal, progress, async (cancel) =>
@@ -292,6 +353,7 @@ class Encoder extends Handle {
   /** The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the encoder,
    * without one; time and hash are zero. */
   measure(width, height = 0, options = {}) {
+    check(options, MEDIA);
     return native.measure(handles.get(this), width, height, options);
   }
 }
@@ -303,7 +365,8 @@ class Media extends Handle {
   }
 
   /** A medium of rows that an encoder of the caller gave, one behind the other in a Float32Array. */
-  static fromRows(model, rows, { rowDim, kind = "image", columns = 0, lines = 0 }) {
+  static fromRows(model, rows, { rowDim, kind = "image", columns = 0, lines = 0, ...others }) {
+    check(others, ["rowDim", "kind", "columns", "lines"]);
     if (!(rows instanceof Float32Array)) throw invalid("rows are no Float32Array");
     const shape = { rowDim, kind, columns, lines };
     return made(Media, native.mediaOfRows(handleOf(model, Model), bytesOf(rows, "rows"), shape));
@@ -353,12 +416,14 @@ function numbered(value) {
 class Prompt extends Handle {
   /** `parts`: media, lists of tokens, and texts, of which the first has the tokens that begin a text if it is the first
    * part. `bare`: the rows of media alone, without the model's tokens around and between them. */
-  constructor(model, parts, { bare = false } = {}) {
+  constructor(model, parts, { bare = false, ...others } = {}) {
     super();
+    check(others, ["bare"]);
+    if (!Array.isArray(parts)) throw invalid("the parts are no array");
     const handle = handleOf(model, Model);
     const taken = parts.map((part, i) => {
       if (typeof part === "string") return model.tokenize(part, { special: i === 0 });
-      return part instanceof Media ? handles.get(part) : Uint32Array.from(part);
+      return part instanceof Media ? handles.get(part) : idsOf(part);
     });
     handles.set(this, native.prompt(handle, taken, { bare }));
   }
@@ -388,6 +453,7 @@ class Store extends Handle {
 
   /** `path`: a folder for what has no room in memory, which other processes may have too. */
   static async open(model, options = {}) {
+    check(options, ["path", "minTokens", "memoryLimit", "maxEntries", "diskLimit"]);
     return made(Store, await native.store(handleOf(model, Model), options));
   }
 
@@ -403,6 +469,7 @@ class Store extends Handle {
 
 /** Options of a cache as the addon takes them, with the bytes that the garbage collector is told of. */
 function opened(model, { cache = {}, adapters = [], store, ...rest }) {
+  check(cache, CACHE);
   const info = model.info;
   const pairs = adapters.map((adapter) => (Array.isArray(adapter) ? adapter : [adapter, 1]));
   const capacity = cache.capacity || Math.min(info.contextLength, 8192);
@@ -417,7 +484,10 @@ function opened(model, { cache = {}, adapters = [], store, ...rest }) {
 }
 
 /** Options of a reply or a generation as the addon takes them. */
-function replyOptions({ draft, grammar, ...rest }) {
+function replyOptions({ draft, grammar, ...rest }, known) {
+  check(rest, known);
+  check(rest.sampling, SAMPLING);
+  check(grammar, GRAMMAR);
   const isModel = draft instanceof Model;
   return {
     ...rest,
@@ -457,11 +527,12 @@ class Turn {
     return (this.#current = turn);
   }
 
-  /** Has the loop end, if there is one: at once, or with the slice that it waits for. */
-  end() {
+  /** Has the loop end, if there is one: at once, or with the slice that it waits for. With an error the loop throws it. */
+  end(error) {
     const turn = this.#current;
     if (!turn) return;
     turn.hasEnded = true;
+    turn.error = error;
     if (turn.isIdle) turn.leave();
     else native.fire(turn.cancel);
   }
@@ -526,6 +597,7 @@ class Conversation extends Handle {
     handle,
   ) {
     super();
+    check(options, CONVERSATION);
     this.model = model;
     const first = system === undefined ? [] : [{ role: "system", content: system }];
     const json = {
@@ -543,6 +615,7 @@ class Conversation extends Handle {
 
   /** The conversation that `save` has written, which goes on as the saved one would have. */
   static async load(model, bytes, options = {}) {
+    check(options, ["cache", "store"]);
     const handle = await native.restoreConversation(handleOf(model, Model), bytes, opened(model, options));
     return new Conversation(model, {}, handle);
   }
@@ -605,7 +678,7 @@ class Conversation extends Handle {
   }
 
   close() {
-    this.#turn.end();
+    this.#turn.end(invalid("the conversation is closed"));
     super.close();
   }
 
@@ -619,22 +692,25 @@ class Conversation extends Handle {
   async *#parts(turn, signal, options) {
     const handle = handles.get(this);
     try {
-      await native.reply(handle, replyOptions(options), turn.cancel);
+      await native.reply(handle, replyOptions(options, REPLY), turn.cancel);
       turn.cleanUp = () => quietly(() => native.add(handle, "[]"));
       this.#row = Math.min(options.logprobs ?? 0, this.model.info.vocabSize) + 1;
       while (turn.cleanUp && !turn.hasEnded) {
         const step = await steps.get(this.model).step(handle);
         if (!step.more) turn.cleanUp = undefined;
-        for (const part of step.parts) {
-          if (turn.hasEnded) return;
+        for (const [i, part] of step.parts.entries()) {
+          if (turn.hasEnded) break;
           turn.isIdle = true;
           yield part;
           turn.isIdle = false;
+          if (!step.more && i + 1 === step.parts.length) turn.error = undefined; // closed behind the last part
         }
         if (step.error) throw step.error;
         if (step.more) signal?.throwIfAborted();
       }
+      if (turn.error) throw turn.error;
     } catch (error) {
+      if (turn.error) throw turn.error;
       if (!turn.hasEnded || error?.code !== "RZ_ERR_CANCELLED") throw reasonOf(signal, error);
     } finally {
       turn.leave();
@@ -672,12 +748,14 @@ class Session extends Handle {
 
   constructor(model, options = {}, handle) {
     super();
+    check(options, ["cache", "adapters"]);
     this.model = model;
     handles.set(this, handle ?? native.session(handleOf(model, Model), opened(model, options)));
   }
 
   /** The session that `save` has written. */
   static async load(model, bytes, options = {}) {
+    check(options, ["cache"]);
     return new Session(model, {}, await native.restoreSession(handleOf(model, Model), bytes, opened(model, options)));
   }
 
@@ -711,7 +789,7 @@ class Session extends Handle {
   }
 
   close() {
-    this.#turn.end();
+    this.#turn.end(invalid("the session is closed"));
     super.close();
   }
 
@@ -723,7 +801,7 @@ class Session extends Handle {
     try {
       const media = prompt instanceof Prompt ? handles.get(prompt) : undefined;
       if (typeof prompt === "string") prompt = this.model.tokenize(prompt);
-      const tokens = media ? prompt.tokens : Uint32Array.from(prompt);
+      const tokens = media ? prompt.tokens : idsOf(prompt);
       let kept = media ? native.matchPrompt(handle, media) : native.match(handle, tokens);
       // The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are
       // as a whole, because they may see each other.
@@ -736,7 +814,7 @@ class Session extends Handle {
         handle,
         handles.get(this.model),
         media ? undefined : tokens.subarray(kept),
-        { ...replyOptions(options), prompt: media, promptFirst: media ? kept : 0 },
+        { ...replyOptions(options, GENERATE), prompt: media, promptFirst: media ? kept : 0 },
         turn.cancel,
       );
       turn.cleanUp = () => native.close(job);
@@ -750,7 +828,9 @@ class Session extends Handle {
         }
         if (more) signal?.throwIfAborted();
       }
+      if (turn.error) throw turn.error;
     } catch (error) {
+      if (turn.error) throw turn.error;
       if (!turn.hasEnded || error?.code !== "RZ_ERR_CANCELLED") throw reasonOf(signal, error);
     } finally {
       turn.leave();

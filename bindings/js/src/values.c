@@ -45,7 +45,7 @@ uint64_t uint_of(task *t, napi_value value, const char *name, uint64_t most) {
     double number = double_of(t, value, name);
     if (t->status < 0) return 0;
     if (!(number >= 0 && number <= (double)most) || floor(number) != number) {
-        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is %g, no whole number from 0 to %llu", name, number,
+        task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is %.15g; it must be a whole number from 0 to %llu", name, number,
                   (unsigned long long)most);
         return 0;
     }
@@ -61,7 +61,7 @@ int32_t int_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);
     double number = value ? double_of(t, value, t->name) : 0;
     if (number >= INT32_MIN && number <= INT32_MAX && floor(number) == number) return (int32_t)number;
-    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is %g, no whole number of 32 bits", t->name, number);
+    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is %.15g; it must be a whole number of 32 bits", t->name, number);
     return 0;
 }
 

@@ -25,7 +25,7 @@ import {
 
 const home = process.env.REALIZAR_PACKAGE;
 const index = pathToFileURL(path.join(home, "index.mjs")).href;
-const { Conversation, Encoder, MEDIA_TOKEN, Media, Model, Prompt, RealizarError, Session, Store, devices, plan, version } =
+const { Conversation, Encoder, MEDIA_TOKEN, Media, Model, Prompt, RealizarError, Session, Store, devices, fetchModel, plan, version } =
   await import(index);
 
 const chat = chatModel();
@@ -471,7 +471,7 @@ test("of replies that are made in common each fails, is aborted and is closed al
   assert.ok(two.reason instanceof RealizarError, String(two.reason));
   assert.equal(failed.info.nMessages, 0);
   assert.equal(three.reason.name, "AbortError");
-  assert.equal(four.status, "fulfilled");
+  fails("RZ_ERR_INVALID_ARGUMENT", /the conversation is closed/)(four.reason);
   assert.ok(whole.startsWith(five.value));
   assert.equal(left.info.nMessages, 2);
   for (let ticks = 0; ticks < 20; ticks++) {
@@ -529,8 +529,15 @@ test("what is closed at work ends, and closing is safe at any moment", async () 
   await loop.next();
   const pending = loop.next();
   conversation.close();
-  await pending.catch(() => {});
+  await assert.rejects(pending, fails("RZ_ERR_INVALID_ARGUMENT", /the conversation is closed/));
   assert.equal((await loop.next()).done, true);
+  const whole = talk();
+  for await (const part of whole.reply({ maxTokens: 5 })) if (part.kind === "end") whole.close();
+  const session = new Session(model);
+  const pieces = session.generate(PROMPT);
+  await pieces.next();
+  session.close();
+  await assert.rejects(pieces.next(), fails("RZ_ERR_INVALID_ARGUMENT", /the session is closed/));
   assert.throws(() => conversation.messages(), fails("RZ_ERR_INVALID_ARGUMENT", /closed/));
   await assert.rejects(conversation.say("x").next(), fails("RZ_ERR_INVALID_ARGUMENT", /closed/));
   const other = await Model.load(chat);
@@ -541,6 +548,59 @@ test("what is closed at work ends, and closing is safe at any moment", async () 
   assert.ok((await all(said)).length > 0);
   const loading = Model.load(chat);
   (await loading)[Symbol.dispose]?.();
+});
+
+test("options of an unknown name are refused, all that are declared are known", async () => {
+  const declared = fs.readFileSync(path.join(home, "index.d.ts"), "utf8");
+  const names = (kind) => [...declared.match(`interface ${kind} [^]*?\n}`)[0].matchAll(/^  (\w+)\?:/gm)].map((found) => found[1]);
+  const bytes = await talk().save(), kept = await new Session(model).save();
+  const calls = [
+    [[...names("LoadOptions"), "signal", "progress"], (options) => Model.load(chat, options)],
+    [[...names("LoadOptions"), "sessions", "cache"], (options) => plan(chat, options)],
+    [names("CacheOptions"), (cache) => plan(chat, { cache })],
+    [names("CacheOptions"), (cache) => talk({ cache })],
+    [names("ConversationOptions"), (options) => new Conversation(model, options)],
+    [["cache", "store"], (options) => Conversation.load(model, bytes, options)],
+    [["cache", "adapters"], (options) => new Session(model, options)],
+    [["cache"], (options) => Session.load(model, kept, options)],
+    [[...names("GenerateOptions"), ...names("ReplyOptions")], (options) => talk().say(PROMPT, { maxTokens: 1, ...options }).next()],
+    [names("GenerateOptions"), (options) => new Session(model).generate(PROMPT, { maxTokens: 1, ...options }).next()],
+    [names("Sampling"), (sampling) => talk().say(PROMPT, { maxTokens: 1, sampling }).next()],
+    [names("StoreOptions"), (options) => Store.open(model, options)],
+    [["pooling", "raw", "signal"], (options) => model.embed([PROMPT], { pooling: "mean", ...options })],
+    [["special", "parse"], (options) => model.tokenize(PROMPT, options)],
+    [["special"], (options) => model.detokenize([1], options)],
+    [["bare"], (options) => new Prompt(model, [[1]], options)],
+    [["signal", "progress"], (options) => fetchModel("hf:a/b/c", options)],
+  ];
+  for (const [known, call] of calls) {
+    for (const name of known) {
+      const wrong = `${name}z`;
+      const refused = fails("RZ_ERR_INVALID_ARGUMENT", new RegExp(`^the option ${wrong} is unknown; the nearest is ${name}$`));
+      await assert.rejects(async () => await call({ [wrong]: 1 }), refused);
+    }
+    const given = Object.fromEntries(known.map((name) => [name, undefined]));
+    await Promise.resolve(call(given)).catch((error) => assert.doesNotMatch(error.message, /unknown/));
+  }
+  const grammar = { jsonSchema: {}, whitespac: true };
+  await assert.rejects(talk().say(PROMPT, { grammar }).next(), fails("RZ_ERR_INVALID_ARGUMENT", /nearest is whitespace/));
+});
+
+test("numbers out of range and what is no list are refused", async () => {
+  for (const number of [-1, 2 ** 32, 0.5, NaN]) {
+    const refused = (name) =>
+      fails("RZ_ERR_INVALID_ARGUMENT", new RegExp(`^${name} is ${number}; it must be a whole number from 0 to 4294967295$`, "i"));
+    await assert.rejects(talk().say(PROMPT, { maxTokens: number }).next(), refused("maxTokens"));
+    assert.throws(() => talk({ cache: { capacity: number } }), refused("capacity"));
+    assert.throws(() => new Prompt(model, [[1, number]]), refused("a token"));
+    await assert.rejects(new Session(model).generate([number]).next(), refused("a token"));
+    assert.throws(() => model.detokenize([number]), refused("tokens"));
+  }
+  const refused = fails("RZ_ERR_INVALID_ARGUMENT");
+  await assert.rejects(talk().say(PROMPT, { stops: "five" }).next(), refused);
+  await assert.rejects(model.embed("hello"), refused);
+  await assert.rejects(new Session(model).generate(5).next(), refused);
+  assert.throws(() => new Prompt(model, "text"), refused);
 });
 
 test("forks and saved conversations go on alike", async () => {
