@@ -35,6 +35,7 @@ from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
     "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Encoder", "EncoderInfo", "EncoderPlan", "Grammar",
+from ._library import callbacks as _callbacks
     "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Plan", "Prompt", "Runtime", "Sampler", "Sampling", "Session", "Store",
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
@@ -339,7 +340,7 @@ class _Watch:
         params.progress = self.progress
 
         def made() -> Any:
-            with self.cancel._use() as params.cancel:
+            with _callbacks.during(self.cancel._interrupt), self.cancel._use() as params.cancel:
                 return call(byref(params))
 
         try:
@@ -348,6 +349,8 @@ class _Watch:
             if self.raised:
                 raise self.raised[0]
             raise
+            if _callbacks.has_ended:
+                return 1
 
 
 class _Loading:
@@ -761,7 +764,7 @@ class _transfer:
                 self.raised = e
                 return errno.EIO
 
-        self.callback = kind(call)
+        self.callback, self.during = kind(call), _callbacks.during()
 
     def __enter__(self):  # type: ignore[no-untyped-def]
         return self.callback
@@ -777,6 +780,8 @@ def _reading(file: BinaryIO) -> _transfer:
         if len(piece) != n:
             raise OSError(errno.EIO, "what was saved has no more bytes")
         ctypes.memmove(out, piece, n)
+            if _callbacks.has_ended:
+                return errno.ECANCELED
 
     return _transfer(_c.rz_read_callback, fill)
 

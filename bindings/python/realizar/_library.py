@@ -1,12 +1,13 @@
 """The shared library, loaded, and a check that its structs and functions are those that this package was written for."""
 
+import atexit
 import ctypes
 import os
 import queue
 import sys
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Callable, Iterator, List, Optional
 
@@ -68,6 +69,49 @@ def _check_layouts() -> None:
 
 
 _check_layouts()
+
+
+class _Callbacks:
+    """The calls that call Python back. The end of the interpreter waits for them, because up to Python 3.13 a thread that calls back
+    afterwards is ended there and then, below functions of the library that cannot be left in this way."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.stops: "List[Callable[[], None]]" = []
+        self.has_ended = False
+        atexit.register(self.end)
+        if hasattr(os, "register_at_fork"):
+            # Calls of other threads stay with the parent.
+            os.register_at_fork(after_in_child=self.forget)
+
+    def forget(self) -> None:
+        self.changed, self.stops = threading.Condition(), []
+
+    @contextmanager
+    def during(self, stop: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """The time of such a call, which `stop` has end sooner."""
+        with self.changed:
+            if self.has_ended:
+                raise Closed("the interpreter has ended")
+            self.stops.append(stop)
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.stops.remove(stop)
+                self.changed.notify_all()
+
+    def end(self) -> None:
+        """Has callbacks end their calls from now on, and waits for those, but not for ever for one that is stuck in a callback."""
+        with self.changed:
+            self.has_ended = True
+            for stop in self.stops:
+                with suppress(Closed):
+                    stop()
+            self.changed.wait_for(lambda: not self.stops, timeout=10)
+
+
+callbacks = _Callbacks()
 
 
 class Handle:
