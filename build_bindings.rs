@@ -197,15 +197,49 @@ fn number(value: &str, greatest_32: &str, greatest_64: &str) -> String {
 
 const PYTHON_HEAD: &str = r#""""The constants, structs and functions of realizar.h under its names. The build writes this file: `make header`."""
 
+import reprlib
+from contextlib import suppress
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p, sizeof
+from difflib import get_close_matches
+from numbers import Real
+from operator import index
 from typing import Any
 
 
+# The least and the greatest of numbers that have a bound.
+RANGES = {c_uint8: (0, 0xFF), c_uint32: (0, 0xFFFFFFFF), c_uint64: (0, 0xFFFFFFFFFFFFFFFF), c_int32: (-0x80000000, 0x7FFFFFFF)}
+RANGES[c_size_t] = RANGES[c_uint64 if sizeof(c_size_t) == 8 else c_uint32]
+
+
+def whole(value: Any, name: str, kind: Any = c_uint32) -> int:
+    """A whole number that fits into a type of C, which would drop the upper bits of another one."""
+    least, most = RANGES[kind]
+    with suppress(TypeError):
+        if least <= index(value) <= most:
+            return index(value)
+    from ._errors import InvalidArgument
+
+    raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a whole number from {least} to {most}")
+
+
 class Sized(Structure):
-    """A struct that begins with its size."""
+    """A struct that begins with its size. Fields that there are not, and numbers that do not fit, are refused."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(struct_size=sizeof(type(self)), **fields)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kinds = {field: kind for field, kind, *_ in self._fields_}
+        if name not in kinds:
+            raise TypeError(f"the option {name} is unknown; the nearest is {get_close_matches(name, kinds, 1, 0)[0]}")
+        kind = kinds[name]
+        if kind in RANGES:
+            value = whole(value, name, kind)
+        elif kind in (c_float, c_double) and not isinstance(value, Real):
+            from ._errors import InvalidArgument
+
+            raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a number")
+        super().__setattr__(name, value)
 
 
 "#;

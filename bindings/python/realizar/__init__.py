@@ -13,29 +13,33 @@ conversations, sessions and jobs go on afterwards.
 
 import ctypes
 import errno
+import io
 import json
 import math
 import os
+import reprlib
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from ctypes import Array, byref, c_uint32, c_void_p
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _header as _c
 from . import _hub
+from ._header import whole as _whole
 from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
     Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, OutOfMemory, Panic, Poisoned, Unsupported, VersionError,
 )  # fmt: skip
 from ._errors import error_of as _error_of
+from ._library import callbacks as _callbacks
 from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
     "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Encoder", "EncoderInfo", "EncoderPlan", "Grammar",
-from ._library import callbacks as _callbacks
     "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Plan", "Prompt", "Runtime", "Sampler", "Sampling", "Session", "Store",
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
@@ -52,8 +56,10 @@ Messages = Union[str, Sequence[Message]]
 
 def _ids(tokens: Tokens) -> "np.ndarray":
     ids = np.asarray(tokens)
+    if ids.ndim != 1:
+        raise InvalidArgument(f"tokens are {reprlib.repr(tokens)}; they must be a list of whole numbers")
     if ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() > 0xFFFFFFFF):
-        raise InvalidArgument("tokens are whole numbers from 0 to 2^32 - 1")
+        raise InvalidArgument(f"tokens are {reprlib.repr(tokens)}; they must be whole numbers from 0 to 4294967295")
     return np.ascontiguousarray(ids, dtype=np.uint32)
 
 
@@ -79,6 +85,20 @@ def _microseconds(seconds: Optional[float]) -> int:
     if math.isnan(seconds):
         raise InvalidArgument("a time is a number of seconds")
     return math.ceil(min(max(seconds, 0.0), 1e12) * 1e6)
+
+
+def _list(value: Any, name: str) -> Any:
+    """A list, which a text is not, though it can be iterated over."""
+    if isinstance(value, (str, bytes)):
+        raise InvalidArgument(f"{name} is a text; it must be a list")
+    return value
+
+
+def _check_options(options: Iterable[str], known: Sequence[str]) -> None:
+    """Refuses names of options that there are not."""
+    for name in options:
+        if name not in known:
+            raise TypeError(f"the option {name} is unknown; the nearest is {get_close_matches(name, known, 1, 0)[0]}")
 
 
 def _numbers(group: str) -> Dict[str, int]:
@@ -180,7 +200,7 @@ class Runtime(Handle):
 
     def set_threads(self, threads: int) -> None:
         """Changes the number of threads that compute, from the next step on; 0: one a processor core."""
-        self._call("rz_runtime_threads_set", threads)
+        self._call("rz_runtime_threads_set", _whole(threads, "threads"))
 
 
 @dataclass(frozen=True)
@@ -222,7 +242,7 @@ _FILTERS = _numbers("RZ_FILTER_")
 
 
 def _sequences(all: Sequence[Sequence[int]]) -> "Array[_c.rz_token_sequence]":
-    tokens = [(c_uint32 * len(one))(*one) for one in all]
+    tokens = [(c_uint32 * len(one))(*one.tolist()) for one in map(_ids, all)]
     return (_c.rz_token_sequence * len(tokens))(*((one, len(one)) for one in tokens))
 
 
@@ -239,7 +259,10 @@ class Sampler(Handle):
 
 
 def _sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
-    biases = (_c.rz_logit_bias * len(sampling.logit_bias))(*sampling.logit_bias.items())
+    _list(sampling.order, "order")
+    biases = (_c.rz_logit_bias * len(sampling.logit_bias))(
+        *((_whole(token, "a token of logit_bias"), bias) for token, bias in sampling.logit_bias.items())
+    )
     params = _c.rz_sampler_params(
         n_biases=len(biases), n_dry_breakers=len(sampling.dry_breakers), n_banned_sequences=len(sampling.banned_sequences),
         n_order=len(sampling.order), flags=sampling.temperature_first and _c.RZ_SAMPLER_TEMPERATURE_FIRST,
@@ -247,7 +270,7 @@ def _sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
     lists = {
         "dry_breakers": _sequences(sampling.dry_breakers),
         "banned_sequences": _sequences(sampling.banned_sequences),
-        "order": (c_uint32 * len(sampling.order))(*(_FILTERS[name] for name in sampling.order)),
+        "order": (c_uint32 * len(sampling.order))(*(_named(_FILTERS, name, "a filter") for name in sampling.order)),
     }
     for name, *_ in params._fields_:
         if name in Sampling.__dataclass_fields__:
@@ -326,6 +349,8 @@ class _Watch:
 
         def forward(done, total, _user):  # type: ignore[no-untyped-def]
             assert progress is not None
+            if _callbacks.has_ended:
+                return 1
             try:
                 return int(progress(done, total) is False)
             except BaseException as e:  # noqa: BLE001 - goes on where the call ends
@@ -349,8 +374,6 @@ class _Watch:
             if self.raised:
                 raise self.raised[0]
             raise
-            if _callbacks.has_ended:
-                return 1
 
 
 class _Loading:
@@ -477,11 +500,11 @@ def plan(
     is_path = isinstance(model, (str, os.PathLike))
     path = _path(model) if is_path else None  # type: ignore[arg-type]
     sources, kept = (None, None) if is_path else _sources(model)  # type: ignore[arg-type]
-    cache = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
+    cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type"))
     found = _c.rz_plan()
     n = 0 if sources is None else len(sources)
-    loading = _Loading(**options)
-    loading.run(lambda params: status("rz_model_plan", path, sources, n, params, byref(cache), sessions, byref(found)))
+    loading, n_sessions = _Loading(**options), _whole(sessions, "sessions")
+    loading.run(lambda params: status("rz_model_plan", path, sources, n, params, byref(cache), n_sessions, byref(found)))
     del kept
     used = sum(1 for device in found.devices if device)
     of = lambda name: getattr(found, name) if isinstance(getattr(found, name), int) else tuple(getattr(found, name))[:used]
@@ -620,7 +643,7 @@ class Model(Handle):
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes of one token, which may be a part of a character."""
-        return sized(lambda *out: self._call("rz_token_bytes_into", token, *out, None))
+        return sized(lambda *out: self._call("rz_token_bytes_into", _whole(token, "token"), *out, None))
 
     def text_stream(self) -> "TextStream":
         """Turns tokens into text as they come."""
@@ -630,7 +653,7 @@ class Model(Handle):
     def is_end(self, token: int) -> bool:
         """True for a token that ends a turn or a text."""
         with self._use() as model:
-            return bool(library.rz_token_is_end(model, token))
+            return bool(library.rz_token_is_end(model, _whole(token, "token")))
 
     def render(self, messages: Messages, *, add_generation_prompt: bool = True, **members: Any) -> str:
         """Messages as the text that the model was trained on, by the template in its file. `members`: others of the request, such as
@@ -665,7 +688,7 @@ class Model(Handle):
 
     def session(self, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> "Session":
         """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
-        params = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
+        params = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type"))
         with self._use() as model:
             return Session(self, new("rz_cache_new", model, byref(params)))
 
@@ -681,14 +704,14 @@ class Model(Handle):
         """Embeddings of texts, of lists of tokens, or of prompts with pictures: an array [texts][dims] of float32,
         which the library writes itself. With pooling "none" there is a row for each token, with "rank" one of scores
         for each text."""
-        prompts = [text for text in texts if isinstance(text, Prompt)]
+        prompts = [text for text in _list(texts, "texts") if isinstance(text, Prompt)]
         ids: List[Any] = [text if isinstance(text, Prompt) else _ids(self.tokenize(text) if isinstance(text, str) else text) for text in texts]
         if prompts:
             ids = prompts = [text if isinstance(text, Prompt) else Prompt(self, [text]) for text in ids]
         else:
             lists = (ctypes.POINTER(c_uint32) * len(ids))(*map(_at, ids))
             lengths = (ctypes.c_size_t * len(ids))(*map(len, ids))
-        params = _c.rz_embed_params(pooling=_POOLING[pooling], flags=0 if normalize else _c.RZ_EMBED_RAW)
+        params = _c.rz_embed_params(pooling=_named(_POOLING, pooling, "pooling"), flags=0 if normalize else _c.RZ_EMBED_RAW)
         rows = sum(map(len, ids)) if pooling == "none" else len(ids)
         out = np.empty(rows * self.info.hidden_dim, dtype=np.float32)
         n = ctypes.c_size_t()
@@ -718,7 +741,7 @@ class Model(Handle):
     def work(self, kind: str = "cpu") -> Work:
         """The work of one kind of device, "cpu" or "cuda", since the model was loaded."""
         metrics = _c.rz_backend_metrics()
-        self._call("rz_backend_metrics_get", _DEVICES[kind], byref(metrics))
+        self._call("rz_backend_metrics_get", _named(_DEVICES, kind, "kind"), byref(metrics))
         found = [getattr(metrics, name) for name in Work._fields[:-1]]
         return Work(*found, tuple(metrics.latency_histogram))
 
@@ -757,6 +780,8 @@ class _transfer:
         self.raised: Optional[BaseException] = None
 
         def call(_user, data, n):  # type: ignore[no-untyped-def]
+            if _callbacks.has_ended:
+                return errno.ECANCELED
             try:
                 move(data, n)
                 return 0
@@ -767,36 +792,51 @@ class _transfer:
         self.callback, self.during = kind(call), _callbacks.during()
 
     def __enter__(self):  # type: ignore[no-untyped-def]
+        self.during.__enter__()
         return self.callback
 
     def __exit__(self, *exception) -> None:  # type: ignore[no-untyped-def]
+        self.during.__exit__(None, None, None)
         if self.raised is not None:
             raise self.raised
 
 
 def _reading(file: BinaryIO) -> _transfer:
     def fill(out: int, n: int) -> None:
-        piece = file.read(n)
-        if len(piece) != n:
-            raise OSError(errno.EIO, "what was saved has no more bytes")
-        ctypes.memmove(out, piece, n)
-            if _callbacks.has_ended:
-                return errno.ECANCELED
+        at = 0
+        while at < n:  # a raw file gives what it has
+            piece = file.read(n - at)
+            if not piece:
+                raise OSError(errno.EIO, "what was saved has no more bytes")
+            ctypes.memmove(out + at, piece, len(piece))
+            at += len(piece)
 
     return _transfer(_c.rz_read_callback, fill)
 
 
 def _writing(file: BinaryIO) -> _transfer:
-    return _transfer(_c.rz_write_callback, lambda data, n: file.write(ctypes.string_at(data, n)))
+    def drain(data: int, n: int) -> None:
+        rest = ctypes.string_at(data, n)
+        while rest:  # a raw file takes what it can
+            taken = file.write(rest)
+            if taken is None and isinstance(file, io.RawIOBase):
+                raise BlockingIOError(errno.EAGAIN, "the file takes no bytes now")
+            rest = rest[len(rest) if taken is None else taken :]
+
+    return _transfer(_c.rz_write_callback, drain)
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+_MEMBERS = ("tools", "tool_choice", "parallel_tool_calls", "variables", "response_format")
+
+
 def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
+    _check_options(members, _MEMBERS)
     return _json({"messages": list(messages), **members}).encode()
 
 
@@ -807,7 +847,10 @@ _ENDS = {value: name for name, value in _numbers("RZ_JOB_").items() if not name.
 
 
 def _grammar(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int, bytes]:
-    return _named(_GRAMMARS, kind, "a grammar") | (whitespace and _WHITESPACE), (text if isinstance(text, str) else _json(text)).encode()
+    number = _named(_GRAMMARS, kind, "the kind of a grammar") | (whitespace and _WHITESPACE)
+    if kind in ("regex", "lark", "gbnf") and not isinstance(text, str):
+        raise InvalidArgument(f"the grammar is {reprlib.repr(text)}; it must be a text, because its kind is {kind}")
+    return number, (text if isinstance(text, str) else _json(text)).encode()
 
 
 _OVERFLOWS = _numbers("RZ_OVERFLOW_")
@@ -1036,7 +1079,7 @@ class Encoder(Handle):
             data = np.ascontiguousarray(data, dtype=np.float32)
             channels = data.shape[1] if data.ndim == 2 else 1
             at = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-            function, arguments = "rz_media_from_samples", (at, data.size, channels, rate)
+            function, arguments = "rz_media_from_samples", (at, data.size, channels, _whole(rate, "rate"))
         return self._made(function, arguments, _c.rz_media_params(max_rows=max_rows), progress, cancel, data)
 
     def _made(
@@ -1056,7 +1099,7 @@ class Encoder(Handle):
         """The `Media.info` that a picture of so many pixels would have, or a sound of `width` samples of a channel at
         the rate of the encoder, without one; time and hash are zero."""
         info = _c.rz_media_info()
-        self._call("rz_media_measure", width, height, byref(_c.rz_media_params(**options)), byref(info))
+        self._call("rz_media_measure", _whole(width, "width"), _whole(height, "height"), byref(_c.rz_media_params(**options)), byref(info))
         return _media_info(info)
 
 
@@ -1092,7 +1135,8 @@ class Media(Handle):
             raise InvalidArgument(f"rows are an array of two dimensions, not {data.ndim}")
         at, number = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), _named(_MEDIA, kind, "kind")
         with model._use() as pointer:
-            return cls(new("rz_media_from_rows", pointer, number, at, *data.shape, columns, lines))
+            shape = (*data.shape, _whole(columns, "columns"), _whole(lines, "lines"))
+            return cls(new("rz_media_from_rows", pointer, number, at, *shape))
 
     @classmethod
     def from_tokens(cls, model: Model, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> "Media":
@@ -1152,7 +1196,7 @@ class Prompt(Handle):
         begin a text ahead of a first part alone. `bare`: the rows of media alone, without the model's tokens around and
         between them."""
         taken: List[Tuple[Optional["np.ndarray"], Optional[Media]]] = []
-        for part in parts:
+        for part in _list(parts, "parts"):
             if isinstance(part, str):
                 part = model.tokenize(part, special=not taken)
             taken.append((None, part) if isinstance(part, Media) else (_ids(part), None))
@@ -1169,6 +1213,7 @@ class Prompt(Handle):
     def of_chat(cls, model: Model, messages: Messages, **members: Any) -> "Prompt":
         """A prompt of messages, up to where the answer begins, whose content may have parts with media: [{"type":
         "image", "media": medium}, {"type": "text", "text": "What is this?"}]. `members` as of `Model.render`."""
+        _check_options(members, _MEMBERS)
         listed = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         request, found = _numbered({"messages": listed, **members})
         self = cls.__new__(cls)
@@ -1214,7 +1259,7 @@ class TextStream(Handle):
 
     def push(self, token: int) -> str:
         """Adds a token, and gives the text that is complete with it, often none."""
-        return sized(lambda *out: self._call("rz_textstream_push_into", token, *out)).decode()
+        return sized(lambda *out: self._call("rz_textstream_push_into", _whole(token, "token"), *out)).decode()
 
     def flush(self) -> str:
         """Ends the text, and gives the rest of it."""
@@ -1236,7 +1281,7 @@ class ChatParser(Handle):
 
     def push(self, token: int) -> List[Part]:
         """Adds a token, and gives the parts that it completes, often none."""
-        self._call("rz_chat_parser_push", token)
+        self._call("rz_chat_parser_push", _whole(token, "token"))
         return _parts("rz_chat_parser_next_into", self)
 
     def end(self) -> List[Part]:
@@ -1289,12 +1334,12 @@ class Session(Handle):
 
     def truncate(self, n: int) -> None:
         """Rewinds to the first `n` tokens."""
-        self._call("rz_cache_truncate", n)
+        self._call("rz_cache_truncate", _whole(n, "n"))
 
     def shift(self, keep: int, drop: int) -> None:
         """Forgets `drop` tokens behind the first `keep`, to make room; those behind them move up, and are computed again by the next call
         that needs them."""
-        self._call("rz_cache_shift", keep, drop)
+        self._call("rz_cache_shift", _whole(keep, "keep"), _whole(drop, "drop"))
 
     def release(self) -> None:
         """Gives the memory of keys and values back; the next call that needs them computes them again."""
@@ -1329,6 +1374,7 @@ class Session(Handle):
 
     def prefill(self, tokens: Union[Tokens, Prompt], *, first: int = 0, cancel: Optional[Cancel] = None) -> None:
         """Appends tokens, from number `first` on, at least one; afterwards there are logits of the last one."""
+        first = _whole(first, "first")
         ids = None if isinstance(tokens, Prompt) else _ids(tokens)[first:]
 
         def call() -> None:
@@ -1363,7 +1409,7 @@ class Session(Handle):
 
     def decode(self, token: int, sampler: Optional[Sampler] = None) -> int:
         """Appends a token and chooses the next one."""
-        following = c_uint32()
+        following, token = c_uint32(), _whole(token, "token")
 
         def call() -> int:
             with self._use() as cache, _use(sampler) as chooser:
@@ -1374,7 +1420,7 @@ class Session(Handle):
 
     def logprobs(self, k: int) -> List[Tuple[int, float]]:
         """The `k` likeliest tokens after the last one with the logarithms of their probabilities, the likeliest first."""
-        k = min(k, self.model.info.vocab_size)
+        k = min(_whole(k, "k"), self.model.info.vocab_size)
         tokens, logprobs, n = (c_uint32 * k)(), (ctypes.c_float * k)(), ctypes.c_size_t()
         self._call("rz_logprobs_into", k, tokens, logprobs, byref(n))
         return list(zip(tokens, logprobs))[: n.value]
@@ -1444,7 +1490,7 @@ def _token_logprobs(function: str, handle: Handle, row: int) -> List[TokenLogpro
 
 
 def _set_stops(params: Any, stops: Sequence[str]) -> None:
-    params.n_stops = len(stops)
+    params.n_stops = len(_list(stops, "stops"))
     if stops:
         params.stops = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
 
@@ -1609,7 +1655,7 @@ class Store(Handle):
         """A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
         `tokens[len(session):]` are to be appended. `capacity` and types as of `Model.session`."""
         common = c_uint32()
-        params, pointer = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type]), c_void_p()
+        params, pointer = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type")), c_void_p()
         if isinstance(tokens, Prompt):
             with tokens._use() as prompt:
                 self._call("rz_store_take_prompt", prompt, byref(params), byref(pointer), byref(common))
@@ -1681,6 +1727,7 @@ class Conversation(Handle):
         stops all that is computed. `members`: tools=[...], tool_choice="required", parallel_tool_calls=False,
         variables={...} of the template."""
         first = [] if system is None else [{"role": "system", "content": system}]
+        _list(messages, "messages")
         request, scales = _request([*first, *messages], members), _scales(adapters)
         params = _c.rz_conversation_params(overflow=_named(_OVERFLOWS, overflow, "overflow"), n_adapters=len(scales))
         params.json, params.json_len = request, len(request)
@@ -1704,7 +1751,7 @@ class Conversation(Handle):
         self, function: str, model: Model, params: Any, capacity: int, k_type: str, v_type: str, store: Optional[Store],
         cancel: Optional[Cancel], *arguments: Any,
     ) -> None:  # fmt: skip
-        cache = _c.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
+        cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type"))
         params.cache = ctypes.pointer(cache)
         with model._use() as pointer, _use(store) as params.store, _use(cancel) as params.cancel:
             self._own(model, new(function, pointer, byref(params), *arguments))
@@ -1755,6 +1802,8 @@ class Conversation(Handle):
         if sampling is not None:
             params.sampler = ctypes.pointer(_sampler_params(sampling))
         if grammar is not None:
+            if not isinstance(grammar, (tuple, list)) or len(grammar) != 2:
+                raise InvalidArgument(f"grammar is {reprlib.repr(grammar)}; it must be a pair of a kind and a text")
             params.grammar_kind, params.grammar = _grammar(*grammar, whitespace=whitespace)
             params.grammar_len = len(params.grammar)
         _set_stops(params, stops)
@@ -1781,7 +1830,9 @@ class Conversation(Handle):
     def _made(self, reply: int) -> Iterator[Part]:
         going = True
         try:
-            while going and reply == self._reply:
+            while going:
+                if reply != self._reply:
+                    raise InvalidArgument("the reply is given up; the conversation has gone on without it")
                 going = self.step()
                 yield from self.parts()
         except BaseException:
@@ -1825,12 +1876,12 @@ class Conversation(Handle):
 
     def messages(self, first: int = 0) -> List[Dict[str, Any]]:
         """The messages from number `first` on, as they were added, and the replies; an unfinished one is not among them."""
-        text = sized(lambda *out: self._call("rz_conversation_json_into", first, *out), 4096)
+        text = sized(lambda *out: self._call("rz_conversation_json_into", _whole(first, "first"), *out), 4096)
         return json.loads(text)  # type: ignore[no-any-return]
 
     def rewind(self, n_messages: int) -> None:
         """Forgets the messages after the first so many, to edit or to answer anew."""
-        self._call("rz_conversation_rewind", n_messages)
+        self._call("rz_conversation_rewind", _whole(n_messages, "n_messages"))
 
     def fork(self) -> "Conversation":
         """A second conversation with the same past."""
@@ -1864,8 +1915,8 @@ class Conversation(Handle):
 
 
 def _named(numbers: Mapping[str, int], name: str, what: str) -> int:
-    if name not in numbers:
-        raise InvalidArgument(f"{what} is one of {', '.join(numbers)}, not {name!r}")
+    if not isinstance(name, str) or name not in numbers:
+        raise InvalidArgument(f"{what} is {reprlib.repr(name)}; it must be one of {', '.join(numbers)}")
     return numbers[name]
 
 

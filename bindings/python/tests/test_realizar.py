@@ -1,6 +1,7 @@
 """Tests of the package on a tiny model, and on a real one where MODEL names one.  python -m unittest discover bindings/python/tests"""
 
 import gc
+import inspect
 import io
 import json
 import os
@@ -14,6 +15,7 @@ import time
 import types
 import unittest
 import weakref
+from typing import Optional
 
 import numpy as np
 
@@ -726,6 +728,7 @@ class Tiny(unittest.TestCase):
         prepare = {"recomputation": 30000, "batch": 30000}
         program = """
 import os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what was started in the background ignores it
 import realizar
 STORY, LARGE, held = sys.argv[1], sys.argv[2], int(sys.argv[3])
 model = realizar.Model(STORY, threads=2)
@@ -776,6 +779,189 @@ assert model.embed([[1, 403]], pooling="mean").shape[0] == 1
                         if said[-1] <= 0.1:
                             break
                     self.assertLessEqual(min(said), 0.1)
+
+    def test_the_end_of_the_interpreter_ends_calls_that_call_back(self):
+        """A thread that is in such a call when the main thread ends must not be ended in the middle of it: the exit code counts."""
+        program = """
+import io, sys, threading
+import realizar
+STORY, CALL = sys.argv[1], sys.argv[2]
+begun = threading.Event()
+class File(io.RawIOBase):
+    def __init__(self, data=b""):
+        self.data, self.at = data, 0
+    def readable(self): return True
+    def writable(self): return True
+    def read(self, n=-1):
+        begun.set()
+        piece = self.data[self.at : self.at + n]
+        self.at += n
+        return piece
+    def write(self, data):
+        begun.set()
+        return len(data)
+model = realizar.Model(STORY, threads=1)
+session = model.session(8000)
+session.prefill([1, 403] * 2000)
+kept = io.BytesIO()
+session.save(kept)
+def work():
+    while True:
+        if CALL == "load":
+            realizar.Model(STORY, threads=1, progress=lambda done, total: begun.set())
+        elif CALL == "load without progress":
+            begun.set()
+            realizar.Model(STORY, threads=1)
+        elif CALL == "save":
+            session.save(File())
+        else:
+            model.restore(File(kept.getvalue()))
+for _ in range(2 if CALL.startswith("load") else 1):
+    threading.Thread(target=work, daemon=True).start()
+begun.wait()
+sys.exit(7)
+"""
+        for call in ("load", "load without progress", "save", "restore"):
+            for _ in range(3):
+                child = subprocess.run([sys.executable, "-c", program, STORY, call], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.assertEqual((child.returncode, child.stdout), (7, ""), (call, child.stderr))
+
+    def test_whole_numbers_that_do_not_fit_are_refused(self):
+        """Each whole number that a function takes, so that a new one cannot be forgotten."""
+        tools = {"messages": [{"role": "user", "content": "x"}]}
+        with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model, model.session(64) as session:
+            session.prefill([1, 403])
+            talk = realizar.Conversation(model, **tools)
+            stream, prompt, store = model.text_stream(), realizar.Prompt(model, [[1, 403]]), realizar.Store(model)
+            parser = model.chat_parser("x")
+            rows = np.zeros((1, model.info.hidden_dim), np.float32)
+            load = lambda **options: realizar.Model(STORY, **options)
+            calls = {
+                realizar.Runtime: lambda **n: realizar.Runtime(**n),
+                realizar.Runtime.set_threads: lambda **n: realizar.Runtime(1).set_threads(**n),
+                realizar.Sampling: lambda **n: realizar.Sampler(realizar.Sampling(**n)),
+                realizar._Loading: load,
+                realizar.plan: lambda **n: realizar.plan(STORY, **n),
+                realizar.Model.session: model.session,
+                realizar.Model.token_bytes: model.token_bytes,
+                realizar.Model.is_end: model.is_end,
+                realizar._encoder_params: lambda **n: realizar.Encoder.plan(model, "/none", **n),
+                realizar.Media.from_rows: lambda **n: realizar.Media.from_rows(model, rows, **n),
+                realizar.TextStream.push: stream.push,
+                realizar.ChatParser.push: parser.push,
+                realizar.Session.truncate: session.truncate,
+                realizar.Session.shift: lambda **n: session.shift(**{"keep": 0, "drop": 0, **n}),
+                realizar.Session.prefill: lambda **n: session.prefill(prompt, **n),
+                realizar.Session.decode: session.decode,
+                realizar.Session.logprobs: session.logprobs,
+                realizar.Session.job: lambda **n: session.job([1], **n),
+                realizar.Store: lambda **n: realizar.Store(model, **n),
+                realizar.Store.take: lambda **n: store.take([1], **n),
+                realizar.Conversation: lambda **n: realizar.Conversation(model, **n),
+                realizar.Conversation.begin: talk.begin,
+                realizar.Conversation.messages: talk.messages,
+                realizar.Conversation.rewind: talk.rewind,
+            }
+            known = {realizar.Encoder, realizar.Encoder.encode_sound, realizar.Encoder.measure, realizar.Conversation.load, realizar.Job}
+            functions = [value for name, value in vars(realizar).items() if callable(value) and name in realizar.__all__]
+            functions += [value for kind in functions if isinstance(kind, type) for value in vars(kind).values() if callable(value)]
+            found = 0
+            for function in [*calls, *functions]:
+                if isinstance(function, type) and issubclass(function, (tuple, Exception)):
+                    continue
+                try:
+                    parameters = inspect.signature(function).parameters
+                except (TypeError, ValueError):
+                    continue
+                names = [name for name, p in parameters.items() if p.annotation in (int, "int", Optional[int])]
+                call = calls.get(function)
+                if call is None:
+                    is_public = not getattr(function, "__name__", "_").startswith("_")
+                    self.assertTrue(not names or not is_public or function in known or self._has(calls, function), function)
+                    continue
+                for name in names:
+                    most = 64 if name in ("seed", "memory_limit", "disk_limit", "max_entries") else 32
+                    form = f"^{name} is .*; it must be a whole number from -?[0-9]+ to [0-9]+$"
+                    for wrong in (1 << most, 1 << 80, 0.5, "1", *(() if name == "priority" else (-1,))):
+                        with self.subTest(function=function, name=name, wrong=wrong), self.assertRaisesRegex(realizar.InvalidArgument, form):
+                            call(**{name: wrong})
+                        found += 1
+            self.assertGreater(found, 200)
+            for wrong in ([-1], [1 << 32], [0.5], 5, [[1, 2]], b"ab"):
+                for call in (session.prefill, model.detokenize, session.score, lambda ids: model.embed([ids])):
+                    with self.assertRaises(realizar.InvalidArgument, msg=wrong):
+                        call(wrong)
+            for options in ({"logit_bias": {-1: 1.0}}, {"banned_sequences": [[-1]]}, {"order": "top_k"}, {"order": ["top_x"]}, {"temperature": "hot"}):
+                with self.assertRaises(realizar.InvalidArgument, msg=options):
+                    realizar.Sampler(realizar.Sampling(**options))
+
+    @staticmethod
+    def _has(calls, function):
+        """Its class is called in its place."""
+        return any(isinstance(kind, type) and function is vars(kind).get("__init__") for kind in calls)
+
+    def test_texts_are_no_lists_and_names_are_known(self):
+        with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model:
+            session, talk = model.session(64), realizar.Conversation(model)
+            wrong = {
+                "stops": [lambda: talk.begin(stops="five"), lambda: session.job([1], stops="five")],
+                "texts": [lambda: model.embed("hello"), lambda: model.embed(b"hello")],
+                "parts": [lambda: realizar.Prompt(model, "hello")],
+                "messages": [lambda: realizar.Conversation(model, messages="hello")],
+                "order": [lambda: realizar.Sampler(realizar.Sampling(order="top_k"))],
+            }
+            for name, calls in wrong.items():
+                for call in calls:
+                    with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is a text; it must be a list$"):
+                        call()
+            for grammar in (("regex", ["yes", "no"]), ("gbnf", {}), "json", ("json_schema", {}, True), ("none", ""), model.grammar("json")):
+                with self.assertRaisesRegex(realizar.InvalidArgument, "it must be", msg=grammar):
+                    talk.begin(grammar=grammar)
+            for name, call in {
+                "k_type": lambda: model.session(k_type="q8"), "pooling": lambda: model.embed(["a"], pooling="meen"), "kind": lambda: model.work("gpu"),
+                "a filter": lambda: realizar.Sampler(realizar.Sampling(order=["top"])), "reasoning": lambda: talk.begin(reasoning=None),
+            }.items():  # fmt: skip
+                with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is .*; it must be one of "):
+                    call()
+            for name, nearest, call in (
+                ("sytem", None, lambda: realizar.Conversation(model, sytem="x")), ("tols", "tools", lambda: realizar.Conversation(model, tols=[])),
+                ("variable", "variables", lambda: model.render("x", variable={})), ("tol_choice", "tool_choice", lambda: model.tokenize_chat("x", tol_choice="auto")),
+                ("thread", None, lambda: realizar.Model(STORY, thread=2)), ("temp", None, lambda: realizar.Sampling(temp=1)),
+                ("max_token", None, lambda: list(talk.say("x", max_token=2))),
+            ):  # fmt: skip
+                with self.assertRaisesRegex(TypeError, f"{name} is unknown; the nearest is {nearest}" if nearest else name):
+                    call()
+
+    def test_files_that_move_a_part_at_a_time(self):
+        """What a raw file takes and gives, often less than it is asked for, is what is kept."""
+
+        class Raw(io.RawIOBase):
+            def __init__(self, data=b""):
+                self.data, self.at = data, 0
+
+            def write(self, data):
+                self.data += bytes(data[:1000])
+                return len(data[:1000])
+
+            def read(self, n=-1):
+                piece = self.data[self.at : self.at + min(n, 700)]
+                self.at += len(piece)
+                return piece
+
+        with self.model.session(64) as session:
+            session.prefill([1, 403, 407])
+            whole, raw = io.BytesIO(), Raw()
+            session.save(whole)
+            session.save(raw)
+            self.assertEqual(raw.data, whole.getvalue())
+            with self.model.restore(Raw(raw.data)) as again:
+                self.assertEqual(again.tokens, [1, 403, 407])
+            with self.assertRaisesRegex(OSError, "no more bytes"):
+                self.model.restore(Raw(raw.data[:-1]))
+            blocked = Raw()
+            blocked.write = lambda data: None
+            with self.assertRaises(BlockingIOError):
+                session.save(blocked)
 
     def test_progress_and_its_exceptions(self):
         seen = []
@@ -1122,7 +1308,7 @@ class Conversations(unittest.TestCase):
         self.assertEqual(failed.messages(), [])
 
     def test_what_is_wrong_is_named(self):
-        for wrong in ({"overflow": "none"}, {"tool_choice": 1}, {"unknown": 1}, {"messages": [1]}):
+        for wrong in ({"overflow": "none"}, {"tool_choice": 1}, {"messages": [1]}, {"messages": "text"}):
             with self.assertRaises(realizar.InvalidArgument):
                 self.talk(**wrong)
         talk = self.talk(messages=[{"role": "user", "content": PROMPT}])
@@ -1160,7 +1346,8 @@ class Conversations(unittest.TestCase):
         next(older)
         newer = talk.reply(max_tokens=5)
         next(newer)
-        self.assertEqual(list(older), [])
+        with self.assertRaisesRegex(realizar.InvalidArgument, "the reply is given up"):
+            list(older)
         del older
         self.assertEqual(len(list(newer)), 5)
 
