@@ -93,7 +93,10 @@ func (m *Model) conversation(options *ConversationOptions,
 	defer release()
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	cache := options.Cache.params()
+	cache, err := options.Cache.params()
+	if err != nil {
+		return nil, err
+	}
 	store, release, err := options.Store.acquire()
 	if err != nil {
 		return nil, err
@@ -192,8 +195,12 @@ func addJSON(handle *C.rz_conversation, text []byte, e *C.rz_error) C.rz_status 
 
 // Rewind forgets the messages behind the first n, to edit or to answer anew. An unfinished reply is given up first.
 func (c *Conversation) Rewind(n int) error {
+	messages, err := whole(n, "n")
+	if err != nil {
+		return err
+	}
 	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_rewind(handle, count(n), e)
+		return C.rz_conversation_rewind(handle, messages, e)
 	})
 }
 
@@ -241,13 +248,17 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	grammar := []byte(options.Grammar)
+	var counts counts
 	params := C.rz_reply_params{
-		max_tokens: count(options.MaxTokens), reasoning: C.uint32_t(options.Reasoning), reasoning_tokens: count(options.ReasoningTokens),
+		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: C.uint32_t(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
 		grammar_kind: C.uint32_t(options.GrammarKind), grammar: (*C.char)(unsafe.Pointer(pinned(&pinner, grammar))), grammar_len: C.size_t(len(grammar)),
-		draft: C.uint32_t(options.Draft), draft_max: count(options.DraftMax), logprobs: count(options.Logprobs),
+		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.of(options.Logprobs, "Logprobs"),
 		priority: C.int32_t(options.Priority),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if counts.err != nil {
+		return counts.err
+	}
 	if options.Keep {
 		params.flags |= C.RZ_REPLY_KEEP
 	}
@@ -255,7 +266,10 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 		params.flags |= C.RZ_REPLY_CONTINUE
 	}
 	if options.Sampling != nil {
-		sampler := options.Sampling.params(&pinner)
+		sampler, err := options.Sampling.params(&pinner)
+		if err != nil {
+			return err
+		}
 		pinner.Pin(&sampler)
 		params.sampler = &sampler
 	}
@@ -319,7 +333,7 @@ func (c *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, e
 			if err = c.speak(ctx, handle, &ReplyOptions{Keep: true}, func(part Part) bool {
 				return part.Kind != PartContent || part.Text == "" || yield(part.Text, nil)
 			}); err != nil {
-				C.rz_conversation_rewind(handle, count(info.Messages-1), nil)
+				C.rz_conversation_rewind(handle, C.uint32_t(info.Messages-1), nil)
 			}
 		}
 		if err != nil {
@@ -398,8 +412,12 @@ func (c *Conversation) Logprobs() ([]TokenLogprobs, error) {
 // Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
 // "tool_calls" and "finish_reason". An unfinished reply is not among them.
 func (c *Conversation) Messages(first int) (messages []map[string]any, err error) {
+	from, err := whole(first, "first")
+	if err != nil {
+		return nil, err
+	}
 	text, err := sized(c.conversation, 4096, func(handle *C.rz_conversation, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_json_into(handle, count(first), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		return C.rz_conversation_json_into(handle, from, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
 	})
 	if err != nil {
 		return nil, err

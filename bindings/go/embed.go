@@ -38,6 +38,18 @@ func (o *EmbedOptions) params() (params C.rz_embed_params) {
 	return params
 }
 
+// EmbedTexts is [Model.Embed] for texts, of which [Model.Tokenize] makes tokens with those that begin and end one.
+func (m *Model) EmbedTexts(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {
+	tokens := make([][]uint32, len(texts))
+	for i, text := range texts {
+		var err error
+		if tokens[i], err = m.Tokenize(text, true, false); err != nil {
+			return nil, err
+		}
+	}
+	return m.Embed(ctx, tokens, options)
+}
+
 // Embed turns texts, which are tokens as Tokenize makes them, into vectors: one for each text, or with [PoolingNone]
 // one for each token of all texts. It stops early when the context ends.
 func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {

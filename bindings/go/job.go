@@ -108,13 +108,17 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	defer free()
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
+	var counts counts
 	params := C.rz_job_params{
-		max_tokens: count(options.MaxTokens), tokens: (*C.uint32_t)(pinned(&pinner, prompt)), n_tokens: C.size_t(len(prompt)),
+		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), tokens: (*C.uint32_t)(pinned(&pinner, prompt)), n_tokens: C.size_t(len(prompt)),
 		sampler: sampler, grammar: grammar, stops: pinned(&pinner, stops), n_stops: C.size_t(len(stops)),
-		draft: C.uint32_t(options.Draft), draft_max: count(options.DraftMax), draft_model: draft, logprobs: count(options.Logprobs),
-		priority: C.int32_t(options.Priority), prompt: media, prompt_first: C.size_t(max(options.PromptFirst, 0)),
+		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), draft_model: draft, logprobs: counts.of(options.Logprobs, "Logprobs"),
+		priority: C.int32_t(options.Priority), prompt: media, prompt_first: C.size_t(counts.of(options.PromptFirst, "PromptFirst")),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if counts.err != nil {
+		return nil, counts.err
+	}
 	if options.Chat != nil {
 		chat, err := json.Marshal(options.Chat)
 		if err != nil {
@@ -143,7 +147,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		end()
 		return nil, err
 	}
-	j := &Job{ctx: ctx, width: int(count(options.Logprobs)) + 1, job: own(handle, func(handle *C.rz_job) {
+	j := &Job{ctx: ctx, width: options.Logprobs + 1, job: own(handle, func(handle *C.rz_job) {
 		C.rz_job_free(handle)
 		end()
 	})}

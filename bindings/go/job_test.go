@@ -13,7 +13,7 @@ import (
 
 func TestJobs(t *testing.T) {
 	model := load(t, storyModel)
-	tokens, err := model.Tokenize(prompt, false)
+	tokens, err := model.Tokenize(prompt, true, false)
 	must(t, err)
 	whole := generate(t, newSession(t, model, 128), prompt, &JobOptions{MaxTokens: 30})
 	sessions, jobs := make([]*Session, 3), make([]*Job, 3)
@@ -165,7 +165,7 @@ func TestThreadsChange(t *testing.T) {
 
 func TestJobsTellProbabilities(t *testing.T) {
 	model := load(t, storyModel)
-	tokens, err := model.Tokenize(prompt, false)
+	tokens, err := model.Tokenize(prompt, true, false)
 	must(t, err)
 	job, err := newSession(t, model, 64).NewJob(t.Context(), tokens, &JobOptions{MaxTokens: 6, Logprobs: 3})
 	must(t, err)

@@ -211,8 +211,12 @@ func withEncoder(ctx context.Context, path string, options *EncoderOptions,
 	defer stop()
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
+	rows, err := whole(options.MaxRows, "MaxRows")
+	if err != nil {
+		return nil, err
+	}
 	params := C.rz_encoder_params{
-		device: C.uint32_t(options.Device), quantize: C.uint32_t(options.Quantize), max_rows: count(options.MaxRows), cancel: cancel,
+		device: C.uint32_t(options.Device), quantize: C.uint32_t(options.Quantize), max_rows: rows, cancel: cancel,
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	params.flags = C.uint32_t(options.Kind) & (C.RZ_ENCODER_IMAGE | C.RZ_ENCODER_AUDIO)
@@ -315,8 +319,12 @@ func (p *Pixels) pinned(pinner *runtime.Pinner) (c C.rz_pixels, err error) {
 // second. Several channels become their mean. Of the options MaxRows, InSteps and Progress count, which is told of
 // parts.
 func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, channels int, rate uint32, options *MediaOptions) (*Media, error) {
+	n, err := whole(channels, "channels")
+	if err != nil {
+		return nil, err
+	}
 	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_samples(encoder, (*C.float)(unsafe.SliceData(samples)), C.size_t(len(samples)), count(channels), C.uint32_t(rate), params, out, e)
+		return C.rz_media_from_samples(encoder, (*C.float)(unsafe.SliceData(samples)), C.size_t(len(samples)), n, C.uint32_t(rate), params, out, e)
 	})
 }
 
@@ -337,16 +345,17 @@ func kinds(bits uint32) (all []MediaKind) {
 	return all
 }
 
-func (o *MediaOptions) params() (params C.rz_media_params) {
+func (o *MediaOptions) params() (params C.rz_media_params, err error) {
+	var counts counts
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if o != nil {
-		params.min_rows, params.max_rows = count(o.MinRows), count(o.MaxRows)
-		params.max_tiles, params.max_pixels = count(o.MaxTiles), count(o.MaxPixels)
+		params.min_rows, params.max_rows = counts.of(o.MinRows, "MinRows"), counts.of(o.MaxRows, "MaxRows")
+		params.max_tiles, params.max_pixels = counts.of(o.MaxTiles, "MaxTiles"), counts.of(o.MaxPixels, "MaxPixels")
 		if o.InSteps {
 			params.flags = C.RZ_MEDIA_STEPS
 		}
 	}
-	return params
+	return params, counts.err
 }
 
 func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
@@ -355,7 +364,11 @@ func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	if err != nil {
 		return nil, err
 	}
-	params, told := options.params(), progress{}
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
+	told := progress{}
 	params.cancel = cancel
 	if params.flags != 0 {
 		media, err := made(e.encoder, func(encoder *C.rz_encoder, out **C.rz_media, e *C.rz_error) C.rz_status {
@@ -393,9 +406,17 @@ func makeMedia[F any](from *owned[F], f func(from F, out **C.rz_media, e *C.rz_e
 // Measure is what [Media.Info] would say of a picture of so many pixels, or of a sound of width samples of a channel at
 // the rate of the encoder and no height, without one; time and hash are zero.
 func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, error) {
-	params := options.params()
+	var counts counts
+	w, h := counts.of(width, "width"), counts.of(height, "height")
+	if counts.err != nil {
+		return MediaInfo{}, counts.err
+	}
+	params, err := options.params()
+	if err != nil {
+		return MediaInfo{}, err
+	}
 	return mediaInfo(e.encoder, func(encoder *C.rz_encoder, out *C.rz_media_info, e *C.rz_error) C.rz_status {
-		return C.rz_media_measure(encoder, count(width), count(height), &params, out, e)
+		return C.rz_media_measure(encoder, w, h, &params, out, e)
 	})
 }
 
@@ -405,9 +426,14 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 	if rowDim < 1 || len(rows)%rowDim != 0 {
 		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d numbers are no rows of %d", len(rows), rowDim)}
 	}
+	var counts counts
+	dim, across, down := counts.of(rowDim, "rowDim"), counts.of(columns, "columns"), counts.of(lines, "lines")
+	if counts.err != nil {
+		return nil, counts.err
+	}
 	return makeMedia(m.model, func(model *C.rz_model, out **C.rz_media, e *C.rz_error) C.rz_status {
 		return C.rz_media_from_rows(model, C.uint32_t(kind), (*C.float)(unsafe.SliceData(rows)), C.size_t(len(rows)/rowDim),
-			count(rowDim), count(columns), count(lines), out, e)
+			dim, across, down, out, e)
 	})
 }
 
@@ -593,7 +619,11 @@ func (s *Session) PrefillPrompt(ctx context.Context, prompt *Prompt, first int) 
 		return err
 	}
 	defer prompt.prompt.release()
+	from, err := whole(first, "first")
+	if err != nil {
+		return err
+	}
 	return s.append(ctx, func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status {
-		return C.rz_prefill_prompt(cache, object, C.size_t(max(first, 0)), cancel, e)
+		return C.rz_prefill_prompt(cache, object, C.size_t(from), cancel, e)
 	})
 }

@@ -139,6 +139,11 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
 		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
 	}
+	var counts counts
+	layers, beside := counts.of(options.GPULayers, "GPULayers"), counts.of(options.PromptTokensBeside, "PromptTokensBeside")
+	if counts.err != nil {
+		return nil, counts.err
+	}
 	cancel, stop, err := watch(ctx)
 	if err != nil {
 		return nil, err
@@ -157,8 +162,8 @@ func withParams(ctx context.Context, options *LoadOptions,
 		return nil, err
 	}
 	params := C.rz_model_params{
-		runtime: threads, device: C.uint32_t(options.Device), gpu_layers: C.uint32_t(max(options.GPULayers, 0)),
-		quantize: C.uint32_t(options.Quantize), cancel: cancel, prompt_tokens_beside: count(options.PromptTokensBeside),
+		runtime: threads, device: C.uint32_t(options.Device), gpu_layers: layers,
+		quantize: C.uint32_t(options.Quantize), cancel: cancel, prompt_tokens_beside: beside,
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options.PackedPath != "" {
@@ -342,13 +347,17 @@ func (m *Model) IsEnd(token uint32) bool {
 	return C.rz_token_is_end(handle, C.uint32_t(token)) != 0
 }
 
-// Tokenize cuts text into tokens. With special, "<|im_end|>" and the like in the text become their tokens, and no
-// tokens are added; without, the text is taken literally behind the token that the model wants at its beginning.
-func (m *Model) Tokenize(text string, special bool) ([]uint32, error) {
+// Tokenize cuts text into tokens. With special they have those that begin and end a text, as the model asks. With parse
+// "<|im_end|>" and the like in the text become their tokens, which is not for text that users typed.
+func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
+	var flags C.uint32_t
 	if special {
-		return tokenize(m.model, text, C.RZ_TOKENIZE_PARSE_SPECIAL)
+		flags |= C.RZ_TOKENIZE_ADD_SPECIAL
 	}
-	return tokenize(m.model, text, C.RZ_TOKENIZE_ADD_SPECIAL)
+	if parse {
+		flags |= C.RZ_TOKENIZE_PARSE_SPECIAL
+	}
+	return tokenize(m.model, text, flags)
 }
 
 func tokenize(model *owned[*C.rz_model], text string, flags C.uint32_t) ([]uint32, error) {
@@ -400,8 +409,25 @@ func pinned[T any](pinner *runtime.Pinner, all []T) *T {
 	return &all[0]
 }
 
-// count is a number for C, of which less than nothing is nothing.
-func count(n int) C.uint32_t { return C.uint32_t(min(max(n, 0), math.MaxInt32)) }
+// whole is a number for C, which has no sign and 32 bits there.
+func whole(n int, name string) (C.uint32_t, error) {
+	var c counts
+	number := c.of(n, name)
+	return number, c.err
+}
+
+// counts turns numbers into those of C, and keeps the error of the first that does not fit.
+type counts struct{ err error }
+
+func (c *counts) of(n int, name string) C.uint32_t {
+	if n >= 0 && uint64(n) <= math.MaxUint32 {
+		return C.uint32_t(n)
+	}
+	if c.err == nil {
+		c.err = &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%s is %d; it must be a whole number from 0 to %d", name, n, uint32(math.MaxUint32))}
+	}
+	return 0
+}
 
 // acquire returns the handle, NULL for nil, and a function that ends its use.
 func (m *Model) acquire() (*C.rz_model, func(), error) {

@@ -34,18 +34,26 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	if err := noNUL("path", path); err != nil {
 		return Plan{}, err
 	}
+	n, err := whole(sessions, "sessions")
+	if err != nil {
+		return Plan{}, err
+	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	return plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status {
-		return C.rz_model_plan(name, nil, 0, params, cache, C.uint32_t(max(sessions, 0)), out, e)
+		return C.rz_model_plan(name, nil, 0, params, cache, n, out, e)
 	})
 }
 
 // PlanLoadFrom is [PlanLoad] for what [LoadFrom] takes.
 func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, session *SessionOptions, sessions int) (found Plan, err error) {
+	caches, err := whole(sessions, "sessions")
+	if err != nil {
+		return Plan{}, err
+	}
 	err = withSources(sources, func(raw *C.rz_source, n C.size_t) error {
 		found, err = plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status {
-			return C.rz_model_plan(nil, raw, n, params, cache, C.uint32_t(max(sessions, 0)), out, e)
+			return C.rz_model_plan(nil, raw, n, params, cache, caches, out, e)
 		})
 		return err
 	})
@@ -54,7 +62,10 @@ func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, s
 
 func plan(ctx context.Context, options *LoadOptions, session *SessionOptions,
 	f func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status) (Plan, error) {
-	cache := session.params()
+	cache, err := session.params()
+	if err != nil {
+		return Plan{}, err
+	}
 	var c C.rz_plan
 	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
 	shared, err := withParams(ctx, options, func(params *C.rz_model_params, e *C.rz_error) C.rz_status { return f(params, &cache, &c, e) })

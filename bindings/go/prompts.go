@@ -65,8 +65,12 @@ func (c *Conversation) AddMedia(media []*Media, messages ...any) error {
 
 // Media is a medium of the conversation by its number in the parts of [Conversation.Messages].
 func (c *Conversation) Media(number int) (*Media, error) {
+	n, err := whole(number, "number")
+	if err != nil {
+		return nil, err
+	}
 	return makeMedia(c.conversation, func(handle *C.rz_conversation, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_media_get(handle, count(number), out, e)
+		return C.rz_conversation_media_get(handle, n, out, e)
 	})
 }
 
@@ -82,7 +86,10 @@ func (s *Store) TakePrompt(prompt *Prompt, options *SessionOptions) (*Session, e
 		return nil, err
 	}
 	defer prompt.prompt.release()
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	return makeSession(s.model, func(_ *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
 		var common C.uint32_t
 		return C.rz_store_take_prompt(store, object, &params, cache, &common, e)

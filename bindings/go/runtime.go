@@ -46,7 +46,11 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 		return nil, &Error{Code: ErrVersion, Message: fmt.Sprintf("librealizar %s has the interface %d, %d is needed",
 			Version(), version, C.RZ_ABI_VERSION)}
 	}
-	params := C.rz_runtime_params{threads: C.uint32_t(max(options.Threads, 0)), memory_limit: C.uint64_t(options.MemoryLimit)}
+	threads, err := whole(options.Threads, "Threads")
+	if err != nil {
+		return nil, err
+	}
+	params := C.rz_runtime_params{threads: threads, memory_limit: C.uint64_t(options.MemoryLimit)}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -77,8 +81,12 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 
 // SetThreads changes the number of threads that compute, from the next step on; 0: as many as there are cores.
 func (r *Runtime) SetThreads(n int) error {
+	threads, err := whole(n, "n")
+	if err != nil {
+		return err
+	}
 	return use(r.runtime, func(handle *C.rz_runtime, e *C.rz_error) C.rz_status {
-		return C.rz_runtime_threads_set(handle, C.uint32_t(max(n, 0)), e)
+		return C.rz_runtime_threads_set(handle, threads, e)
 	})
 }
 

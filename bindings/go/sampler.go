@@ -52,19 +52,20 @@ const (
 type Sampler struct{ sampler *owned[*C.rz_sampler] }
 
 // params are those of C, with memory that the pinner holds.
-func (options *Sampling) params(pinner *runtime.Pinner) C.rz_sampler_params {
+func (options *Sampling) params(pinner *runtime.Pinner) (C.rz_sampler_params, error) {
+	var counts counts
 	params := C.rz_sampler_params{
-		temperature: C.float(options.Temperature), top_k: C.uint32_t(max(options.TopK, 0)),
+		temperature: C.float(options.Temperature), top_k: counts.of(options.TopK, "TopK"),
 		top_p: C.float(options.TopP), min_p: C.float(options.MinP), seed: C.uint64_t(options.Seed),
 		repeat_penalty: C.float(options.RepeatPenalty), presence_penalty: C.float(options.PresencePenalty),
-		frequency_penalty: C.float(options.FrequencyPenalty), penalty_window: C.uint32_t(max(options.PenaltyWindow, 0)),
+		frequency_penalty: C.float(options.FrequencyPenalty), penalty_window: counts.of(options.PenaltyWindow, "PenaltyWindow"),
 		typical_p: C.float(options.TypicalP), top_n_sigma: C.float(options.TopNSigma),
 		xtc_probability: C.float(options.XTCProbability), xtc_threshold: C.float(options.XTCThreshold),
 		temperature_range: C.float(options.TemperatureRange), temperature_exponent: C.float(options.TemperatureExponent),
 		mirostat_tau: C.float(options.MirostatTau), mirostat_eta: C.float(options.MirostatEta),
 		dry_multiplier: C.float(options.DRYMultiplier), dry_base: C.float(options.DRYBase),
-		dry_allowed_length: C.uint32_t(max(options.DRYAllowedLength, 0)), dry_window: C.uint32_t(max(options.DRYWindow, 0)),
-		no_repeat_ngram_size: C.uint32_t(max(options.NoRepeatNgramSize, 0)),
+		dry_allowed_length: counts.of(options.DRYAllowedLength, "DRYAllowedLength"), dry_window: counts.of(options.DRYWindow, "DRYWindow"),
+		no_repeat_ngram_size: counts.of(options.NoRepeatNgramSize, "NoRepeatNgramSize"),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options.TemperatureFirst {
@@ -78,14 +79,17 @@ func (options *Sampling) params(pinner *runtime.Pinner) C.rz_sampler_params {
 	params.dry_breakers, params.n_dry_breakers = sequences(pinner, options.DRYBreakers)
 	params.banned_sequences, params.n_banned_sequences = sequences(pinner, options.BannedSequences)
 	params.order, params.n_order = (*C.uint32_t)(pinned(pinner, options.Order)), C.size_t(len(options.Order))
-	return params
+	return params, counts.err
 }
 
 // NewSampler makes a sampler.
 func NewSampler(options Sampling) (*Sampler, error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	params := options.params(&pinner)
+	params, err := options.params(&pinner)
+	if err != nil {
+		return nil, err
+	}
 	var e C.rz_error
 	var handle *C.rz_sampler
 	if err := check(C.rz_sampler_new(&params, &handle, &e), &e); err != nil {

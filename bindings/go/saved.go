@@ -29,7 +29,10 @@ func (s *Session) Save(w io.Writer) error {
 // LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in
 // the options is what was saved.
 func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, error) {
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	t := transfer{reader: r}
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
@@ -79,8 +82,13 @@ func (s *Session) Match(tokens []uint32) (int, error) {
 
 // Shift forgets drop tokens behind the first keep. The next call computes those behind them again.
 func (s *Session) Shift(keep, drop int) error {
+	var counts counts
+	first, gone := counts.of(keep, "keep"), counts.of(drop, "drop")
+	if counts.err != nil {
+		return counts.err
+	}
 	return use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_shift(cache, C.uint32_t(max(keep, 0)), C.uint32_t(max(drop, 0)), e)
+		return C.rz_cache_shift(cache, first, gone, e)
 	})
 }
 
@@ -97,7 +105,9 @@ type Logprob struct {
 
 // Logprobs are the k likeliest tokens after the last one, the likeliest first.
 func (s *Session) Logprobs(k int) ([]Logprob, error) {
-	k = max(k, 0)
+	if _, err := whole(k, "k"); err != nil {
+		return nil, err
+	}
 	tokens, logprobs := make([]uint32, k), make([]float32, k)
 	var n C.size_t
 	if err := use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {

@@ -33,18 +33,23 @@ type SessionOptions struct {
 	KType, VType CacheType // of keys and values; 0: CacheF16
 }
 
-func (o *SessionOptions) params() (params C.rz_cache_params) {
+func (o *SessionOptions) params() (params C.rz_cache_params, err error) {
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if o != nil {
-		params.capacity = C.uint32_t(max(o.Capacity, 0))
+		if params.capacity, err = whole(o.Capacity, "Capacity"); err != nil {
+			return params, err
+		}
 		params.k_type, params.v_type = C.uint32_t(o.KType), C.uint32_t(o.VType)
 	}
-	return params
+	return params, nil
 }
 
 // NewSession makes an empty session.
 func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	return makeSession(m.model, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_new(model, &params, cache, e)
 	})
@@ -113,8 +118,12 @@ func (s *Session) Capacity() (n int) {
 
 // Truncate rewinds to the first n tokens.
 func (s *Session) Truncate(n int) error {
+	length, err := whole(n, "n")
+	if err != nil {
+		return err
+	}
 	return use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_truncate(cache, C.uint32_t(max(n, 0)), e)
+		return C.rz_cache_truncate(cache, length, e)
 	})
 }
 

@@ -4,6 +4,7 @@ package realizar
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -115,7 +116,7 @@ func TestInfoAndText(t *testing.T) {
 	if _, err := model.Meta("none"); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
-	tokens, err := model.Tokenize("A day at the park, naïve.", false)
+	tokens, err := model.Tokenize("A day at the park, naïve.", true, false)
 	must(t, err)
 	if text, err := model.Detokenize(tokens, false); err != nil || strings.TrimSpace(text) != "A day at the park, naïve." {
 		t.Errorf("%q %v", text, err)
@@ -210,7 +211,7 @@ func TestNULIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	// Plain text has a length, so a NUL in it is a character like any other.
-	tokens, err := model.Tokenize("a\x00b", false)
+	tokens, err := model.Tokenize("a\x00b", true, false)
 	must(t, err)
 	if text, err := model.Detokenize(tokens, false); err != nil || text != "a\x00b" {
 		t.Errorf("%q %v", text, err)
@@ -219,7 +220,7 @@ func TestNULIsRefused(t *testing.T) {
 
 func TestTokenByToken(t *testing.T) {
 	model := load(t, storyModel)
-	tokens, err := model.Tokenize(prompt, false)
+	tokens, err := model.Tokenize(prompt, true, false)
 	must(t, err)
 	one, two := newSession(t, model, 64), newSession(t, model, 64)
 	for _, session := range []*Session{one, two} {
@@ -289,7 +290,7 @@ func TestTheCollectorFreesWhatIsLeft(t *testing.T) {
 	for range 20 {
 		model, err := Load(t.Context(), storyModel, &LoadOptions{TextOnly: true})
 		must(t, err)
-		if tokens, err := model.Tokenize(prompt, false); err != nil || len(tokens) != 5 {
+		if tokens, err := model.Tokenize(prompt, true, false); err != nil || len(tokens) != 5 {
 			t.Errorf("%v %v", tokens, err)
 		}
 		runtime.GC()
@@ -335,7 +336,7 @@ func TestGrammar(t *testing.T) {
 	must(t, sampler.SetGrammar(grammar))
 	must(t, grammar.Close())
 	session := newSession(t, model, 64)
-	tokens, err := model.Tokenize(prompt, false)
+	tokens, err := model.Tokenize(prompt, true, false)
 	must(t, err)
 	must(t, session.Prefill(t.Context(), tokens))
 	var written []uint32
@@ -407,7 +408,7 @@ func TestAdapters(t *testing.T) {
 func TestSavedSessionGoesOn(t *testing.T) {
 	model := load(t, storyModel)
 	session := newSession(t, model, 64)
-	tokens, err := model.Tokenize(prompt, false)
+	tokens, err := model.Tokenize(prompt, true, false)
 	must(t, err)
 	must(t, session.Prefill(t.Context(), tokens))
 	var state bytes.Buffer
@@ -448,7 +449,7 @@ func TestSavedSessionGoesOn(t *testing.T) {
 func TestScores(t *testing.T) {
 	model := load(t, storyModel)
 	session := newSession(t, model, 64)
-	tokens, err := model.Tokenize(prompt, false)
+	tokens, err := model.Tokenize(prompt, true, false)
 	must(t, err)
 	scores, err := session.Score(t.Context(), tokens[:4])
 	if err != nil || len(scores) != 4 || scores[0] != 0 || scores[3] >= 0 {
@@ -557,7 +558,7 @@ func TestTextStream(t *testing.T) {
 	stream, err := model.NewTextStream()
 	must(t, err)
 	const text = "größe €"
-	tokens, err := model.Tokenize(text, false)
+	tokens, err := model.Tokenize(text, true, false)
 	must(t, err)
 	written := func(tokens ...uint32) (all string) {
 		for _, token := range tokens {
@@ -572,8 +573,8 @@ func TestTextStream(t *testing.T) {
 	if all := written(tokens...); all != text {
 		t.Errorf("%q", all)
 	}
-	whole, _ := model.Tokenize("Once upon a time", false)
-	begin, _ := model.Tokenize("Once upon a", false)
+	whole, _ := model.Tokenize("Once upon a time", true, false)
+	begin, _ := model.Tokenize("Once upon a", true, false)
 	if alone := written(whole[len(whole)-1]); alone != "time" {
 		t.Errorf("%q", alone)
 	}
@@ -588,5 +589,78 @@ func TestTextStream(t *testing.T) {
 	stream.Close()
 	if _, err := stream.Push(1); err != ErrClosed {
 		t.Error(err)
+	}
+}
+
+func TestNumbersOutOfRangeAreRefused(t *testing.T) {
+	model := load(t, storyModel)
+	session, err := model.NewSession(&SessionOptions{Capacity: 16})
+	must(t, err)
+	defer session.Close()
+	tokens, err := model.Tokenize(prompt, true, false)
+	must(t, err)
+	made, err := model.NewPrompt([]PromptPart{{Tokens: tokens}}, false)
+	must(t, err)
+	job := func(options JobOptions) error {
+		_, err := session.NewJob(t.Context(), tokens, &options)
+		return err
+	}
+	sampler := func(sampling Sampling) error {
+		_, err := NewSampler(sampling)
+		return err
+	}
+	for _, n := range []int{-1, 1 << 32, math.MinInt, math.MaxInt} {
+		for name, call := range map[string]func() error{
+			"MaxTokens":         func() error { return job(JobOptions{MaxTokens: n}) },
+			"DraftMax":          func() error { return job(JobOptions{DraftMax: n}) },
+			"Logprobs":          func() error { return job(JobOptions{Logprobs: n}) },
+			"PromptFirst":       func() error { return job(JobOptions{PromptFirst: n}) },
+			"TopK":              func() error { return sampler(Sampling{TopK: n}) },
+			"PenaltyWindow":     func() error { return sampler(Sampling{PenaltyWindow: n}) },
+			"DRYWindow":         func() error { return sampler(Sampling{DRYWindow: n}) },
+			"NoRepeatNgramSize": func() error { return sampler(Sampling{NoRepeatNgramSize: n}) },
+			"Capacity":          func() error { _, err := model.NewSession(&SessionOptions{Capacity: n}); return err },
+			"Threads":           func() error { _, err := NewRuntime(&RuntimeOptions{Threads: n}); return err },
+			"GPULayers":         func() error { _, err := Load(t.Context(), storyModel, &LoadOptions{GPULayers: n}); return err },
+			"sessions":          func() error { _, err := PlanLoad(t.Context(), storyModel, nil, nil, n); return err },
+			"MinTokens":         func() error { _, err := model.NewStore(&StoreOptions{MinTokens: n}); return err },
+			"MaxEntries":        func() error { _, err := model.NewStore(&StoreOptions{MaxEntries: n}); return err },
+			"n":                 func() error { return session.Truncate(n) },
+			"drop":              func() error { return session.Shift(0, n) },
+			"k":                 func() error { _, err := session.Logprobs(n); return err },
+			"first":             func() error { return session.PrefillPrompt(t.Context(), made, n) },
+			"columns":           func() error { _, err := model.MediaFromRows(Image, []float32{0}, 1, n, 0); return err },
+		} {
+			err := call()
+			if want := fmt.Sprintf("realizar: %s is %d; it must be a whole number from 0 to 4294967295", name, n); !errors.Is(err, ErrInvalidArgument) || err.Error() != want {
+				t.Errorf("%s of %d: %v", name, n, err)
+			}
+		}
+	}
+}
+
+func TestTokenizeAsTheOtherBindings(t *testing.T) {
+	model := load(t, storyModel)
+	for _, c := range []struct {
+		special, parse bool
+		want           []uint32
+	}{{true, false, []uint32{1}}, {false, false, nil}} {
+		if tokens, err := model.Tokenize("", c.special, c.parse); err != nil || !slices.Equal(tokens, c.want) {
+			t.Errorf("%+v: %v %v", c, tokens, err)
+		}
+	}
+	if tokens, err := model.Tokenize("<s>", false, true); err != nil || !slices.Equal(tokens, []uint32{1}) {
+		t.Errorf("a name of a token: %v %v", tokens, err)
+	}
+	if tokens, err := model.Tokenize("<s>", false, false); err != nil || len(tokens) < 2 {
+		t.Errorf("a text like the name of a token: %v %v", tokens, err)
+	}
+	tokens, err := model.Tokenize(prompt, true, false)
+	must(t, err)
+	options := &EmbedOptions{Pooling: PoolingMean}
+	want, err := model.Embed(t.Context(), [][]uint32{tokens}, options)
+	must(t, err)
+	if got, err := model.EmbedTexts(t.Context(), []string{prompt}, options); err != nil || !slices.Equal(got[0], want[0]) {
+		t.Errorf("a text: %v", err)
 	}
 }

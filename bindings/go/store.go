@@ -30,11 +30,15 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 	if options == nil {
 		options = &StoreOptions{}
 	}
+	var counts counts
 	params := C.rz_store_params{
-		min_tokens: count(options.MinTokens), memory_limit: C.uint64_t(options.MemoryLimit),
-		max_entries: C.size_t(max(options.MaxEntries, 0)), disk_limit: C.uint64_t(options.DiskLimit),
+		min_tokens: counts.of(options.MinTokens, "MinTokens"), memory_limit: C.uint64_t(options.MemoryLimit),
+		max_entries: C.size_t(counts.of(options.MaxEntries, "MaxEntries")), disk_limit: C.uint64_t(options.DiskLimit),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if counts.err != nil {
+		return nil, counts.err
+	}
 	if options.Path != "" {
 		if err := noNUL("Path", options.Path); err != nil {
 			return nil, err
@@ -56,7 +60,10 @@ func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error)
 		return nil, err
 	}
 	defer release()
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	return makeSession(s.model, func(_ *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
 		var common C.uint32_t
 		return C.rz_store_take(store, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &params, cache, &common, e)

@@ -184,16 +184,8 @@ func tools(ctx context.Context, model *realizar.Model) (city string, err error) 
 
 // --8<-- [start:embeddings]
 func embeddings(ctx context.Context, model *realizar.Model) (similarity float32, err error) {
-	var texts [][]uint32
-	for _, text := range []string{"a small girl", "a little girl"} {
-		tokens, err := model.Tokenize(text, false)
-		if err != nil {
-			return 0, err
-		}
-		texts = append(texts, tokens)
-	}
 	// PoolingModel is the model's own.
-	vectors, err := model.Embed(ctx, texts, &realizar.EmbedOptions{Pooling: realizar.PoolingMean})
+	vectors, err := model.EmbedTexts(ctx, []string{"a small girl", "a little girl"}, &realizar.EmbedOptions{Pooling: realizar.PoolingMean})
 	if err != nil {
 		return 0, err
 	}

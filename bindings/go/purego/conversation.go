@@ -88,7 +88,10 @@ func (m *Model) conversation(options *ConversationOptions,
 	defer release()
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	cache := options.Cache.params()
+	cache, err := options.Cache.params()
+	if err != nil {
+		return nil, err
+	}
 	store, err := options.Store.handle().acquire()
 	if err != nil {
 		return nil, err
@@ -174,8 +177,12 @@ func addJSON(object uintptr, text []byte, e *rz_error) int32 {
 
 // Rewind forgets the messages behind the first n, to edit or to answer anew. An unfinished reply is given up first.
 func (t *Conversation) Rewind(n int) error {
+	messages, err := whole(n, "n")
+	if err != nil {
+		return err
+	}
 	return t.change(func(object uintptr, e *rz_error) int32 {
-		return c.rz_conversation_rewind(object, count(n), e)
+		return c.rz_conversation_rewind(object, messages, e)
 	})
 }
 
@@ -223,13 +230,17 @@ func (t *Conversation) begin(ctx context.Context, object uintptr, options *Reply
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	grammar := []byte(options.Grammar)
+	var counts counts
 	params := rz_reply_params{
-		max_tokens: count(options.MaxTokens), reasoning: uint32(options.Reasoning), reasoning_tokens: count(options.ReasoningTokens),
+		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: uint32(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
 		grammar_kind: uint32(options.GrammarKind), grammar: pinned(&pinner, grammar), grammar_len: uintptr(len(grammar)),
-		draft: uint32(options.Draft), draft_max: count(options.DraftMax), logprobs: count(options.Logprobs),
+		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.of(options.Logprobs, "Logprobs"),
 		priority: options.Priority,
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
+	if counts.err != nil {
+		return counts.err
+	}
 	if options.Keep {
 		params.flags |= rz_REPLY_KEEP
 	}
@@ -237,7 +248,10 @@ func (t *Conversation) begin(ctx context.Context, object uintptr, options *Reply
 		params.flags |= rz_REPLY_CONTINUE
 	}
 	if options.Sampling != nil {
-		sampler := options.Sampling.params(&pinner)
+		sampler, err := options.Sampling.params(&pinner)
+		if err != nil {
+			return err
+		}
 		pinner.Pin(&sampler)
 		params.sampler = &sampler
 	}
@@ -300,7 +314,7 @@ func (t *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, e
 			if err = t.speak(ctx, object, &ReplyOptions{Keep: true}, func(part Part) bool {
 				return part.Kind != PartContent || part.Text == "" || yield(part.Text, nil)
 			}); err != nil {
-				c.rz_conversation_rewind(object, count(info.Messages-1), nil)
+				c.rz_conversation_rewind(object, uint32(info.Messages-1), nil)
 			}
 		}
 		if err != nil {
@@ -375,8 +389,12 @@ func (t *Conversation) Logprobs() ([]TokenLogprobs, error) {
 // Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
 // "tool_calls" and "finish_reason". An unfinished reply is not among them.
 func (t *Conversation) Messages(first int) (messages []map[string]any, err error) {
+	from, err := whole(first, "first")
+	if err != nil {
+		return nil, err
+	}
 	text, err := sized(t.conversation, 4096, func(object uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_conversation_json_into(object, count(first), out, capacity, n, e)
+		return c.rz_conversation_json_into(object, from, out, capacity, n, e)
 	})
 	if err != nil {
 		return nil, err

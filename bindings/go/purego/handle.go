@@ -226,8 +226,25 @@ func pinned[T any](pinner *runtime.Pinner, all []T) *T {
 	return &all[0]
 }
 
-// count is a number for C, of which less than nothing is nothing.
-func count(n int) uint32 { return uint32(min(max(n, 0), math.MaxInt32)) }
+// whole is a number for C, which has no sign and 32 bits there.
+func whole(n int, name string) (uint32, error) {
+	var c counts
+	number := c.of(n, name)
+	return number, c.err
+}
+
+// counts turns numbers into those of C, and keeps the error of the first that does not fit.
+type counts struct{ err error }
+
+func (c *counts) of(n int, name string) uint32 {
+	if n >= 0 && uint64(n) <= math.MaxUint32 {
+		return uint32(n)
+	}
+	if c.err == nil {
+		c.err = &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%s is %d; it must be a whole number from 0 to %d", name, n, uint32(math.MaxUint32))}
+	}
+	return 0
+}
 
 // terminated is a text with a NUL at its end, and none in it.
 func terminated(name, text string) (*byte, error) {

@@ -180,7 +180,11 @@ func withEncoder(ctx context.Context, path string, options *EncoderOptions, f fu
 	if options == nil {
 		options = &EncoderOptions{}
 	}
-	params := rz_encoder_params{device: options.Device, quantize: options.Quantize, max_rows: count(options.MaxRows)}
+	rows, err := whole(options.MaxRows, "MaxRows")
+	if err != nil {
+		return err
+	}
+	params := rz_encoder_params{device: options.Device, quantize: options.Quantize, max_rows: rows}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	params.flags = uint32(options.Kind) & (rz_ENCODER_IMAGE | rz_ENCODER_AUDIO)
 	if options.AllowUnknown {
@@ -285,8 +289,12 @@ func (p *Pixels) pinned(pinner *runtime.Pinner) (c rz_pixels, err error) {
 // second. Several channels become their mean. Of the options MaxRows, InSteps and Progress count, which is told of
 // parts.
 func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, channels int, rate uint32, options *MediaOptions) (*Media, error) {
+	n, err := whole(channels, "channels")
+	if err != nil {
+		return nil, err
+	}
 	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
-		return c.rz_media_from_samples(encoder, unsafe.SliceData(samples), uintptr(len(samples)), count(channels), rate, params, out, e)
+		return c.rz_media_from_samples(encoder, unsafe.SliceData(samples), uintptr(len(samples)), n, rate, params, out, e)
 	})
 }
 
@@ -307,21 +315,25 @@ func kinds(bits uint32) (all []MediaKind) {
 	return all
 }
 
-func (o *MediaOptions) params() (params rz_media_params) {
+func (o *MediaOptions) params() (params rz_media_params, err error) {
+	var counts counts
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	if o != nil {
-		params.min_rows, params.max_rows = count(o.MinRows), count(o.MaxRows)
-		params.max_tiles, params.max_pixels = count(o.MaxTiles), count(o.MaxPixels)
+		params.min_rows, params.max_rows = counts.of(o.MinRows, "MinRows"), counts.of(o.MaxRows, "MaxRows")
+		params.max_tiles, params.max_pixels = counts.of(o.MaxTiles, "MaxTiles"), counts.of(o.MaxPixels, "MaxPixels")
 		if o.InSteps {
 			params.flags = rz_MEDIA_STEPS
 		}
 	}
-	return params
+	return params, counts.err
 }
 
 func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
 	f func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32) (media *Media, err error) {
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	if params.flags != 0 {
 		cancel, stop, err := watch(ctx)
 		if err != nil {
@@ -359,9 +371,17 @@ func makeMedia(from *handle, f func(from uintptr, out *uintptr, e *rz_error) int
 // Measure is what [Media.Info] would say of a picture of so many pixels, or of a sound of width samples of a channel at
 // the rate of the encoder and no height, without one; time and hash are zero.
 func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, error) {
-	params := options.params()
+	var counts counts
+	w, h := counts.of(width, "width"), counts.of(height, "height")
+	if counts.err != nil {
+		return MediaInfo{}, counts.err
+	}
+	params, err := options.params()
+	if err != nil {
+		return MediaInfo{}, err
+	}
 	return mediaInfo(e.encoder, func(encoder uintptr, out *rz_media_info, e *rz_error) int32 {
-		return c.rz_media_measure(encoder, count(width), count(height), &params, out, e)
+		return c.rz_media_measure(encoder, w, h, &params, out, e)
 	})
 }
 
@@ -371,9 +391,14 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 	if rowDim < 1 || len(rows)%rowDim != 0 {
 		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d numbers are no rows of %d", len(rows), rowDim)}
 	}
+	var counts counts
+	dim, across, down := counts.of(rowDim, "rowDim"), counts.of(columns, "columns"), counts.of(lines, "lines")
+	if counts.err != nil {
+		return nil, counts.err
+	}
 	return makeMedia(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
-		return c.rz_media_from_rows(model, uint32(kind), unsafe.SliceData(rows), uintptr(len(rows)/rowDim), count(rowDim),
-			count(columns), count(lines), out, e)
+		return c.rz_media_from_rows(model, uint32(kind), unsafe.SliceData(rows), uintptr(len(rows)/rowDim), dim,
+			across, down, out, e)
 	})
 }
 
@@ -530,7 +555,11 @@ func (s *Session) PrefillPrompt(ctx context.Context, prompt *Prompt, first int) 
 		return err
 	}
 	defer prompt.prompt.release()
+	from, err := whole(first, "first")
+	if err != nil {
+		return err
+	}
 	return s.append(ctx, func(cache, cancel uintptr, e *rz_error) int32 {
-		return c.rz_prefill_prompt(cache, object, uintptr(max(first, 0)), cancel, e)
+		return c.rz_prefill_prompt(cache, object, uintptr(from), cancel, e)
 	})
 }

@@ -138,10 +138,18 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	if err != nil {
 		return Plan{}, err
 	}
-	cache, p := session.params(), rz_plan{}
+	caches, err := whole(sessions, "sessions")
+	if err != nil {
+		return Plan{}, err
+	}
+	cache, err := session.params()
+	if err != nil {
+		return Plan{}, err
+	}
+	var p rz_plan
 	p.struct_size = uint32(unsafe.Sizeof(p))
 	err = withParams(ctx, options, func(params *rz_model_params, e *rz_error) int32 {
-		return c.rz_model_plan(name, nil, 0, params, &cache, count(sessions), &p, e)
+		return c.rz_model_plan(name, nil, 0, params, &cache, caches, &p, e)
 	})
 	return Plan{
 		int(p.gpu_layers), p.weights_host, p.weights_device, p.cache_host, p.cache_device, p.cache_token, p.scratch_host, p.scratch_device,

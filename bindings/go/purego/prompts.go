@@ -62,8 +62,12 @@ func (t *Conversation) AddMedia(media []*Media, messages ...any) error {
 
 // Media is a medium of the conversation by its number in the parts of [Conversation.Messages].
 func (t *Conversation) Media(number int) (*Media, error) {
+	n, err := whole(number, "number")
+	if err != nil {
+		return nil, err
+	}
 	return made(t.conversation, func(object uintptr, out *uintptr, e *rz_error) int32 {
-		return c.rz_conversation_media_get(object, count(number), out, e)
+		return c.rz_conversation_media_get(object, n, out, e)
 	}, c.rz_media_free, func(h *handle) *Media { return &Media{h, context.Background()} })
 }
 
@@ -74,7 +78,10 @@ func (s *Store) TakePrompt(prompt *Prompt, options *SessionOptions) (*Session, e
 		return nil, err
 	}
 	defer prompt.prompt.release()
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	return s.model.session(s.store, func(store uintptr, out *uintptr, e *rz_error) int32 {
 		var common uint32
 		return c.rz_store_take_prompt(store, object, &params, out, &common, e)

@@ -149,8 +149,14 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 		return err
 	}
 	defer stop()
-	params := rz_model_params{device: options.Device, gpu_layers: count(options.GPULayers), quantize: options.Quantize, cancel: cancel}
-	params.prompt_tokens_beside = count(options.PromptTokensBeside)
+	var counts counts
+	params := rz_model_params{
+		device: options.Device, gpu_layers: counts.of(options.GPULayers, "GPULayers"), quantize: options.Quantize, cancel: cancel,
+		prompt_tokens_beside: counts.of(options.PromptTokensBeside, "PromptTokensBeside"),
+	}
+	if counts.err != nil {
+		return counts.err
+	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	for flag, set := range map[uint32]bool{
 		rz_MODEL_DETERMINISTIC: options.Deterministic, rz_MODEL_MMAP: options.Mmap, rz_MODEL_TEXT_ONLY: options.TextOnly,
@@ -256,12 +262,15 @@ func (m *Model) Info() (Info, error) {
 	}, err
 }
 
-// Tokenize cuts text into tokens. With special, "<|im_end|>" and the like in the text become their tokens, and no
-// tokens are added; without, the text is taken literally behind the token that the model wants at its beginning.
-func (m *Model) Tokenize(text string, special bool) ([]uint32, error) {
-	var flags uint32 = rz_TOKENIZE_ADD_SPECIAL
+// Tokenize cuts text into tokens. With special they have those that begin and end a text, as the model asks. With parse
+// "<|im_end|>" and the like in the text become their tokens, which is not for text that users typed.
+func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
+	var flags uint32
 	if special {
-		flags = rz_TOKENIZE_PARSE_SPECIAL
+		flags |= rz_TOKENIZE_ADD_SPECIAL
+	}
+	if parse {
+		flags |= rz_TOKENIZE_PARSE_SPECIAL
 	}
 	return sized(m.model, len(text)+2, func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_tokenize_into(model, unsafe.StringData(text), uintptr(len(text)), flags, out, capacity, n, e)
@@ -305,6 +314,18 @@ func (o *EmbedOptions) params() (params rz_embed_params) {
 		params.flags = rz_EMBED_RAW
 	}
 	return params
+}
+
+// EmbedTexts is [Model.Embed] for texts, of which [Model.Tokenize] makes tokens with those that begin and end one.
+func (m *Model) EmbedTexts(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {
+	tokens := make([][]uint32, len(texts))
+	for i, text := range texts {
+		var err error
+		if tokens[i], err = m.Tokenize(text, true, false); err != nil {
+			return nil, err
+		}
+	}
+	return m.Embed(ctx, tokens, options)
 }
 
 // Embed turns texts, which are tokens, into vectors: one for each text, or with [PoolingNone] one for each token of all
@@ -416,17 +437,21 @@ type SessionOptions struct {
 	KType, VType CacheType // of keys and values; 0: CacheF16
 }
 
-func (o *SessionOptions) params() (params rz_cache_params) {
+func (o *SessionOptions) params() (params rz_cache_params, err error) {
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	if o != nil {
-		params.capacity, params.k_type, params.v_type = count(o.Capacity), uint32(o.KType), uint32(o.VType)
+		params.k_type, params.v_type = uint32(o.KType), uint32(o.VType)
+		params.capacity, err = whole(o.Capacity, "Capacity")
 	}
-	return params
+	return params, err
 }
 
 // NewSession makes an empty session.
 func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	return m.session(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
 		return c.rz_cache_new(model, &params, out, e)
 	})
@@ -538,10 +563,14 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	var e rz_error
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
+	var counts counts
 	params := rz_job_params{
-		max_tokens: count(options.MaxTokens), n_tokens: uintptr(len(prompt)), logprobs: count(options.Logprobs),
-		draft: uint32(options.Draft), draft_max: count(options.DraftMax), priority: options.Priority,
-		prompt_first: uintptr(max(options.PromptFirst, 0)),
+		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), n_tokens: uintptr(len(prompt)), logprobs: counts.of(options.Logprobs, "Logprobs"),
+		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), priority: options.Priority,
+		prompt_first: uintptr(counts.of(options.PromptFirst, "PromptFirst")),
+	}
+	if counts.err != nil {
+		return nil, counts.err
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	params.tokens = pinned(&pinner, prompt)
@@ -586,7 +615,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		stop()
 		return nil, err
 	}
-	j := &Job{ctx: ctx, width: int(count(options.Logprobs)) + 1, job: own(object, func(job uintptr) {
+	j := &Job{ctx: ctx, width: options.Logprobs + 1, job: own(object, func(job uintptr) {
 		c.rz_job_free(job)
 		stop()
 	})}
@@ -607,16 +636,17 @@ func pinnedStops(pinner *runtime.Pinner, texts []string) (_ **byte, err error) {
 }
 
 // params are those of C, with memory that the pinner holds.
-func (s *Sampling) params(pinner *runtime.Pinner) rz_sampler_params {
+func (s *Sampling) params(pinner *runtime.Pinner) (rz_sampler_params, error) {
+	var counts counts
 	params := rz_sampler_params{
-		temperature: s.Temperature, top_k: count(s.TopK), top_p: s.TopP, min_p: s.MinP, repeat_penalty: s.RepeatPenalty,
-		presence_penalty: s.PresencePenalty, frequency_penalty: s.FrequencyPenalty, penalty_window: count(s.PenaltyWindow),
+		temperature: s.Temperature, top_k: counts.of(s.TopK, "TopK"), top_p: s.TopP, min_p: s.MinP, repeat_penalty: s.RepeatPenalty,
+		presence_penalty: s.PresencePenalty, frequency_penalty: s.FrequencyPenalty, penalty_window: counts.of(s.PenaltyWindow, "PenaltyWindow"),
 		seed: s.Seed, n_biases: uintptr(len(s.LogitBias)), typical_p: s.TypicalP, top_n_sigma: s.TopNSigma,
 		xtc_probability: s.XTCProbability, xtc_threshold: s.XTCThreshold,
 		temperature_range: s.TemperatureRange, temperature_exponent: s.TemperatureExponent,
 		mirostat_tau: s.MirostatTau, mirostat_eta: s.MirostatEta, dry_multiplier: s.DRYMultiplier, dry_base: s.DRYBase,
-		dry_allowed_length: count(s.DRYAllowedLength), dry_window: count(s.DRYWindow),
-		no_repeat_ngram_size: count(s.NoRepeatNgramSize), n_dry_breakers: uintptr(len(s.DRYBreakers)),
+		dry_allowed_length: counts.of(s.DRYAllowedLength, "DRYAllowedLength"), dry_window: counts.of(s.DRYWindow, "DRYWindow"),
+		no_repeat_ngram_size: counts.of(s.NoRepeatNgramSize, "NoRepeatNgramSize"), n_dry_breakers: uintptr(len(s.DRYBreakers)),
 		n_banned_sequences: uintptr(len(s.BannedSequences)), n_order: uintptr(len(s.Order)),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
@@ -630,15 +660,7 @@ func (s *Sampling) params(pinner *runtime.Pinner) rz_sampler_params {
 	params.biases = pinned(pinner, biases)
 	params.dry_breakers, params.banned_sequences = sequences(pinner, s.DRYBreakers), sequences(pinner, s.BannedSequences)
 	params.order = (*uint32)(pinned(pinner, s.Order))
-	return params
-}
-
-// sampler makes one, out of nothing else.
-func (s *Sampling) sampler(_ uintptr, out *uintptr, e *rz_error) int32 {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	params := s.params(&pinner)
-	return c.rz_sampler_new(&params, out, e)
+	return params, counts.err
 }
 
 // sequences are some of tokens, in place until pinner lets them go.

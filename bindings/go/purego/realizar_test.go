@@ -59,7 +59,7 @@ func TestOpenNamesTheFile(t *testing.T) {
 
 func tokensOf(t *testing.T, session *Session, text string) []uint32 {
 	t.Helper()
-	tokens, err := session.model.Tokenize(text, false)
+	tokens, err := session.model.Tokenize(text, true, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,11 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	if options == nil {
 		options = &RuntimeOptions{}
 	}
-	params := rz_runtime_params{threads: count(options.Threads), memory_limit: options.MemoryLimit, n_cpus: uintptr(len(options.CPUs))}
+	threads, err := whole(options.Threads, "Threads")
+	if err != nil {
+		return nil, err
+	}
+	params := rz_runtime_params{threads: threads, memory_limit: options.MemoryLimit, n_cpus: uintptr(len(options.CPUs))}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -78,7 +82,11 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 
 // SetThreads changes the number of threads that compute, from the next step on; 0: as many as there are cores.
 func (r *Runtime) SetThreads(n int) error {
-	return r.runtime.use(func(object uintptr, e *rz_error) int32 { return c.rz_runtime_threads_set(object, count(n), e) })
+	threads, err := whole(n, "n")
+	if err != nil {
+		return err
+	}
+	return r.runtime.use(func(object uintptr, e *rz_error) int32 { return c.rz_runtime_threads_set(object, threads, e) })
 }
 
 // Close frees the runtime once the models that were loaded with it are closed too. Closing twice is fine.

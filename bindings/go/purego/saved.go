@@ -68,7 +68,10 @@ func (s *Session) Save(w io.Writer) error { return s.cache.save(w, c.rz_cache_sa
 // LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in
 // the options is what was saved.
 func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, error) {
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	return readFrom(r, func(read, user uintptr) (*Session, error) {
 		return m.session(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
 			return c.rz_cache_load(model, &params, read, user, out, e)

@@ -2,6 +2,7 @@ package realizar
 
 import (
 	"context"
+	"runtime"
 	"unsafe"
 )
 
@@ -13,7 +14,13 @@ func NewSampler(sampling Sampling) (*Sampler, error) {
 	if err := Open(""); err != nil {
 		return nil, err
 	}
-	return made(nil, sampling.sampler, c.rz_sampler_free, func(h *handle) *Sampler { return &Sampler{h} })
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	params, err := sampling.params(&pinner)
+	if err != nil {
+		return nil, err
+	}
+	return made(nil, func(_ uintptr, out *uintptr, e *rz_error) int32 { return c.rz_sampler_new(&params, out, e) }, c.rz_sampler_free, func(h *handle) *Sampler { return &Sampler{h} })
 }
 
 // SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
@@ -124,7 +131,9 @@ type Logprob struct {
 
 // Logprobs are the k likeliest tokens after the last one, the likeliest first.
 func (s *Session) Logprobs(k int) ([]Logprob, error) {
-	k = max(k, 0)
+	if _, err := whole(k, "k"); err != nil {
+		return nil, err
+	}
 	tokens, values := make([]uint32, k), make([]float32, k)
 	var n uintptr
 	if err := s.cache.use(func(cache uintptr, e *rz_error) int32 {
@@ -166,13 +175,22 @@ func (s *Session) Match(tokens []uint32) (int, error) {
 
 // Truncate rewinds to the first n tokens.
 func (s *Session) Truncate(n int) error {
-	return s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_cache_truncate(cache, count(n), e) })
+	length, err := whole(n, "n")
+	if err != nil {
+		return err
+	}
+	return s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_cache_truncate(cache, length, e) })
 }
 
 // Shift forgets drop tokens behind the first keep. The next call computes those behind them again.
 func (s *Session) Shift(keep, drop int) error {
+	var counts counts
+	first, gone := counts.of(keep, "keep"), counts.of(drop, "drop")
+	if counts.err != nil {
+		return counts.err
+	}
 	return s.cache.use(func(cache uintptr, e *rz_error) int32 {
-		return c.rz_cache_shift(cache, count(keep), count(drop), e)
+		return c.rz_cache_shift(cache, first, gone, e)
 	})
 }
 

@@ -27,9 +27,13 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 	if options == nil {
 		options = &StoreOptions{}
 	}
+	var counts counts
 	params := rz_store_params{
-		min_tokens: count(options.MinTokens), memory_limit: options.MemoryLimit, max_entries: uintptr(max(options.MaxEntries, 0)),
-		disk_limit: options.DiskLimit,
+		min_tokens: counts.of(options.MinTokens, "MinTokens"), memory_limit: options.MemoryLimit,
+		max_entries: uintptr(counts.of(options.MaxEntries, "MaxEntries")), disk_limit: options.DiskLimit,
+	}
+	if counts.err != nil {
+		return nil, counts.err
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
@@ -49,7 +53,10 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 // Take makes a session for a prompt, which holds so many of its first tokens as the store knows, but never the last
 // one: tokens[session.Len():] are to be appended.
 func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error) {
-	params := options.params()
+	params, err := options.params()
+	if err != nil {
+		return nil, err
+	}
 	return s.model.session(s.store, func(store uintptr, out *uintptr, e *rz_error) int32 {
 		var common uint32
 		return c.rz_store_take(store, unsafe.SliceData(tokens), uintptr(len(tokens)), &params, out, &common, e)

@@ -156,7 +156,7 @@ func measure(ctx context.Context, model *realizar.Model) error {
 		return err
 	}
 	defer session.Close()
-	tokens, err := model.Tokenize("Once upon a time", false)
+	tokens, err := model.Tokenize("Once upon a time", true, false)
 	if err != nil {
 		return err
 	}

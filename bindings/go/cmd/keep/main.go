@@ -82,7 +82,7 @@ func resume(ctx context.Context, model *realizar.Model, state string, beginning 
 	if !errors.Is(err, fs.ErrNotExist) || len(beginning) == 0 {
 		return nil, err
 	}
-	prompt, err := model.Tokenize(beginning[0], false)
+	prompt, err := model.Tokenize(beginning[0], true, false)
 	if err != nil {
 		return nil, err
 	}

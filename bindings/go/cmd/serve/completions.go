@@ -77,11 +77,11 @@ func (l *lease) promptTokens(prompt prompt) ([]uint32, error) {
 	if prompt.tokens != nil {
 		return prompt.tokens, nil
 	}
-	tokens, err := l.Tokenize(prompt.text, true)
+	tokens, err := l.Tokenize(prompt.text, false, true)
 	if err != nil {
 		return nil, err
 	}
-	around, err := l.Tokenize("", false)
+	around, err := l.Tokenize("", true, false)
 	if err != nil {
 		return nil, err
 	}

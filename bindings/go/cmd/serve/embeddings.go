@@ -49,7 +49,7 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	tokens, total := make([][]uint32, len(request.Input)), 0
 	for i, input := range request.Input {
 		if tokens[i] = input.tokens; tokens[i] == nil {
-			if tokens[i], err = model.Tokenize(input.text, false); err != nil {
+			if tokens[i], err = model.Tokenize(input.text, true, false); err != nil {
 				return err
 			}
 		}

@@ -99,7 +99,7 @@ func (l *lease) relevance(ctx context.Context, query string, documents []documen
 	if similar {
 		tokens = nil
 		for _, document := range append([]document{{query}}, documents...) {
-			one, err := l.Tokenize(document.Text, false)
+			one, err := l.Tokenize(document.Text, true, false)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -143,11 +143,11 @@ func (l *lease) pairs(query string, documents []document) (tokens [][]uint32, er
 		}
 		return tokens, nil
 	}
-	head, err := l.Tokenize(query, false)
+	head, err := l.Tokenize(query, true, false)
 	if err != nil {
 		return nil, err
 	}
-	around, err := l.Tokenize("", false)
+	around, err := l.Tokenize("", true, false)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (l *lease) pairs(query string, documents []document) (tokens [][]uint32, er
 		head = append(head, around[begins:]...)
 	}
 	for _, document := range documents {
-		tail, err := l.Tokenize(document.Text, false)
+		tail, err := l.Tokenize(document.Text, true, false)
 		if err != nil {
 			return nil, err
 		}

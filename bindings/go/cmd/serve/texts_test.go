@@ -36,7 +36,7 @@ func TestTextsGoOn(t *testing.T) {
 	}
 	// Several prompts, also as tokens, each with choices and what it begins with.
 	l := s.leased(t, "plain")
-	tokens, err := l.Tokenize(once, false)
+	tokens, err := l.Tokenize(once, true, false)
 	must(t, err)
 	list, err := json.Marshal(tokens)
 	must(t, err)
@@ -63,7 +63,7 @@ func TestTextsGoOn(t *testing.T) {
 	if len(one) != 12 || !reflect.DeepEqual(one, two) || !reflect.DeepEqual(one[:4], one[8:]) || one[0] == one[1] && one[1] == one[2] {
 		t.Errorf("%q\n%q", one, two)
 	}
-	lily, err := l.Tokenize("Lily", false)
+	lily, err := l.Tokenize("Lily", true, false)
 	must(t, err)
 	if at(answer, "usage", "prompt_tokens") != float64(2*len(tokens)+len(lily)) {
 		t.Error(answer)
@@ -86,7 +86,7 @@ func TestLogprobsOfTexts(t *testing.T) {
 	rows := at(answer, "choices", 0, "logprobs").(map[string]any)
 	l := s.leased(t, "plain")
 	text := at(answer, "choices", 0, "text").(string)
-	tokens, err := l.Tokenize(once+text, false)
+	tokens, err := l.Tokenize(once+text, true, false)
 	must(t, err)
 	session, err := l.NewSession(nil)
 	must(t, err)
@@ -183,7 +183,7 @@ func TestEmbeddings(t *testing.T) {
 		return vectors, answer
 	}
 	l := s.leased(t, "pooled")
-	tokens, err := l.Tokenize(once, false)
+	tokens, err := l.Tokenize(once, true, false)
 	must(t, err)
 	list, err := json.Marshal(tokens)
 	must(t, err)
@@ -259,10 +259,10 @@ func TestAClassifierRanks(t *testing.T) {
 		// The tiny model begins texts with a token and ends them with none, so that a pair has one; the last token's
 		// vector is classified.
 		var pairs [][]uint32
-		head, err := l.Tokenize(once, false)
+		head, err := l.Tokenize(once, true, false)
 		must(t, err)
 		for _, document := range documents {
-			tail, err := l.Tokenize(document, false)
+			tail, err := l.Tokenize(document, true, false)
 			must(t, err)
 			pairs = append(pairs, slices.Concat(head, tail[1:]))
 		}

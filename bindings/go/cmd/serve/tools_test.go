@@ -247,7 +247,7 @@ func TestAgentsAreAnswered(t *testing.T) {
 	s := serve(t, "-context", "8192")
 	ends := map[string]int{} // a bias that ends texts and objects early
 	for _, text := range []string{`"`, `}`} {
-		tokens, err := s.leased(t, "thinking").Tokenize(text, false)
+		tokens, err := s.leased(t, "thinking").Tokenize(text, true, false)
 		must(t, err)
 		ends[fmt.Sprint(tokens[len(tokens)-1])] = 50
 	}
