@@ -13,6 +13,7 @@
 
 #include <realizar.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -158,6 +159,52 @@ template <class Call> Result<std::string_view> read(std::string &buffer, Call ca
     if (status < 0) return error;
     return std::string_view(buffer).substr(0, n);
 }
+
+/// An error of an argument that the library would not see as a whole.
+inline rz_status refuse(rz_error *error, const char *what) noexcept {
+    error->code = RZ_ERR_INVALID_ARGUMENT;
+    error->system_code = 0;
+    std::snprintf(error->message, sizeof error->message, "%s has a NUL; it must have none", what);
+    return error->code;
+}
+
+/// True for a text that C would take to end before its end.
+inline bool is_cut(std::string_view text) noexcept { return text.find('\0') != text.npos; }
+
+/// A function that the library calls back. What it throws ends the call, behind which `rethrow` goes on with it.
+template <class Function> class Callback {
+public:
+    explicit Callback(Function &function) noexcept : function_(&function) {}
+    /// What `call(function)` returns, or `failure` where that throws.
+    template <class Call> int32_t run(int32_t failure, Call call) noexcept {
+#ifdef __cpp_exceptions
+        try {
+            return call(*function_);
+        } catch (...) {
+            thrown_ = std::current_exception();
+            return failure;
+        }
+#else
+        (void)failure;
+        return call(*function_);
+#endif
+    }
+    /// The result of the call, but for what was thrown.
+    template <class Made> Made rethrow(Made made) {
+#ifdef __cpp_exceptions
+        if (thrown_) std::rethrow_exception(thrown_);
+#endif
+        return made;
+    }
+    /// A function of C that writes, or reads, of which a callback is the `user`.
+    template <class Data> static int32_t move(void *user, Data data, size_t n) noexcept {
+        return static_cast<Callback *>(user)->run(EIO, [&](Function &function) -> int32_t { return function(data, n); });
+    }
+
+private:
+    Function *function_;
+    std::exception_ptr thrown_;
+};
 
 /// The status that `call(error)` returns where it is no failure.
 template <class Call> Result<rz_status> done(Call call) {
@@ -337,13 +384,13 @@ inline rz_source fd_source(int32_t fd, uint64_t offset = 0, uint64_t size = 0, c
     source.kind = RZ_SOURCE_FD, source.fd = fd, source.offset = offset, source.size = size, source.name = name;
     return source;
 }
-/// `read(offset, out, n)` fills all of `out` and returns 0 or an errno. It comes from several threads and throws
-/// nothing.
+/// `read(offset, out, n)` fills all of `out` and returns 0 or an errno. It comes from several threads; what it throws is
+/// EIO.
 template <class Read> rz_source reader_source(Read &read, uint64_t size, const char *name = nullptr) noexcept {
     auto source = params<rz_source>();
     source.kind = RZ_SOURCE_READER, source.size = size, source.name = name, source.user = &read;
     source.read = [](void *user, uint64_t offset, void *out, size_t n) noexcept -> int32_t {
-        return (*static_cast<Read *>(user))(offset, out, n);
+        return detail::Callback<Read>(*static_cast<Read *>(user)).run(EIO, [&](Read &read) -> int32_t { return read(offset, out, n); });
     };
     return source;
 }
@@ -359,6 +406,7 @@ public:
         return detail::called<Model, rz_model *>(
             [&](rz_model **out, rz_error *error) {
                 const rz_status status = detail::check_interface(error);
+                if (status >= 0 && detail::is_cut(path)) return detail::refuse(error, "the path");
                 return status < 0 ? status : rz_model_load(path.c_str(), &params, out, error);
             });
     }
@@ -375,6 +423,8 @@ public:
     /// What the model will take with so many caches, before a weight is read.
     static rz_plan plan(const std::string &path, const rz_model_params &params = realizar::params<rz_model_params>(),
                         const rz_cache_params &cache_params = realizar::params<rz_cache_params>(), uint32_t n_caches = 1) {
+        rz_error error;
+        if (detail::is_cut(path) && detail::refuse(&error, "the path") < 0) detail::raise(Error(error));
         return try_plan(path.c_str(), nullptr, 0, params, cache_params, n_caches).value();
     }
     /// The same for a path, or for `n` sources with a null path.
@@ -424,6 +474,7 @@ public:
     std::string meta(const std::string &key) const { return try_meta(key).value(); }
     Result<std::string> try_meta(const std::string &key) const {
         return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+            if (detail::is_cut(key)) return detail::refuse(error, "the key");
             return rz_model_meta_into(get(), key.c_str(), out, capacity, n, error);
         });
     }
@@ -497,6 +548,8 @@ public:
         raw.reserve(messages.size());
         for (const Message &message : messages) raw.push_back({message.role.c_str(), message.content.c_str()});
         return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+            for (const Message &message : messages)
+                if (detail::is_cut(message.role) || detail::is_cut(message.content)) return detail::refuse(error, "a message");
             return rz_chat_render_into(get(), raw.data(), raw.size(), flags, out, capacity, n, error);
         });
     }
@@ -637,25 +690,22 @@ public:
             return rz_media_rows_into(get(), out, capacity, n, error);
         });
     }
-    /// Hands the medium to `write(data, n)`, which returns 0 or an errno and throws nothing.
+    /// Hands the medium to `write(data, n)`, which returns 0 or an errno. What it throws goes on from here.
     template <class Write> void save(Write &&write) const { try_save(write).value(); }
     template <class Write> Result<rz_status> try_save(Write &&write) const {
-        return detail::done([&](rz_error *error) {
-            auto call = [](void *user, const void *data, size_t n) noexcept -> int32_t {
-                return (*static_cast<std::remove_reference_t<Write> *>(user))(data, n);
-            };
-            return rz_media_save(get(), call, const_cast<void *>(static_cast<const void *>(&write)), error);
-        });
+        using Callback = detail::Callback<std::remove_reference_t<Write>>;
+        Callback callback(write);
+        return callback.rethrow(
+            detail::done([&](rz_error *error) { return rz_media_save(get(), Callback::template move<const void *>, &callback, error); }));
     }
-    /// A medium that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws
-    /// nothing.
+    /// A medium that was saved, from `read(out, n)`, which fills all of `out` and returns 0 or an errno. What
+    /// it throws goes on from here.
     template <class Read> static Result<Media> load(const Model &model, Read &&read) {
-        return detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
-            auto call = [](void *user, void *to, size_t n) noexcept -> int32_t {
-                return (*static_cast<std::remove_reference_t<Read> *>(user))(to, n);
-            };
-            return rz_media_load(model.get(), call, const_cast<void *>(static_cast<const void *>(&read)), out, error);
-        });
+        using Callback = detail::Callback<std::remove_reference_t<Read>>;
+        Callback callback(read);
+        return callback.rethrow(detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
+            return rz_media_load(model.get(), Callback::template move<void *>, &callback, out, error);
+        }));
     }
     rz_media *get() const noexcept { return handle_.get(); }
 
@@ -869,28 +919,24 @@ public:
         return detail::called<Cache, rz_cache *>(
             [&](rz_cache **out, rz_error *error) { return rz_cache_fork(get(), out, error); });
     }
-    /// Hands the cache to `write(data, n)`, which returns 0 or an errno and throws nothing.
+    /// Hands the cache to `write(data, n)`, which returns 0 or an errno. What it throws goes on from here.
     template <class Write> void save(Write &&write) const { try_save(write).value(); }
     template <class Write> Result<rz_status> try_save(Write &&write) const {
-        return detail::done([&](rz_error *error) {
-            auto call = [](void *user, const void *data, size_t n) noexcept -> int32_t {
-                return (*static_cast<std::remove_reference_t<Write> *>(user))(data, n);
-            };
-            return rz_cache_save(get(), call, const_cast<void *>(static_cast<const void *>(&write)), error);
-        });
+        using Callback = detail::Callback<std::remove_reference_t<Write>>;
+        Callback callback(write);
+        return callback.rethrow(
+            detail::done([&](rz_error *error) { return rz_cache_save(get(), Callback::template move<const void *>, &callback, error); }));
     }
-    /// A cache that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws
-    /// nothing.
+    /// A cache that was saved, from `read(out, n)`, which fills all of `out` and returns 0 or an errno. What
+    /// it throws goes on from here.
     template <class Read>
     static Result<Cache> load(const Model &model, Read &&read,
                               const rz_cache_params &params = realizar::params<rz_cache_params>()) {
-        return detail::called<Cache, rz_cache *>([&](rz_cache **out, rz_error *error) {
-            auto call = [](void *user, void *to, size_t n) noexcept -> int32_t {
-                return (*static_cast<std::remove_reference_t<Read> *>(user))(to, n);
-            };
-            void *user = const_cast<void *>(static_cast<const void *>(&read));
-            return rz_cache_load(model.get(), &params, call, user, out, error);
-        });
+        using Callback = detail::Callback<std::remove_reference_t<Read>>;
+        Callback callback(read);
+        return callback.rethrow(detail::called<Cache, rz_cache *>([&](rz_cache **out, rz_error *error) {
+            return rz_cache_load(model.get(), &params, Callback::template move<void *>, &callback, out, error);
+        }));
     }
     /// How many of the first tokens need not be computed again.
     uint32_t match(Tokens tokens) const { return try_match(tokens).value(); }
@@ -1279,18 +1325,16 @@ public:
             return rz_conversation_new(model.get(), &params, out, error);
         });
     }
-    /// A conversation that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws
-    /// nothing.
+    /// A conversation that was saved, from `read(out, n)`, which fills all of `out` and returns 0 or an errno. What
+    /// it throws goes on from here.
     template <class Read>
     static Result<Conversation> load(const Model &model, Read &&read,
                                      const rz_conversation_params &params = realizar::params<rz_conversation_params>()) {
-        return detail::called<Conversation, rz_conversation *>([&](rz_conversation **out, rz_error *error) {
-            auto call = [](void *user, void *to, size_t n) noexcept -> int32_t {
-                return (*static_cast<std::remove_reference_t<Read> *>(user))(to, n);
-            };
-            void *user = const_cast<void *>(static_cast<const void *>(&read));
-            return rz_conversation_load(model.get(), &params, call, user, out, error);
-        });
+        using Callback = detail::Callback<std::remove_reference_t<Read>>;
+        Callback callback(read);
+        return callback.rethrow(detail::called<Conversation, rz_conversation *>([&](rz_conversation **out, rz_error *error) {
+            return rz_conversation_load(model.get(), &params, Callback::template move<void *>, &callback, out, error);
+        }));
     }
     /// Parameters that begin with some JSON, which has to live until the conversation is made.
     static rz_conversation_params begun(std::string_view json) {
@@ -1298,15 +1342,13 @@ public:
         params.json = json.data(), params.json_len = json.size();
         return params;
     }
-    /// Hands the conversation to `write(data, n)`, which returns 0 or an errno and throws nothing.
+    /// Hands the conversation to `write(data, n)`, which returns 0 or an errno. What it throws goes on from here.
     template <class Write> void save(Write &&write) const { try_save(write).value(); }
     template <class Write> Result<rz_status> try_save(Write &&write) const {
-        return detail::done([&](rz_error *error) {
-            auto call = [](void *user, const void *data, size_t n) noexcept -> int32_t {
-                return (*static_cast<std::remove_reference_t<Write> *>(user))(data, n);
-            };
-            return rz_conversation_save(get(), call, const_cast<void *>(static_cast<const void *>(&write)), error);
-        });
+        using Callback = detail::Callback<std::remove_reference_t<Write>>;
+        Callback callback(write);
+        return callback.rethrow(
+            detail::done([&](rz_error *error) { return rz_conversation_save(get(), Callback::template move<const void *>, &callback, error); }));
     }
     /// Appends a message, or a list of messages, in JSON.
     void add(std::string_view json) { try_add(json).value(); }
@@ -1333,24 +1375,30 @@ public:
     Result<rz_status> try_add(const Message &message) {
         const std::string role(message.role), content(message.content);
         return detail::done([&](rz_error *error) {
+            if (detail::is_cut(role)) return detail::refuse(error, "the role");
             return rz_conversation_add_text(get(), role.c_str(), content.data(), content.size(), error);
         });
     }
     /// A message of the user and the whole reply, whose content goes to `each(text)` piece by piece; false from it ends
-    /// the reply, which keeps what was said. It throws nothing.
+    /// the reply, which keeps what was said. So does what it throws, which goes on from here.
     template <class Each> void say(const std::string &text, Each &&each) { try_say(text, each).value(); }
     template <class Each> Result<rz_status> try_say(const std::string &text, Each &&each) {
+        using Callback = detail::Callback<std::remove_reference_t<Each>>;
+        Callback callback(each);
         auto call = [](const char *piece, size_t n, void *user) noexcept -> int32_t {
-            auto &each = *static_cast<std::remove_reference_t<Each> *>(user);
-            if constexpr (std::is_same_v<decltype(each(std::string_view())), void>) {
-                each(std::string_view(piece, n));
-                return 0;
-            } else {
-                return !each(std::string_view(piece, n));
-            }
+            return static_cast<Callback *>(user)->run(1, [&](auto &each) -> int32_t {
+                if constexpr (std::is_same_v<decltype(each(std::string_view())), void>) {
+                    each(std::string_view(piece, n));
+                    return 0;
+                } else {
+                    return !each(std::string_view(piece, n));
+                }
+            });
         };
-        void *user = const_cast<void *>(static_cast<const void *>(&each));
-        return detail::done([&](rz_error *error) { return rz_conversation_say(get(), text.c_str(), call, user, error); });
+        return callback.rethrow(detail::done([&](rz_error *error) {
+            if (detail::is_cut(text)) return detail::refuse(error, "the text");
+            return rz_conversation_say(get(), text.c_str(), call, &callback, error);
+        }));
     }
     /// Begins a reply, which steps make.
     void reply(const rz_reply_params &params = realizar::params<rz_reply_params>()) { try_reply(params).value(); }

@@ -488,6 +488,34 @@ int main(int argc, char **argv) {
         loaded->say(prompt, [&](std::string_view piece) { said += piece; return said.size() < 20; });
         EXPECT(story.compare(0, said.size(), said) == 0 && said.size() >= 20 && said.size() < 40);
         EXPECT(loaded->info().prompt_tokens == loaded->info().reused_tokens + 1);
+        // What a callback throws goes on behind the call, and what was said stays; a text is not cut at a NUL.
+        struct Thrown {};
+        const auto throws = [](auto call) {
+            try {
+                call();
+                return false;
+            } catch (const Thrown &) {
+                return true;
+            }
+        };
+        const uint32_t before = loaded->info().n_messages;
+        EXPECT(throws([&] { loaded->say(prompt, [](std::string_view) { throw Thrown(); }); }) && loaded->info().n_messages == before + 2);
+        EXPECT(throws([&] { loaded->say(prompt, [](std::string_view) -> bool { throw Thrown(); }); }));
+        const auto spill = [](const void *, size_t) -> int { throw Thrown(); };
+        const auto refill = [](void *, size_t) -> int { throw Thrown(); };
+        EXPECT(throws([&] { loaded->save(spill); }) && throws([&] { realizar::Cache(chatting).save(spill); }));
+        EXPECT(throws([&] { (void)realizar::Conversation::load(chatting, refill); }) && throws([&] { (void)realizar::Cache::load(chatting, refill); }));
+        EXPECT(throws([&] { (void)realizar::Media::load(chatting, refill); }));
+        auto unread = [](uint64_t, void *, size_t) -> int { throw Thrown(); };
+        const rz_source source = realizar::reader_source(unread, 1 << 20);
+        EXPECT(realizar::Model::load_from(&source, 1).status() == RZ_ERR_IO);
+        const std::string cut("a\0b", 3);
+        const uint32_t kept = loaded->info().n_messages;
+        EXPECT(failure([&] { loaded->say(cut, [](std::string_view) {}); }) == RZ_ERR_INVALID_ARGUMENT && loaded->info().n_messages == kept);
+        EXPECT(failure([&] { loaded->add({cut, "x"}); }) == RZ_ERR_INVALID_ARGUMENT && failure([&] { (void)chatting.meta(cut); }) == RZ_ERR_INVALID_ARGUMENT);
+        EXPECT(failure([&] { realizar::Model model(cut); }) == RZ_ERR_INVALID_ARGUMENT && failure([&] { realizar::Model::plan(cut); }) == RZ_ERR_INVALID_ARGUMENT);
+        EXPECT(failure([&] { (void)chatting.render_chat({{"user", cut}}); }) == RZ_ERR_INVALID_ARGUMENT);
+        loaded->rewind(before);
         EXPECT(loaded->messages(1).find("cancelled") != std::string::npos);
         EXPECT(failure([&] { loaded->rewind(9); }) == RZ_ERR_INVALID_ARGUMENT && failure([&] { loaded->add("{}"); }) == RZ_ERR_INVALID_ARGUMENT);
         EXPECT(failure([&] { realizar::Job(cache, {1}).parts(add); }) == RZ_ERR_INVALID_ARGUMENT);
