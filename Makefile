@@ -6,7 +6,7 @@ VERSION := $(call field,version)
 ABI     := $(shell sed -n 's/^pub const RZ_ABI_VERSION: u32 = \(.*\);/\1/p' src/ffi/version.rs)
 
 PREFIX  ?= /usr/local
-# Below PREFIX: lib64, lib/x86_64-linux-gnu.
+# Below PREFIX: lib64, lib/x86_64-linux-gnu; or an absolute path.
 LIBDIR  ?= lib
 DESTDIR ?=
 CARGO   ?= cargo
@@ -39,14 +39,14 @@ LINKED := build/$(BUILT)
 STAGE := $(CURDIR)/build/stage
 STRICT_C   := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror
 STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
-LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
+LINK       := -I'$(STAGE)/include' -L'$(STAGE)/lib' -lrealizar -Wl,-rpath,'$(STAGE)/lib'
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo serve build/bin/serve lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install clean
+.PHONY: help demo serve build/bin/serve need-go need-python3 lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 demo: ## Build, fetch a small model once, stream an answer  [PROMPT="..." MODEL=file.gguf]
 	@[ -e $(RELEASE)/$(BUILT) ] || echo "building librealizar, once: some minutes"
@@ -57,8 +57,15 @@ serve: build/bin/serve ## Answer requests of the APIs of OpenAI and Anthropic  [
 	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && exec build/bin/serve -m "$$(basename "$$MODEL" .gguf)=$$MODEL" $(ARGS)
 
 # Go finds out itself what has changed.
-build/bin/serve: stage
-	cd bindings/go/cmd/serve && PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig CGO_LDFLAGS="-Wl,-rpath,$(STAGE)/lib" $(GO) build -o $(CURDIR)/$@ .
+build/bin/serve: need-go stage
+	cd bindings/go/cmd/serve && PKG_CONFIG_PATH='$(STAGE)/lib/pkgconfig' CGO_LDFLAGS="'-Wl,-rpath,$(STAGE)/lib'" $(GO) build -o '$(CURDIR)/$@' .
+
+# Ahead of minutes of building that would be for nothing.
+need-go:
+	@$(GO) version >/dev/null 2>&1 || { echo "make serve needs Go 1.24 or newer, which is not here (GO=path)" >&2; exit 1; }
+
+need-python3:
+	@python3 --version >/dev/null 2>&1 || { echo "packages need python3, which is not here" >&2; exit 1; }
 
 lib: $(LINKED) ## Build the shared and the static library, optimised
 
@@ -88,7 +95,7 @@ edit: ## Build the library soon after a change, to try it: build/edit, for LD_LI
 	$(call link_so,build/edit/$(SONAME),$(dir $(RELEASE))edit/librealizar.a)
 
 stage: $(LINKED)
-	@$(call install_into,$(STAGE),lib)
+	@$(call install_into,$(STAGE),lib,$(STAGE)/lib)
 
 programs: $(PROGRAMS) ## Build the example programs in C and C++
 
@@ -116,46 +123,46 @@ test-rust: ## Run the tests of the engine
 
 test-programs: programs ## Run the example programs on a tiny model
 	tests/programs.sh build
-	tests/cpp.sh $(STAGE) build
+	tests/cpp.sh '$(STAGE)' build
 
 test-go: stage ## Run the tests of the Go packages  [MODEL=file.gguf]
-	@GO=$(GO) tests/go.sh $(STAGE)
+	@GO=$(GO) tests/go.sh '$(STAGE)'
 
 test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
 	@if ! python3 -c 'import numpy' 2>/dev/null; then \
 	    echo "SKIPPED: the Python tests, because there is no python3 with numpy"; \
 	else \
-	    rm -rf build/python build/wheels && scripts/package build/wheels $(STAGE) --only wheel && \
+	    rm -rf build/python build/wheels && scripts/package build/wheels '$(STAGE)' --only wheel && \
 	    python3 -m zipfile -e build/wheels/*.whl build/python && \
 	    PYTHONPATH=build/python python3 -m unittest bindings/python/tests/test_realizar.py bindings/python/tests/test_hub.py; \
 	fi
 
 test-csharp: stage ## Run the tests of the C# package  [MODEL=file.gguf]
-	@tests/csharp.sh $(STAGE)/lib/$(BUILT)
+	@tests/csharp.sh '$(STAGE)/lib/$(BUILT)'
 
 test-java: stage ## Run the tests of the Java package  [MODEL=file.gguf]
-	@tests/java.sh $(STAGE)/lib/$(BUILT)
+	@tests/java.sh '$(STAGE)/lib/$(BUILT)'
 
 test-kotlin: stage ## Run the tests of the Kotlin package  [MODEL=file.gguf]
-	@tests/kotlin.sh $(STAGE)/lib/$(BUILT)
+	@tests/kotlin.sh '$(STAGE)/lib/$(BUILT)'
 
 test-android: stage ## Make the archive for Android with this machine's library, and run the Java tests on it
-	@tests/android.sh $(STAGE)/lib/$(BUILT)
+	@tests/android.sh '$(STAGE)/lib/$(BUILT)'
 
 test-swift: stage ## Run the tests of the Swift package  [MODEL=file.gguf]
-	@tests/swift.sh $(STAGE)
+	@tests/swift.sh '$(STAGE)'
 
 test-js: stage ## Run the tests of the JavaScript package for Node  [MODEL=file.gguf]
-	@tests/js.sh $(STAGE)
+	@tests/js.sh '$(STAGE)'
 
 test-godot: stage ## Run the tests of the node for Godot  [MODEL=file.gguf]
-	@tests/godot.sh $(STAGE)
+	@tests/godot.sh '$(STAGE)'
 
 test-unreal: stage ## Run the tests of the component for Unreal Engine  [MODEL=file.gguf]
-	@tests/unreal.sh $(STAGE)
+	@tests/unreal.sh '$(STAGE)'
 
 test-docs: stage ## Compile and run the code of the guides
-	@GO=$(GO) tests/docs.sh $(STAGE)
+	@GO=$(GO) tests/docs.sh '$(STAGE)'
 
 docs: ## Build the site for users in build/docs, and check its links
 	@scripts/docs
@@ -189,17 +196,17 @@ check-abi: ## Compare the header with those of earlier releases: additions alone
 aar: ## Make the archive for Android, build/aar/realizar.aar  [ANDROID_NDK_HOME=folder JAVA_HOME=folder]
 	@. tests/find-jdk.sh && find_jdk && CARGO="$(CARGO)" scripts/aar "$$jdk" build/aar || [ $$? = 77 ]
 
-wheel: stage ## Make a Python wheel of this machine's library in build/wheels
-	@rm -rf build/wheels && scripts/package build/wheels $(STAGE) --only wheel
+wheel: need-python3 stage ## Make a Python wheel of this machine's library in build/wheels
+	@rm -rf build/wheels && scripts/package build/wheels '$(STAGE)' --only wheel
 
-dist: stage ## Make every package for this system, in build/dist
-	@rm -rf build/dist && scripts/package build/dist $(STAGE)
+dist: need-python3 stage ## Make every package for this system, in build/dist
+	@rm -rf build/dist && scripts/package build/dist '$(STAGE)'
 
 dist-systems: ## Make the packages for every system that can be built for, in build/dist
 	@scripts/dist
 
 test-packages: dist ## Make the packages again, compare, and install each in an empty place
-	@tests/packages.sh build/dist $(STAGE)
+	@tests/packages.sh build/dist '$(STAGE)'
 
 test-release: ## Spoil a copy of this tree in each way that the checklist of releases has to find
 	@tests/release.sh
@@ -241,18 +248,29 @@ lint: ## Check the formatting, run clippy, also as for systems without CUDA, rea
 header: ## Regenerate include/realizar.h, its twins in bindings/ and kernels/args.cuh from the sources
 	$(CARGO) check --lib
 
+# An absolute LIBDIR below PREFIX is a relative one.
+BELOW := $(patsubst $(PREFIX)/%,%,$(LIBDIR))
+LIBRARIES = $(if $(filter /%,$(BELOW)),$(DESTDIR)$(BELOW),$(DESTDIR)$(PREFIX)/$(BELOW))
+
 install: $(LINKED) ## Install  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]
-	@$(call install_into,$(DESTDIR)$(PREFIX),$(LIBDIR))
+	@$(call install_into,$(DESTDIR)$(PREFIX),$(BELOW),$(LIBRARIES))
 	@echo "installed realizar $(VERSION) in $(DESTDIR)$(PREFIX)"
+	@[ "$(DESTDIR)" ] || [ "$$(uname -s)" != Linux ] || \
+	    echo "where programs do not find the library: ldconfig as root, or LD_LIBRARY_PATH=$(LIBRARIES)"
+
+uninstall: ## Delete what install has written  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]
+	rm -f '$(LIBRARIES)/$(SHARED)' '$(LIBRARIES)/$(SONAME)' '$(LIBRARIES)/$(BUILT)' '$(LIBRARIES)/librealizar.a' \
+	    '$(LIBRARIES)/pkgconfig/realizar.pc' '$(DESTDIR)$(PREFIX)/include/realizar.h' '$(DESTDIR)$(PREFIX)/include/realizar.hpp'
+	rm -rf '$(LIBRARIES)/cmake/realizar' '$(DESTDIR)$(PREFIX)/share/licenses/realizar' '$(DESTDIR)$(PREFIX)/share/realizar'
 
 clean: ## Delete everything that was built
 	$(CARGO) clean
 	rm -rf build
 
-# $(1): the folder that holds include/, share/ and the library folder; $(2): the library folder, below it.
-# The prefix is found from where a file lies, so that an installed tree can be moved.
+# $(1): the folder that holds include/ and share/; $(2): the library folder below it, or an absolute one; $(3): where
+# that is now. The prefix is found from where a file lies, so that an installed tree can be moved, but for an absolute one.
 define install_into
-set -e; lib='$(1)/$(2)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; share='$(1)/share/realizar'; \
+set -e; lib='$(3)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; share='$(1)/share/realizar'; \
 install -d "$$share" "$$lib/pkgconfig" "$$lib/cmake/realizar" "$$include" "$$licenses"; \
 mkdir -p build; strip -S -o build/stripped $(LINKED); strip -S -o build/librealizar.a $(RELEASE)/librealizar.a; \
 install -C -m 755 build/stripped "$$lib/$(SHARED)"; \
@@ -263,7 +281,8 @@ install -C -m 644 include/realizar.h bindings/cpp/realizar.hpp "$$include"; \
 install -C -m 644 LICENSE LICENSE-MIT LICENSE-APACHE "$$licenses"; \
 install -C -m 644 packaging/valgrind.supp "$$share"; \
 for file in pkgconfig/realizar.pc cmake/realizar/realizarConfig.cmake cmake/realizar/realizarConfigVersion.cmake; do \
-    sed -e 's|@VERSION@|$(VERSION)|; s|@LIBDIR@|$(2)|; s|@SHARED@|$(SHARED)|; s|@SONAME@|$(SONAME)|' \
+    sed $(if $(filter /%,$(2)),-e 's|[$$]{pcfiledir}/../@UP@|$(PREFIX)|; s|[$$]{CMAKE_CURRENT_LIST_DIR}/../../@UP@|$(PREFIX)|; s|[$$]{[a-z_]*prefix}/@LIBDIR@|$(2)|') \
+        -e 's|@VERSION@|$(VERSION)|; s|@LIBDIR@|$(2)|; s|@SHARED@|$(SHARED)|; s|@SONAME@|$(SONAME)|' \
         -e 's|@DESCRIPTION@|$(call field,description)|; s|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|; s|@UP@|$(shell echo $(2) | sed 's|[^/][^/]*|..|g')|' \
         packaging/$$(basename $$file).in >"$$lib/$$file"; \
 done

@@ -75,3 +75,52 @@ if cmake --version >/dev/null 2>&1; then
 else
     echo "SKIPPED: cmake, which is not here"
 fi
+
+# A library folder that is named as a whole, below the prefix and elsewhere, and nothing left behind.
+for libdir in /opt/realizar/lib64 /other/lib64; do
+    make -s install DESTDIR="$temporary/whole" PREFIX=/opt/realizar LIBDIR=$libdir
+    [ -e "$temporary/whole$libdir/librealizar.a" ] || { echo "FAILED: LIBDIR=$libdir"; exit 1; }
+    if pkg-config --version >/dev/null 2>&1; then
+        said=$(PKG_CONFIG_PATH=$temporary/whole$libdir/pkgconfig pkg-config --variable=libdir realizar)
+        [[ $(realpath -m "$said") == *"$libdir" ]] || { echo "FAILED: LIBDIR=$libdir, pkg-config: $said"; exit 1; }
+    fi
+    make -s uninstall DESTDIR="$temporary/whole" PREFIX=/opt/realizar LIBDIR=$libdir >/dev/null
+    [ -z "$(find "$temporary/whole" -type f -o -type l)" ] || { echo "FAILED: make uninstall"; exit 1; }
+done
+echo "ok: absolute library folders, and make uninstall"
+[[ $(make help) == *"make test-aarch64"* ]] || { echo "FAILED: make help hides a target"; exit 1; }
+# What is missing is said ahead of minutes of building, and deletes nothing.
+mkdir -p "$temporary/tools" build/dist
+touch build/dist/kept
+for tool in bash sh sed head uname find make touch; do ln -s "$(command -v $tool)" "$temporary/tools/"; done
+if PATH=$temporary/tools make -s dist CARGO=false >"$temporary/log" 2>&1 || [ ! -e build/dist/kept ] || ! grep -q "need python3" "$temporary/log"; then
+    echo "FAILED: make dist without python3"
+    cat "$temporary/log"
+    exit 1
+fi
+rm build/dist/kept
+if make -s serve CARGO=false GO=/none/go >"$temporary/log" 2>&1 || ! grep -q "needs Go" "$temporary/log"; then
+    echo "FAILED: make serve without Go"
+    cat "$temporary/log"
+    exit 1
+fi
+# A tree in a folder with a space, with the library of this one.
+if [ "$(uname -s)" = Linux ]; then
+    tree="$temporary/a tree"
+    mkdir -p "$tree/target/release" "$tree/build"
+    tar --exclude=./target --exclude=./build --exclude=./.git -cf - . | tar -C "$tree" -xf -
+    ln -s "$PWD/${CARGO_TARGET_DIR:-target}"/release/librealizar.a "$PWD/${CARGO_TARGET_DIR:-target}"/release/librealizar.so "$tree/target/release/"
+    touch "$tree/target/release/realizar.stamp"
+    cd "$tree"
+    env -u CARGO_TARGET_DIR make -s demo CARGO=false MODEL="$model" PROMPT="Once upon a time" ARGS= >"$temporary/log" 2>&1 </dev/null || true
+    grep -q "RZ_ERR_UNSUPPORTED\|Lily" "$temporary/log" || { echo "FAILED: make demo in a folder with a space"; cat "$temporary/log"; exit 1; }
+    if python3 --version >/dev/null 2>&1; then
+        env -u CARGO_TARGET_DIR make -s wheel CARGO=false >"$temporary/log" 2>&1 && [ -e build/wheels/*.whl ] ||
+            { echo "FAILED: make wheel in a folder with a space"; cat "$temporary/log"; exit 1; }
+    fi
+    if pkg-config --version >/dev/null 2>&1 && (cd bindings/go/cmd/serve && go mod download) >/dev/null 2>&1; then
+        env -u CARGO_TARGET_DIR make -s build/bin/serve CARGO=false >"$temporary/log" 2>&1 && build/bin/serve -h 2>&1 | grep -q slots ||
+            { echo "FAILED: make serve in a folder with a space"; cat "$temporary/log"; exit 1; }
+    fi
+    echo "ok: a tree in a folder with a space"
+fi
