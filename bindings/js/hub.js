@@ -17,8 +17,7 @@ const tls = require("node:tls");
 
 /** Attempts without a byte in between, milliseconds ahead of the second one, each later pause being twice as long, and
  * how links are made; tests change them. */
-const settings = { attempts: 5, pause: 1000, symlink: fs.symlink };
-const TIMEOUT = 30_000;
+const settings = { attempts: 5, pause: 1000, timeout: 30_000, symlink: fs.symlink };
 const NAME = /^hf:([A-Za-z0-9_][A-Za-z0-9._-]*\/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?$/;
 const PART = /-\d{5}-of-(\d{5})\.(?:gguf|safetensors)$/;
 const LABEL =
@@ -183,14 +182,18 @@ function request(address, headers, signal) {
     port: of.port || (of.protocol === "https:" ? 443 : 80),
     agent: false,
     signal,
-    timeout: TIMEOUT,
+    timeout: settings.timeout,
     ...options,
   });
   const own = { path: target.pathname + target.search, headers };
   const modules = { "http:": http, "https:": https };
   return new Promise((resolve, reject) => {
+    const late = () => new Error("no answer came in time");
     const watch = (sent) => {
-      sent.on("timeout", () => sent.destroy(new Error("nothing came for 30 seconds"))).on("error", reject);
+      // The headers as a whole, which may come a byte at a time, and any silence.
+      const timer = setTimeout(() => sent.destroy(late()), settings.timeout);
+      sent.on("timeout", () => sent.destroy(late())).on("error", reject);
+      for (const event of ["response", "connect", "close"]) sent.on(event, () => clearTimeout(timer));
       return sent.end();
     };
     const get = (module, options) => watch(module.request(options)).on("response", resolve);
@@ -255,10 +258,15 @@ class Hub {
         const response = await this.get(`${this.endpoint}/api/models/${this.repository}/revision/main?blobs=true`);
         const pieces = [];
         let size = 0;
-        await receive(response, (piece) => {
-          pieces.push(piece);
-          if ((size += piece.length) > 2 ** 26) throw this.strange();
-        });
+        const timer = setTimeout(() => response.destroy(new Error("no answer came in time")), settings.timeout);
+        try {
+          await receive(response, (piece) => {
+            pieces.push(piece);
+            if ((size += piece.length) > 2 ** 26) throw this.strange();
+          });
+        } finally {
+          clearTimeout(timer);
+        }
         return Buffer.concat(pieces).toString();
       },
     );
@@ -275,16 +283,16 @@ class Hub {
     throw this.strange();
   }
 
-  /** Does something again where a connection fails, while `progress` changes in between. */
+  /** Does something again where a connection fails, while `progress` gets further in between than it was ever. */
   async attempts(progress, work) {
-    for (let n = 0, before = progress(); ;) {
+    for (let n = 0, furthest = progress(); ;) {
       try {
         return await work();
       } catch (error) {
         this.signal?.throwIfAborted();
         if (!(error instanceof Cut)) throw error;
-        n = progress() === before ? n + 1 : 1;
-        before = progress();
+        n = progress() <= furthest ? n + 1 : 1;
+        furthest = Math.max(furthest, progress());
         const isFinal = error.status >= 400 && error.status < 500 && error.status !== 429;
         if (n >= settings.attempts || isFinal) throw this.refused(error);
       }

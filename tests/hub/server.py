@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -51,6 +52,7 @@ def listed(file, data):
 
 class Hub(BaseHTTPRequestHandler):
     log = []
+    restarts = 0
     lock = threading.Lock()
 
     def log_message(self, *_):
@@ -64,7 +66,7 @@ class Hub(BaseHTTPRequestHandler):
         to, path = urlsplit(self.path).netloc or self.headers["Host"], unquote(urlsplit(self.path).path)
         if path == "/log":
             with self.lock:
-                told, Hub.log[:] = list(Hub.log), []
+                told, Hub.log[:], Hub.restarts = list(Hub.log), [], 0
             return self.answer(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
         host = "files" if address(files).endswith(to) else "hub"
         with self.lock:
@@ -72,6 +74,8 @@ class Hub(BaseHTTPRequestHandler):
         fault, _, rest = path[1:].partition("/")
         if fault.isdigit():
             return self.answer(int(fault), b"{}")
+        if fault in ("drip", "dripping-head", "deep") and rest.startswith("api/"):
+            return self.listing(fault)
         if fault == "html":
             return self.answer(200, PAGE, {"Content-Type": "text/html; charset=utf-8"})
         found = re.fullmatch(r"api/models/([^/]+/[^/]+)/revision/main", rest)
@@ -91,6 +95,20 @@ class Hub(BaseHTTPRequestHandler):
             return self.answer(307, b"", {**about, "Location": f"/{fault}/moved/{rest}"})
         self.fault(fault, data, about)
 
+    def listing(self, fault):
+        """Sends a listing that has no end within the patience of a client, or nothing but brackets."""
+        if fault == "deep":
+            return self.answer(200, b"[" * 3_000_000, {"Content-Type": "application/json"})
+        self.close_connection = True
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
+        try:
+            self.wfile.write(head + b"\r\n{" if fault == "drip" else head + b"X-Slow: ")
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.03)
+        except OSError:
+            pass  # which has given it up
+
     def fault(self, fault, data, about):
         """Sends a file, or not quite."""
         start = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
@@ -108,6 +126,9 @@ class Hub(BaseHTTPRequestHandler):
             return
         is_first = not self.headers.get("Range")
         cut = len(data) // 2 if fault in ("gone", "cut", "whole") and is_first else len(data)
+        if fault == "restarts":  # from the first byte, and never further than the first time
+            with self.lock:
+                start, cut, Hub.restarts = 0, len(data) // 2 - 100 * Hub.restarts, (Hub.restarts + 1) % 10
         about = {**about, "Content-Length": str(len(data) - start)}
         if start:
             about["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"

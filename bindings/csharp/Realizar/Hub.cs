@@ -28,7 +28,9 @@ namespace Realizar
     {
         internal const string Prefix = "hf:";
         private const int Attempts = 5;
-        private static readonly TimeSpan Timeout = TimeSpan.FromSeconds(30);
+        /// <summary>Time for the headers of an answer and for a listing, and without a byte of a file. Tests shorten
+        /// it.</summary>
+        internal static TimeSpan Timeout = TimeSpan.FromSeconds(30);
         /// <summary>Milliseconds ahead of the second attempt; each later pause is twice as long. Tests shorten
         /// it.</summary>
         internal static int Pause = 1000;
@@ -207,9 +209,12 @@ namespace Realizar
             var body = new MemoryStream();
             Attempt(() => 0, () => {
                 body.SetLength(0);
+                var begun = System.Diagnostics.Stopwatch.StartNew();
                 using (var response = Get($"{endpoint}/api/models/{repository}/revision/main?blobs=true", 0))
                     Read(response, (bytes, n) => {
                         body.Write(bytes, 0, n);
+                        Tell(0); // which heeds a cancellation
+                        if (begun.Elapsed > Timeout) throw new Cut(new TimeoutException("no answer came in time"));
                         return body.Length < 1 << 26;
                     });
             });
@@ -239,18 +244,18 @@ namespace Realizar
         private static bool IsSafe(string file) =>
             !Regex.IsMatch(file, @"[\\:\x00-\x1f]") && !file.Split('/').Any(part => part == "" || part == "." || part == "..");
 
-        /// <summary>Does something again where a connection fails, while <c>progressed</c> changes in
-        /// between.</summary>
+        /// <summary>Does something again where a connection fails, while <c>progressed</c> gets further in between than
+        /// it was ever.</summary>
         private void Attempt(Func<ulong> progressed, Action work)
         {
-            var before = progressed();
+            var furthest = progressed();
             for (var n = 0; ;)
             {
                 try { work(); return; }
                 catch (Cut e)
                 {
-                    n = progressed() == before ? n + 1 : 1;
-                    before = progressed();
+                    n = progressed() <= furthest ? n + 1 : 1;
+                    furthest = Math.Max(furthest, progressed());
                     if (n >= Attempts || e.Answer / 100 == 4 && e.Answer != 429) throw Refused(e);
                 }
                 Sleep(Pause << (n - 1));

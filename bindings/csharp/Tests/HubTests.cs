@@ -122,7 +122,11 @@ internal static class HubTests
         Set("HF_TOKEN", Text(fault, "token"));
         Set("HF_HUB_OFFLINE", Text(fault, "offline") == null ? null : "1");
         if (error == null) { Succeeds(fault, cache, model); return; }
+        var usual = Hub.Timeout;
+        JsonElement patience;
+        if (fault.TryGetProperty("patience", out patience)) Hub.Timeout = TimeSpan.FromSeconds(patience.GetDouble());
         Fails(model, error, endpoint, cache);
+        Hub.Timeout = usual;
         var parts = Directory.EnumerateFiles(cache, "*.part", SearchOption.AllDirectories).ToList();
         Same(string.Join("\n", parts.Select(part => new FileInfo(part).Length)), Text(fault, "kept", ""), fault);
         parts.ForEach(File.Delete);

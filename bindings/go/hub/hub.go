@@ -34,12 +34,13 @@ import (
 // Prefix begins the names of models of the Hub.
 const Prefix = "hf:"
 
-// attempts without a byte in between, and the time ahead of the second one; each later pause is twice as long.
+// attempts without a further byte in between, and the time ahead of the second one; each later pause is twice as long.
 const attempts = 5
 
 var pause = time.Second
 
-const timeout = 30 * time.Second
+// timeout is for the headers of an answer and for a listing, and without a byte of a file.
+var timeout = 30 * time.Second
 
 // makeLink makes symbolic links.
 var makeLink = os.Symlink
@@ -230,10 +231,10 @@ func (s *server) listing(ctx context.Context) (string, map[string]blob, error) {
 	return listed.SHA, files, nil
 }
 
-// attempts does something again where a connection fails, while progress changes in between. A connection that is not
-// alive for the timeout is ended.
+// attempts does something again where a connection fails, while progress gets further in between than it was ever. A
+// connection that is not alive for the timeout is ended.
 func (s *server) attempts(ctx context.Context, progress func() uint64, work func(ctx context.Context, alive func()) error) error {
-	for n, before := 0, progress(); ; {
+	for n, furthest := 0, progress(); ; {
 		within, cancel := context.WithCancelCause(ctx)
 		timer := time.AfterFunc(timeout, func() { cancel(errors.New("nothing came for 30 seconds")) })
 		err := work(within, func() { timer.Reset(timeout) })
@@ -245,8 +246,8 @@ func (s *server) attempts(ctx context.Context, progress func() uint64, work func
 		} else if !errors.As(err, &e) {
 			return err
 		}
-		if n++; progress() != before {
-			n, before = 1, progress()
+		if n++; progress() > furthest {
+			n, furthest = 1, progress()
 		}
 		if n >= attempts || e.status/100 == 4 && e.status != http.StatusTooManyRequests {
 			return s.refused(e)

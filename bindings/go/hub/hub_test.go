@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const data = "../../../tests/data/hub.json"
@@ -36,6 +37,7 @@ var facts struct {
 		Fault, Token, Model, Error, Path string
 		Offline                          bool
 		Kept                             int64
+		Patience                         float64
 		Files                            []string
 		Tree                             map[string]any
 		Requests                         [][3]*string
@@ -202,6 +204,10 @@ func TestFaults(t *testing.T) {
 					t.Errorf("%v", found)
 				}
 				return
+			}
+			if one.Patience > 0 {
+				defer func(before time.Duration) { timeout = before }(timeout)
+				timeout = time.Duration(one.Patience * float64(time.Second))
 			}
 			fails(t, one.Model, one.Error, endpoint, cache)
 			after := tree(cache)

@@ -31,6 +31,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Timer;
+import java.util.TimerTask;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
@@ -53,9 +55,12 @@ import java.util.stream.Stream;
  */
 final class Hub {
     static final String PREFIX = "hf:";
-    private static final int ATTEMPTS = 5, TIMEOUT = 30_000, IO = -6, OUT_OF_MEMORY = -3, INVALID_ARGUMENT = -1;
+    private static final int ATTEMPTS = 5, IO = -6, OUT_OF_MEMORY = -3, INVALID_ARGUMENT = -1;
     /** Milliseconds ahead of the second attempt; each later pause is twice as long. Tests shorten it. */
     static long pause = 1000;
+    /** Milliseconds for the headers of an answer and for a listing, and without a byte of a file. Tests shorten it. */
+    static int timeout = 30_000;
+    private static final Timer TIMER = new Timer("realizar hub", true);
     /** Tells whether links are made. */
     static boolean hasLinks = true;
 
@@ -327,12 +332,12 @@ final class Hub {
             for (int n = 0; n < 10 && List.of("http", "https").contains(String.valueOf(at.getScheme())); n++) {
                 var connection = (HttpURLConnection) at.toURL().openConnection(proxy(at));
                 connection.setInstanceFollowRedirects(false);
-                connection.setConnectTimeout(TIMEOUT);
-                connection.setReadTimeout(TIMEOUT);
+                connection.setConnectTimeout(timeout);
+                connection.setReadTimeout(timeout);
                 connection.setRequestProperty("User-Agent", "realizar");
                 if (start > 0) connection.setRequestProperty("Range", "bytes=" + start + "-");
                 if (!token.isEmpty() && isOf(at, URI.create(endpoint))) connection.setRequestProperty("Authorization", "Bearer " + token);
-                int status = connection.getResponseCode();
+                int status = answer(connection);
                 if (status == 200 || status == 206) return connection;
                 String next = connection.getHeaderField("Location");
                 connection.disconnect();
@@ -345,6 +350,24 @@ final class Hub {
             // no address
         }
         throw strange();
+    }
+
+    /** The status of an answer, whose headers may come a byte at a time, and after an interrupt not at all. */
+    private static int answer(HttpURLConnection connection) throws IOException {
+        long end = System.nanoTime() + timeout * 1_000_000L;
+        var waiting = Thread.currentThread();
+        var watch = new TimerTask() {
+            @Override
+            public void run() {
+                if (System.nanoTime() >= end || waiting.isInterrupted()) connection.disconnect();
+            }
+        };
+        TIMER.schedule(watch, 50, 50);
+        try {
+            return connection.getResponseCode();
+        } finally {
+            watch.cancel();
+        }
     }
 
     private static int read(InputStream in, byte[] to) throws Cut {
@@ -371,8 +394,13 @@ final class Hub {
                 var connection = get(endpoint + "/api/models/" + repository + "/revision/main?blobs=true", 0);
                 var body = new ByteArrayOutputStream();
                 var buffer = new byte[1 << 16];
+                long end = System.nanoTime() + timeout * 1_000_000L;
                 try (var in = body(connection)) {
-                    for (int n = read(in, buffer); n >= 0 && body.size() < 1 << 26; n = read(in, buffer)) body.write(buffer, 0, n);
+                    for (int n = read(in, buffer); n >= 0 && body.size() < 1 << 26; n = read(in, buffer)) {
+                        body.write(buffer, 0, n);
+                        tell(0); // which heeds interrupts
+                        if (System.nanoTime() >= end) throw new Cut(new IOException("no answer came in time"), 0);
+                    }
                 } finally {
                     connection.disconnect();
                 }
@@ -406,15 +434,16 @@ final class Hub {
             && Arrays.stream(file.split("/", -1)).noneMatch(List.of("", ".", "..")::contains);
     }
 
-    /** Does something again where a connection fails, while {@code progressed} changes in between. */
+    /** Does something again where a connection fails, while {@code progressed} gets further in between than it was ever. */
     private <T> T attempts(LongSupplier progressed, Callable<T> work) throws IOException {
-        long before = progressed.getAsLong();
+        long furthest = progressed.getAsLong();
         for (int n = 0;;) {
             try {
                 return work.call();
             } catch (Cut e) {
-                n = progressed.getAsLong() == before ? n + 1 : 1;
-                before = progressed.getAsLong();
+                tell(0); // which heeds interrupts
+                n = progressed.getAsLong() <= furthest ? n + 1 : 1;
+                furthest = Math.max(furthest, progressed.getAsLong());
                 if (n >= ATTEMPTS || e.status / 100 == 4 && e.status != 429) throw refused(e);
             } catch (IOException | RuntimeException e) {
                 throw e;

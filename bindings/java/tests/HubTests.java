@@ -93,7 +93,10 @@ class HubTests {
             succeeds(fault, environment);
             return;
         }
+        int usual = Hub.timeout;
+        if (fault.get("patience") instanceof Number seconds) Hub.timeout = (int) (1000 * seconds.doubleValue());
         fails(model, (String) fault.get("error"), environment);
+        Hub.timeout = usual;
         var after = tree(cache(filled));
         for (String file : List.copyOf(after.keySet())) {
             if (!file.endsWith(".part")) continue;

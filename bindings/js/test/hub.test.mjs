@@ -121,7 +121,10 @@ test("faults", async () => {
       process.env.HF_HOME = HF_HOME;
       continue;
     }
+    const { timeout } = hub.settings;
+    if (fault.patience) hub.settings.timeout = 1000 * fault.patience;
     await fails(fault.model, fault.error, cache);
+    hub.settings.timeout = timeout;
     const after = tree(cache);
     for (const name of Object.keys(after).filter((name) => name.endsWith(".part"))) {
       assert.equal(after[name], fault.kept);

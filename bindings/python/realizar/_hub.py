@@ -9,16 +9,18 @@ same; tests/data/hub.json holds them to that.
 
 import errno
 import hashlib
+import io
 import json
 import os
 import re
+import select
 import shutil
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager, suppress
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import _header as _c
@@ -28,8 +30,9 @@ from ._library import library
 Told = Callable[[int, int], None]
 
 PREFIX = "hf:"
-# Attempts without a byte in between, and seconds ahead of the second one; each later pause is twice as long.
+# Attempts without a further byte in between, and seconds ahead of the second one; each later pause is twice as long.
 ATTEMPTS, PAUSE = 5, 1.0
+# Seconds for the headers of an answer and for a listing, and without a byte of a file.
 TIMEOUT = 30.0
 _NAME = re.compile(r"hf:([A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*)(?::(.+))?")
 _PART = re.compile(r"-\d{5}-of-(\d{5})\.(?:gguf|safetensors)$")
@@ -165,6 +168,64 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _Patient(io.RawIOBase):
+    """Reads a socket until `until`, or else with a timeout for each read, and asks `check` meanwhile."""
+
+    def __init__(self, connection: Any, file: Any, check: Callable[[], None]) -> None:
+        self.connection, self.file, self.check = connection, file, check
+        self.until: Optional[float] = time.monotonic() + TIMEOUT
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, to: Any) -> int:
+        end = self.until or time.monotonic() + TIMEOUT
+        while True:
+            self.check()
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("no answer came in time")
+            # TLS may have bytes that the system no longer has.
+            if getattr(self.connection, "pending", int)() or select.select([self.connection], [], [], min(left, 0.1))[0]:
+                return self.connection.recv_into(to)  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+class _Opening:
+    """Has the answers of connections be read by `_Patient`."""
+
+    check: Callable[[], None]
+
+    def do_open(self, http_class: Any, request: Any, **more: Any) -> Any:
+        def answer(connection: Any, *arguments: Any, **options: Any) -> HTTPResponse:
+            response = HTTPResponse(connection, *arguments, **options)
+            response.fp = io.BufferedReader(_Patient(connection, response.fp, self.check))
+            return response
+
+        def connect(*arguments: Any, **options: Any) -> Any:
+            connection = http_class(*arguments, **options)
+            connection.response_class = answer
+            return connection
+
+        return super().do_open(connect, request, **more)  # type: ignore[misc]
+
+
+class _Http(_Opening, urllib.request.HTTPHandler):
+    pass
+
+
+class _Https(_Opening, urllib.request.HTTPSHandler):
+    pass
+
+
+def _body_has_time(response: Any) -> None:
+    """From here on each read of an answer has the timeout of its own."""
+    response.fp.raw.until = None
+
+
 class _Cut(Exception):
     """A connection that has failed, by its cause, or the status of an answer."""
 
@@ -179,7 +240,10 @@ class _Hub:
         self.repository, self.check = repository, check
         self.endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
         self.token = os.environ.get("HF_TOKEN", "").strip()
-        self.opener = urllib.request.build_opener(_NoRedirect)
+        handlers = _Http(), _Https()
+        for handler in handlers:
+            handler.check = check
+        self.opener = urllib.request.build_opener(_NoRedirect, *handlers)
 
     def get(self, url: str, start: int = 0) -> Any:
         """The response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host alone."""
@@ -232,18 +296,18 @@ class _Hub:
                     files[file["rfilename"]] = (size, digest)
             if re.fullmatch("[0-9a-f]{40}", listed["sha"]):
                 return listed["sha"], files
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass
         raise self.strange()
 
     def attempts(self, work: Callable[[], Any], progress: Callable[[], int]) -> Any:
-        """Does something again where a connection fails, while `progress` changes in between."""
-        n, before = 0, progress()
+        """Does something again where a connection fails, while `progress` gets further in between than it was ever."""
+        n, furthest = 0, progress()
         while True:
             try:
                 return work()
             except _Cut as e:
-                n, before = (n + 1 if progress() == before else 1), progress()
+                n, furthest = (n + 1 if progress() <= furthest else 1), max(furthest, progress())
                 if n >= ATTEMPTS or 400 <= e.status < 500 and e.status != 429:
                     raise self.refused(e) from e.cause
             self.wait(PAUSE * 2 ** (n - 1))
@@ -451,6 +515,7 @@ class _Fetch:
             if at == size:
                 return
             with self.hub.get(url, at) as response:
+                _body_has_time(response)
                 if "text/html" in response.headers.get("Content-Type", ""):
                     raise self.hub.strange()
                 if response.status != 206:

@@ -90,7 +90,7 @@ class Hub(unittest.TestCase):
                 self.log()
                 more = {"HF_TOKEN": case.get("token", ""), "HF_HUB_OFFLINE": str(int(case.get("offline", False)))}
                 if "error" in case:
-                    with mock.patch.dict(os.environ, more):
+                    with mock.patch.dict(os.environ, more), mock.patch.object(_hub, "TIMEOUT", case.get("patience", 30.0)):
                         self.fails(case["model"], case["error"])
                     after = tree(self.cache)
                     kept = {name: after.pop(name) for name in list(after) if name.endswith(".part")}
@@ -175,6 +175,13 @@ class Hub(unittest.TestCase):
             realizar.fetch("hf:tests/many:Q4_K_M", progress=lambda done, total: False)
         with self.assertRaises(ZeroDivisionError):
             realizar.Model("hf:tests/many:Q4_K_M", progress=lambda done, total: 1 / 0)
+        for fault in ("drip", "dripping-head"):
+            self.use(fault)
+            cancel = realizar.Cancel()
+            cancel.deadline(0.3)
+            with self.assertRaises(realizar.Cancelled):
+                realizar.fetch("hf:tests/many:Q4_K_M", cancel=cancel)
+        self.use("ok")
         cancel = realizar.Cancel()
         cancel.fire()
         with self.assertRaises(realizar.Cancelled):
