@@ -418,6 +418,16 @@ class Tiny(unittest.TestCase):
         ):
             with self.assertRaisesRegex(realizar.InvalidArgument, message):
                 encoder.encode_video(wrong, times)
+        # Options that there are not, and numbers that do not fit.
+        picture = frames[0]
+        for call in (lambda **o: encoder.encode(picture, **o), lambda **o: encoder.begin(picture, **o), lambda **o: encoder.measure(56, 56, **o)):
+            with self.assertRaisesRegex(TypeError, "^the option max_rowz is unknown; the nearest is max_rows$"):
+                call(max_rowz=1)
+            for wrong in (-1, 1 << 32, 0.5):
+                with self.assertRaisesRegex(realizar.InvalidArgument, "^max_rows is .*; it must be a whole number from 0 to 4294967295$"):
+                    call(max_rows=wrong)
+        with self.assertRaisesRegex(realizar.InvalidArgument, "^rate is -1; "):
+            encoder.encode_sound(np.zeros(9, np.float32), -1)
 
     def test_media_are_saved_and_have_hashes(self):
         rows = self.rows_of([5, 6, 7, 8])
@@ -976,6 +986,7 @@ sys.exit(7)
         with self.assertRaises(OSError) as caught:
             realizar.Model("/none.gguf")
         self.assertIsInstance(caught.exception, realizar.FileError)
+        self.assertIsInstance(caught.exception, FileNotFoundError)
         self.assertEqual((caught.exception.name, caught.exception.errno), ("RZ_ERR_IO", 2))
         with self.assertRaises(realizar.FormatError):
             realizar.Model(__file__)
