@@ -76,17 +76,12 @@ static int32_t write_back(void *user, const void *data, size_t n) {
     return back(user, (intptr_t)data, n, 0);
 }
 
-static int32_t text_back(const char *text, size_t len, void *user) {
-    return back(user, (intptr_t)text, len, 0);
-}
-
 JNIEXPORT jlong JNICALL Java_realizar_Jni_function(JNIEnv *env, jclass type, jint kind) {
     rz_log_callback log = log_back;
     rz_progress_callback progress = progress_back;
     rz_read_callback read = read_back;
     rz_write_callback write = write_back;
-    rz_text_callback text = text_back;
     /* In the order of Platform.Kind. */
-    intptr_t functions[] = {(intptr_t)log, (intptr_t)progress, (intptr_t)read, (intptr_t)write, (intptr_t)text};
+    intptr_t functions[] = {(intptr_t)log, (intptr_t)progress, (intptr_t)read, (intptr_t)write};
     return functions[kind];
 }

@@ -9,7 +9,7 @@ interface Platform {
         int call(long first, long second, int level);
     }
 
-    enum Kind { LOG, PROGRESS, READ, WRITE, TEXT }
+    enum Kind { LOG, PROGRESS, READ, WRITE }
 
     /** A function of C, and what it is given back as its `user`. */
     record Upcall(Memory function, Memory user) {}
