@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"slices"
 
 	"realizar.dev/go"
@@ -67,35 +69,44 @@ func (g *generation) templated() (*realizar.Transcript, []*medium) {
 	return &transcript, files
 }
 
-// promptSize counts the tokens of the prompt of a generation. Of all requests so many are counted at once as replies are
-// made, and one whose client has gone is not waited for.
+// promptSize counts the tokens of the prompt of a generation.
 func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
 	if g.Transcript == nil {
 		return len(g.Prompt), nil
 	}
 	l.adapt(g)
+	return inBounds(ctx, l, func(l *lease) (int, error) { return l.count(ctx, g) })
+}
+
+// inBounds reads texts beside the replies of a model, for so many requests at once as it has slots. One whose client has
+// gone is not waited for, but keeps its place until it is done.
+func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, error)) (read T, err error) {
 	select {
 	case l.engine.counting <- struct{}{}:
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return read, context.Cause(ctx)
 	}
-	type counted struct {
-		size int
-		err  error
-	}
-	result := make(chan counted, 1)
-	keep := l.again()
+	done := make(chan struct{})
+	var result T
+	var failed error
+	own := l.again()
 	go func() {
-		defer keep.release()
-		defer func() { <-l.engine.counting }()
-		size, err := l.count(ctx, g)
-		result <- counted{size, err}
+		defer own.release()
+		defer func() { <-own.engine.counting }()
+		defer close(done)
+		defer func() {
+			if caught := recover(); caught != nil {
+				log.Printf("%v\n%s", caught, debug.Stack())
+				failed = errors.New("a panic")
+			}
+		}()
+		result, failed = work(own)
 	}()
 	select {
-	case c := <-result:
-		return c.size, c.err
+	case <-done:
+		return result, failed
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return read, context.Cause(ctx)
 	}
 }
 

@@ -118,10 +118,18 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer model.release()
-	all, echoes, err := request.generations(model, s.options.most)
+	type read struct {
+		all    []*generation
+		echoes []string
+	}
+	texts, err := inBounds(r.Context(), model, func(l *lease) (texts read, err error) {
+		texts.all, texts.echoes, err = request.generations(l, s.options.most)
+		return texts, err
+	})
 	if err != nil {
 		return err
 	}
+	all, echoes := texts.all, texts.echoes
 	id, created, out := newID("cmpl-"), time.Now().Unix(), newStream(w)
 	answer := func(choices []completionChoice, usage any) map[string]any {
 		answer := map[string]any{"id": id, "object": "text_completion", "created": created, "model": request.Model, "choices": choices}

@@ -46,14 +46,13 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer model.release()
-	tokens, total := make([][]uint32, len(request.Input)), 0
-	for i, input := range request.Input {
-		if tokens[i] = input.tokens; tokens[i] == nil {
-			if tokens[i], err = model.Tokenize(input.text, true, false); err != nil {
-				return err
-			}
-		}
-		total += len(tokens[i])
+	tokens, err := inBounds(r.Context(), model, func(l *lease) ([][]uint32, error) { return l.inputTokens(request.Input) })
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, text := range tokens {
+		total += len(text)
 	}
 	vectors, err := model.embed(r.Context(), tokens, pooling)
 	if err != nil {
@@ -80,6 +79,20 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, map[string]any{
 		"object": "list", "model": request.Model, "data": data, "usage": map[string]any{"prompt_tokens": total, "total_tokens": total},
 	})
+}
+
+// inputTokens are the tokens of texts.
+func (l *lease) inputTokens(all prompts) (tokens [][]uint32, err error) {
+	for _, input := range all {
+		text := input.tokens
+		if text == nil {
+			if text, err = l.Tokenize(input.text, true, false); err != nil {
+				return nil, err
+			}
+		}
+		tokens = append(tokens, text)
+	}
+	return tokens, nil
 }
 
 // embed is the vectors of texts, or the scores of pairs.

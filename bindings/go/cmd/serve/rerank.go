@@ -90,7 +90,7 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 // relevance returns how much each document says to a query, a score of the model's classifier or, where it has none,
 // the cosine of embeddings; and the number of tokens that were read.
 func (l *lease) relevance(ctx context.Context, query string, documents []document) (scores []float64, total int, err error) {
-	tokens, err := l.pairs(query, documents)
+	tokens, err := inBounds(ctx, l, func(l *lease) ([][]uint32, error) { return l.pairs(query, documents) })
 	if err != nil {
 		return nil, 0, err
 	}

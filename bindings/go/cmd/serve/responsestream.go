@@ -283,7 +283,7 @@ func (p *responseReply) object() map[string]any {
 		"incomplete_details": nil, "instructions": q.Instructions, "max_output_tokens": q.MaxOutputTokens, "output": slices.Clone(p.output),
 		"parallel_tool_calls": q.Parallel == nil || *q.Parallel, "previous_response_id": orNull(q.Previous), "reasoning": responseEffort{},
 		"store": q.Store == nil || *q.Store, "temperature": q.Temperature, "text": map[string]any{"format": textFormat{Type: "text"}},
-		"tool_choice": "auto", "tools": []any{}, "top_p": q.TopP, "truncation": "disabled", "usage": nil, "metadata": map[string]string{},
+		"tool_choice": "auto", "tools": []any{}, "top_p": q.TopP, "truncation": "disabled", "metadata": map[string]string{},
 		"background": false,
 	}
 	if len(q.Tools) > 0 {
