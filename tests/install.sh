@@ -115,7 +115,7 @@ if [ "$(uname -s)" = Linux ]; then
     env -u CARGO_TARGET_DIR make -s demo CARGO=false MODEL="$model" PROMPT="Once upon a time" ARGS= >"$temporary/log" 2>&1 </dev/null || true
     grep -q "RZ_ERR_UNSUPPORTED\|Lily" "$temporary/log" || { echo "FAILED: make demo in a folder with a space"; cat "$temporary/log"; exit 1; }
     if python3 --version >/dev/null 2>&1; then
-        env -u CARGO_TARGET_DIR make -s wheel CARGO=false >"$temporary/log" 2>&1 && [ -e build/wheels/*.whl ] ||
+        env -u CARGO_TARGET_DIR make -s wheel CARGO=false >"$temporary/log" 2>&1 && compgen -G 'build/wheels/*.whl' >/dev/null ||
             { echo "FAILED: make wheel in a folder with a space"; cat "$temporary/log"; exit 1; }
     fi
     if pkg-config --version >/dev/null 2>&1 && (cd bindings/go/cmd/serve && go mod download) >/dev/null 2>&1; then
