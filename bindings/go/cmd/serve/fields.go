@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+
+	"realizar.dev/go"
 )
 
 // leftOut are the fields that are taken and change no answer, by the type of the object: those of the published schemas
@@ -249,13 +251,13 @@ func (c *nameCheck) name(t reflect.Type, fields map[string]reflect.Type, name st
 	return nil
 }
 
-// warned are the warnings that the log has.
-var warned struct {
+// said are the warnings that the log has.
+var said struct {
 	sync.Mutex
 	all map[string]bool
 }
 
-// maxWarnings bounds how many warnings about requests the log gets, because clients choose what they are about.
+// maxWarnings bounds how many warnings the log gets that are said once, because clients choose what they are about.
 const maxWarnings = 256
 
 // warnOnce writes a warning about a request into the log, unless it is there. Numbers of entries of lists are left out
@@ -263,9 +265,6 @@ const maxWarnings = 256
 func warnOnce(format string, what ...string) {
 	arguments := make([]any, len(what))
 	for i, text := range what {
-		if len(text) > 80 {
-			text = strings.ToValidUTF8(text[:80], "") + "..."
-		}
 		for {
 			before, behind, found := strings.Cut(text, "[")
 			number, rest, closed := strings.Cut(behind, "]")
@@ -274,16 +273,33 @@ func warnOnce(format string, what ...string) {
 			}
 			text = before + "." + rest
 		}
+		if len(text) > 80 {
+			text = strings.ToValidUTF8(text[:80], "") + "..."
+		}
 		arguments[i] = text
 	}
-	text := fmt.Sprintf(format, arguments...)
-	warned.Lock()
-	defer warned.Unlock()
-	if warned.all == nil {
-		warned.all = map[string]bool{}
+	sayOnce("requests: " + fmt.Sprintf(format, arguments...))
+}
+
+// sayOnce writes a line into the log, unless it is there.
+func sayOnce(text string) {
+	said.Lock()
+	defer said.Unlock()
+	if said.all == nil {
+		said.all = map[string]bool{}
 	}
-	if !warned.all[text] && len(warned.all) < maxWarnings {
-		warned.all[text] = true
-		log.Print("requests: ", text, " (said once)")
+	if !said.all[text] && len(said.all) < maxWarnings {
+		said.all[text] = true
+		log.Print(text, " (said once)")
+	}
+}
+
+// libraryLog writes what the library has to say, but for the loading of models, which the service tells by itself.
+func libraryLog(level realizar.LogLevel, message string) {
+	switch level {
+	case realizar.LogError:
+		log.Print("the library: ", message)
+	case realizar.LogWarning:
+		sayOnce("the library: " + message)
 	}
 }

@@ -115,7 +115,7 @@ func newModels(o *options, metrics *metrics) (*models, error) {
 		m.memory = freeMemory("/sys/fs/cgroup")
 	}
 	var err error
-	m.runtime, err = realizar.NewRuntime(&realizar.RuntimeOptions{Threads: o.threads, MemoryLimit: m.memory})
+	m.runtime, err = realizar.NewRuntime(&realizar.RuntimeOptions{Threads: o.threads, MemoryLimit: m.memory, Log: libraryLog})
 	return m, err
 }
 

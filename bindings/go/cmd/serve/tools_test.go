@@ -54,30 +54,30 @@ func TestFieldsOfThePublishedSchemasAreTaken(t *testing.T) {
 
 // A warning is in the log once, and clients cannot fill it.
 func TestWarningsAreSaidOnce(t *testing.T) {
-	warned.Lock()
-	before := warned.all
+	said.Lock()
+	before := said.all
 	log.SetOutput(io.Discard)
 	defer log.SetOutput(os.Stderr)
-	warned.all = nil
-	warned.Unlock()
+	said.all = nil
+	said.Unlock()
 	for i := range 3 {
 		warnOnce("the field %q", fmt.Sprintf("messages[%d].content[12].x[y]", i))
 	}
-	if len(warned.all) != 1 || !warned.all[`the field "messages..content..x[y]"`] {
-		t.Error(warned.all)
+	if len(said.all) != 1 || !said.all[`requests: the field "messages..content..x[y]"`] {
+		t.Error(said.all)
 	}
 	for i := range 2 * maxWarnings {
 		warnOnce("%q", fmt.Sprint("a", i, strings.Repeat("x", 1000)))
 	}
-	if len(warned.all) != maxWarnings {
-		t.Error(len(warned.all))
+	if len(said.all) != maxWarnings {
+		t.Error(len(said.all))
 	}
-	for text := range warned.all {
-		if len(text) > 120 {
+	for text := range said.all {
+		if len(text) > 140 {
 			t.Error(text)
 		}
 	}
-	warned.all = before
+	said.all = before
 }
 
 // toolsOf are the names and parameters of the functions that a request tells the library.
@@ -252,7 +252,7 @@ func TestAgentsAreAnswered(t *testing.T) {
 		ends[fmt.Sprint(tokens[len(tokens)-1])] = 50
 	}
 	for name, path := range map[string]string{
-		"codex": "/v1/responses", "opencode": "/v1/chat/completions", "pi": "/v1/chat/completions",
+		"claude-code": "/v1/messages", "codex": "/v1/responses", "opencode": "/v1/chat/completions", "pi": "/v1/chat/completions",
 	} {
 		text, err := os.ReadFile("testdata/" + name + ".json")
 		must(t, err)
