@@ -106,6 +106,26 @@ class HubTests {
         same(after, before, fault);
     }
 
+    /** An interrupt ends a fetch whose answer comes a byte at a time. */
+    private static void interrupted(String name) throws Exception {
+        var environment = environment(name);
+        var met = new CompletableFuture<Throwable>();
+        var thread = new Thread(() -> {
+            try {
+                Hub.fetch("hf:tests/many:Q4_K_M", 0, environment, null);
+                met.complete(null);
+            } catch (Throwable e) {
+                met.complete(e);
+            }
+        });
+        requests();
+        thread.start();
+        while (requests().isEmpty()) Thread.sleep(10);
+        thread.interrupt();
+        thread.join();
+        if (!(met.get() instanceof CancellationException)) throw new AssertionError(name, met.get());
+    }
+
     private static void succeeds(Map<String, Object> fault, Map<String, String> environment) throws Exception {
         String model = (String) fault.get("model"), end = (String) fault.get("path"), token = (String) fault.get("token");
         var last = new long[2];
@@ -193,6 +213,7 @@ class HubTests {
         for (var fault : maps(facts.get("faults"))) fault(fault, filled, before);
         filled.put("HF_ENDPOINT", endpoint("down"));
         same(Hub.fetch("hf:tests/many", 0, filled, null).getFileName().toString(), "many-Q8_0.gguf", "kept");
+        for (String name : List.of("drip", "dripping-head")) interrupted(name);
         others(facts);
         System.out.println("ok");
     }
