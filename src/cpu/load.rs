@@ -12,7 +12,6 @@ use super::kernels::{Isa, PANEL_ROWS};
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Pool;
-use crate::cpu::threads::thread::apart;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::op::Weight;
 use crate::graph::program::Program;
@@ -124,7 +123,7 @@ pub fn pack(
     }
     // Threads of the host, or a single one, execute the pieces as they do shares of a step; else the load has workers
     // of its own, because its pieces take milliseconds, for which steps of other models do not wait.
-    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { apart(|| pool.another())? };
+    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { pool.another()? };
     let threads = pool.threads();
     let mut staged = try_vec("staging", threads)?;
     for _ in 0..threads {

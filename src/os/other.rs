@@ -18,6 +18,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// Returns whether what is described is this user's, which the system does not tell here.
+pub fn is_of_this_user(_data: &Metadata) -> bool {
+    true
+}
+
 /// Returns whether what is described is this user's, of which there is one.
 pub fn is_own(_data: &Metadata) -> bool {
     true
@@ -54,7 +59,17 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-pub fn refuse_signals() {}
+/// A thread, of which there is none.
+pub enum Thread {}
+
+impl Thread {
+    pub fn join(self) {}
+}
+
+/// Starts no thread: the system has none.
+pub fn start_thread(_name: &str, _stack: usize, _work: Box<dyn FnOnce() + Send>) -> io::Result<Thread> {
+    Err(io::ErrorKind::Unsupported.into())
+}
 
 /// Runs `work` here, because there is no other thread.
 pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(_stack: usize, work: F) -> io::Result<T> {

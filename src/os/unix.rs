@@ -29,10 +29,15 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
+/// Returns whether what is described is this user's.
+pub fn is_of_this_user(data: &Metadata) -> bool {
+    // SAFETY: asks for a number.
+    data.uid() == unsafe { libc::geteuid() }
+}
+
 /// Returns whether what is described is this user's, and nobody else may write to it.
 pub fn is_own(data: &Metadata) -> bool {
-    // SAFETY: asks for a number.
-    data.uid() == unsafe { libc::geteuid() } && data.mode() & 0o022 == 0
+    is_of_this_user(data) && data.mode() & 0o022 == 0
 }
 
 /// Opens a regular file of this user for reading and for changing its times, and never follows a link nor waits.
@@ -84,11 +89,6 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Blocks all signals of the calling thread for good.
-pub fn refuse_signals() {
-    block_signals();
-}
-
 /// Returns whether the calling thread blocks signals.
 #[cfg(test)]
 pub fn refuses_signals() -> bool {
@@ -110,9 +110,88 @@ fn block_signals() -> libc::sigset_t {
     }
 }
 
+/// Starts a thread with this much stack that runs `start` with all signals blocked.
+///
+/// # Safety
+/// `start` may be called with `argument` on another thread.
+unsafe fn create_thread(
+    stack: usize,
+    start: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> io::Result<libc::pthread_t> {
+    // SAFETY: attributes are plain memory, filled before they are read; for the rest the contract of this function.
+    without_signals(|| unsafe {
+        let (mut thread, mut attributes) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::pthread_attr_init(&mut attributes);
+        libc::pthread_attr_setstacksize(&mut attributes, stack);
+        let refusal = libc::pthread_create(&mut thread, &attributes, start, argument);
+        libc::pthread_attr_destroy(&mut attributes);
+        if refusal == 0 { Ok(thread) } else { Err(io::Error::from_raw_os_error(refusal)) }
+    })
+}
+
+/// A thread that was started by `start_thread`.
+pub struct Thread(libc::pthread_t);
+
+// SAFETY: any thread may join another one.
+unsafe impl Send for Thread {}
+// SAFETY: nothing is done by reference.
+unsafe impl Sync for Thread {}
+
+impl Thread {
+    /// Waits for the thread's end; a panic has ended it as well.
+    pub fn join(self) {
+        // SAFETY: the thread was created joinable, and is joined once, because `self` is taken.
+        unsafe { libc::pthread_join(self.0, null_mut()) };
+    }
+}
+
+/// Work of a thread that was not started yet.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Starts a thread with all signals blocked. Nothing of std is left on the calling thread or registered on the new one:
+/// std has a destructor of thread-locals on each thread that starts others and on each that it starts, which keeps the
+/// library mapped after `dlclose`, and for which glibc ends the process where it has no memory.
+pub fn start_thread(name: &str, stack: usize, work: Work) -> io::Result<Thread> {
+    struct Start {
+        name: [u8; 16],
+        work: Work,
+    }
+
+    extern "C" fn start(argument: *mut c_void) -> *mut c_void {
+        // SAFETY: the box that was handed to `pthread_create`, which nobody else has.
+        let Start { name, work } = *unsafe { Box::from_raw(argument.cast::<Start>()) };
+        name_thread(&name);
+        // The thread ends here either way; a panic may not leave a function of C.
+        let _ = catch_unwind(AssertUnwindSafe(work));
+        null_mut()
+    }
+
+    let mut start_name = [0; 16];
+    start_name.iter_mut().zip(name.bytes().take(15)).for_each(|(to, from)| *to = from);
+    let argument = Box::into_raw(Box::new(Start { name: start_name, work }));
+    // SAFETY: the work may be sent to another thread.
+    unsafe { create_thread(stack, start, argument.cast()) }.map(Thread).inspect_err(|_| {
+        // SAFETY: no thread was started that has it.
+        drop(unsafe { Box::from_raw(argument) });
+    })
+}
+
+/// Names the calling thread; the name ends with 0.
+fn name_thread(name: &[u8; 16]) {
+    // SAFETY: the name ends with 0 and is copied.
+    unsafe {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+        #[cfg(target_vendor = "apple")]
+        libc::pthread_setname_np(name.as_ptr().cast());
+        #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+        let _ = name;
+    }
+}
+
 /// Runs `work` with all signals blocked on a thread with this much stack, which has ended when this returns; a panic
-/// goes on here. Nothing of std is left on the calling thread: a destructor would keep the library mapped after
-/// `dlclose`.
+/// goes on here.
 pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io::Result<T> {
     struct Task<F, T> {
         work: Option<F>,
@@ -128,22 +207,11 @@ pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io:
     }
 
     let mut task = Task { work: Some(work), result: None };
-    // SAFETY: attributes are plain memory, filled before they are read. The new thread alone uses `task`, which lives
-    // here until it was joined.
-    let refusal = without_signals(|| unsafe {
-        let (mut thread, mut attributes) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::pthread_attr_init(&mut attributes);
-        libc::pthread_attr_setstacksize(&mut attributes, stack);
-        let refusal = libc::pthread_create(&mut thread, &attributes, start::<F, T>, (&raw mut task).cast());
-        libc::pthread_attr_destroy(&mut attributes);
-        if refusal == 0 {
-            libc::pthread_join(thread, null_mut());
-        }
-        refusal
-    });
+    // SAFETY: the new thread alone uses `task`, which lives here until it was joined.
+    Thread(unsafe { create_thread(stack, start::<F, T>, (&raw mut task).cast()) }?).join();
     match task.result {
         Some(result) => Ok(result.unwrap_or_else(|panic| resume_unwind(panic))),
-        None => Err(io::Error::from_raw_os_error(refusal)),
+        None => Err(io::ErrorKind::Other.into()),
     }
 }
 

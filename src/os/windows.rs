@@ -50,6 +50,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
 }
 
+/// Returns whether what is described is this user's, which the system does not tell here.
+pub fn is_of_this_user(_data: &Metadata) -> bool {
+    true
+}
+
 /// Returns whether what is described is this user's, which the rights of its folder decide.
 pub fn is_own(_data: &Metadata) -> bool {
     true
@@ -109,11 +114,24 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-pub fn refuse_signals() {}
-
 #[cfg(test)]
 pub fn refuses_signals() -> bool {
     true
+}
+
+/// A thread that was started by `start_thread`.
+pub struct Thread(thread::JoinHandle<()>);
+
+impl Thread {
+    /// Waits for the thread's end; a panic has ended it as well.
+    pub fn join(self) {
+        let _ = self.0.join();
+    }
+}
+
+/// Starts a thread.
+pub fn start_thread(name: &str, stack: usize, work: Box<dyn FnOnce() + Send>) -> io::Result<Thread> {
+    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(work).map(Thread)
 }
 
 /// Runs `work` on a thread with this much stack, which has ended when this returns; a panic goes on here.

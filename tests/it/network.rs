@@ -3,6 +3,7 @@
 
 mod drafts;
 mod jobs;
+mod threads_change;
 
 use std::path::Path;
 use std::sync::Arc;

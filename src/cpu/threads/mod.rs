@@ -1,6 +1,8 @@
 //! Threads of the CPU: `pool` has the workers and hands each its part of an op, `partition` divides the parts,
-//! `disjoint` lets them write one buffer, `thread` starts threads, `fair_semaphore` keeps the order of those that wait.
+//! `disjoint` lets them write one buffer, `thread` starts threads, `deep`
+//! keeps those for templates and grammars, `fair_semaphore` keeps the order of those that wait.
 
+pub mod deep;
 pub(super) mod disjoint;
 pub mod fair_semaphore;
 mod partition;
@@ -8,5 +10,8 @@ pub mod pool;
 pub mod sync;
 pub mod thread;
 
+// Here and not in `pool`, whose source `tests` compiles a second time.
+#[cfg(test)]
+mod pool_tests;
 #[cfg(test)]
 mod tests;

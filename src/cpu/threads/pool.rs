@@ -12,35 +12,28 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self as system, JoinHandle};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::fair_semaphore::FairSemaphore;
+use super::sync::{
+    AtomicBool, AtomicU8, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, PoisonError, Worker, YIELDS, spawn,
+    spin_loop, spins, yield_now,
+};
 use crate::cpu::threads::disjoint::DisjointSlice;
-use crate::cpu::threads::fair_semaphore::FairSemaphore;
 use crate::cpu::threads::partition::{Claims, Partition};
-use crate::cpu::threads::thread::{MAX_THREADS, as_own, check_cpus, spawn};
+use crate::cpu::threads::thread::{MAX_THREADS, as_own, check_cpus};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step_budget::StepBudget;
 use crate::os;
 
-/// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial
-/// work between two ops, too short to cost noticeable energy.
-const SPINS: usize = 2000;
-/// Number of reads where there are more threads than processors, and a spinning thread keeps the one it waits for from
-/// running.
-const SPINS_OVERSUBSCRIBED: usize = 8;
-/// Number of time slices given up before a worker parks.
-const YIELDS: usize = 32;
-
 /// Number of shares whose items a thread looks for, its own included: each look may move a cache line, and there are as
 /// many lines as threads.
-const HELPED: usize = 16;
+pub(super) const HELPED: usize = 16;
 
 /// Distance of the shares that a thread looks at, of so many. Neighbours are likely to be of one kind of core, so that
 /// with more threads than `HELPED` the shares of slow ones would be left to each other.
-fn stride(threads: usize) -> usize {
+pub(super) fn stride(threads: usize) -> usize {
     // A step without a common divisor visits each share once; no number up to `MAX_THREADS` is a multiple of all four.
     let apart = || [5, 7, 11, 13].into_iter().find(|step| !threads.is_multiple_of(*step));
     if threads <= HELPED { 1 } else { apart().unwrap_or(1) }
@@ -84,7 +77,7 @@ pub struct Pool {
 /// The workers of a pool, until their number is changed and the last team that has them ends.
 struct Crew {
     core: Arc<Core>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<Worker>,
     /// Workers do not survive a `fork` of the host; the child works on its caller's thread alone.
     process: u32,
 }
@@ -102,8 +95,9 @@ struct Core {
     spins: usize,
 }
 
-// SAFETY: `task` is written only by the holder of the one team, while every slot has finished the task before
-// (`Team::run` waits for that), and read only after a slot of the current task was claimed.
+// SAFETY: `task` is written only by a team of several threads, which holds the pool's one permit (`Pool::team`), while
+// every slot has finished the task before (`Team::run` waits for that), and read only after a slot of the current task
+// was claimed.
 unsafe impl Sync for Core {}
 // SAFETY: the task inside is `Sync`, so that a reference to it may be used from any thread.
 unsafe impl Send for Core {}
@@ -116,6 +110,9 @@ struct Slot {
     /// The last task whose share is done.
     done: AtomicUsize,
     parked: AtomicBool,
+    /// Locked for the moment in which `parked` becomes false, so that a worker that is about to wait sees it.
+    gate: Mutex<()>,
+    woken: Condvar,
 }
 
 /// The phase between steps, in which workers park at once.
@@ -177,9 +174,9 @@ impl Pool {
         self.threads.load(Ordering::Relaxed)
     }
 
-    /// Tells whether a step waits for another one to end: a child of `fork`, which has no workers, would wait for ever.
+    /// Tells whether a step waits for another one to end. The next step may find another number of threads.
     pub fn is_waited_for(&self) -> bool {
-        lock(&self.crew).threads() > 1
+        self.crew().is_shared()
     }
 
     /// Tells whether threads of the host do the work.
@@ -210,23 +207,33 @@ impl Pool {
     /// its turn, or gives up where `budget` says so: `None`. A pool of one thread is never waited for.
     pub fn enter_at(self: &Arc<Self>, most: usize, budget: &StepBudget) -> Result<Option<Team>> {
         self.check_not_within_share()?;
-        let locked = self.is_waited_for();
-        if locked && !self.turns.acquire(budget.is_timed(), || budget.patience())? {
-            return Ok(None);
+        let crew = self.crew();
+        if !crew.is_shared() {
+            return Ok(Some(self.team(crew, most, false)));
         }
-        Ok(Some(self.team(most, locked)))
+        let has_turn = self.turns.acquire(budget.is_timed(), || budget.patience())?;
+        Ok(has_turn.then(|| self.team(self.crew(), most, true)))
     }
 
     /// Takes several workers for tasks of at most `most` shares; `None` where there is one thread, or another step has
     /// them.
     pub fn try_enter(self: &Arc<Self>, most: usize) -> Option<Team> {
         let is_free = self.is_waited_for() && self.check_not_within_share().is_ok() && self.turns.try_acquire(false);
-        is_free.then(|| self.team(most, true))
+        is_free.then(|| self.team(self.crew(), most, true))
     }
 
-    /// The workers; `locked`: of who has the permit.
-    fn team(self: &Arc<Self>, most: usize, locked: bool) -> Team {
-        let crew = lock(&self.crew).clone();
+    /// The crew of a step that begins now.
+    fn crew(&self) -> Arc<Crew> {
+        lock(&self.crew).clone()
+    }
+
+    /// The workers of a crew; `locked`: the caller has the permit.
+    ///
+    /// Invariant: a team without the permit has a crew that is not shared, so that its tasks run on the caller's thread
+    /// and leave the crew's `Core` alone. The number of threads may change between any two looks at the pool: whether
+    /// a permit is needed is decided for the very crew that the team gets.
+    fn team(self: &Arc<Self>, crew: Arc<Crew>, most: usize, locked: bool) -> Team {
+        debug_assert!(locked || !crew.is_shared());
         if locked {
             crew.core.phase.store(WORKING, Ordering::SeqCst);
             crew.wake();
@@ -244,7 +251,7 @@ fn cpu(cpus: &[u32], index: usize) -> Option<u32> {
 impl Crew {
     /// Makes room for `threads` shares and starts a worker for each but the first, unless the host has threads.
     fn start(threads: usize, cpus: &[u32], has_workers: bool) -> Result<Crew> {
-        let processors = system::available_parallelism().map_or(1, usize::from);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         // One thread for each fast core if cores differ: fast ones can keep memory busy alone.
         let fast = || os::fast_cores().unwrap_or(MAX_THREADS);
         let threads = if threads == 0 { processors.min(fast()).min(MAX_THREADS) } else { threads };
@@ -258,6 +265,8 @@ impl Crew {
             claimed: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             parked: AtomicBool::new(false),
+            gate: Mutex::new(()),
+            woken: Condvar::new(),
         }));
         let core = Arc::new(Core {
             phase: AtomicU8::new(RESTING),
@@ -266,7 +275,7 @@ impl Crew {
             slots,
             claims,
             panic: Mutex::new(None),
-            spins: if threads > processors { SPINS_OVERSUBSCRIBED } else { SPINS },
+            spins: spins(threads > processors),
         });
         let mut crew = Crew { core, workers: try_vec("threads", threads - 1)?, process: os::process_id() };
         for index in (1..threads).filter(|_| has_workers) {
@@ -282,13 +291,15 @@ impl Crew {
         if os::process_id() == self.process { self.core.slots.len() } else { 1 }
     }
 
+    /// True if steps take turns, because there are several threads. A child of `fork` has no workers and would wait for
+    /// ever.
+    fn is_shared(&self) -> bool {
+        self.threads() > 1
+    }
+
     /// Wakes the workers that are parked, after a `SeqCst` store of the reason.
     fn wake(&self) {
-        for (slot, worker) in self.core.slots[1..].iter().zip(&self.workers) {
-            if slot.parked.load(Ordering::SeqCst) && slot.parked.swap(false, Ordering::SeqCst) {
-                worker.thread().unpark();
-            }
-        }
+        self.core.slots.iter().for_each(Slot::wake);
     }
 }
 
@@ -302,8 +313,7 @@ impl Drop for Crew {
         self.core.phase.store(STOPPING, Ordering::SeqCst);
         self.wake();
         for worker in self.workers.drain(..) {
-            // A worker catches the panics of its tasks, so that there is no error to see here.
-            let _ = worker.join();
+            worker.join();
         }
     }
 }
@@ -341,16 +351,14 @@ impl Core {
             }
             looks += 1;
             if phase == WORKING && looks < self.spins {
-                std::hint::spin_loop();
+                spin_loop();
             } else if phase == WORKING && looks < self.spins + YIELDS {
-                system::yield_now();
+                yield_now();
             } else {
                 // The flag is set before the second read: either that read sees the change, or `wake` sees the flag.
                 slot.parked.store(true, Ordering::SeqCst);
                 if self.epoch.load(Ordering::SeqCst) == seen && self.phase.load(Ordering::SeqCst) == phase {
-                    while slot.parked.load(Ordering::SeqCst) {
-                        system::park();
-                    }
+                    slot.park();
                 }
                 slot.parked.store(false, Ordering::SeqCst);
                 looks = 0;
@@ -384,6 +392,21 @@ unsafe extern "C" fn execute_share(context: *mut c_void, i: u32) {
 }
 
 impl Slot {
+    /// Waits until `wake` takes back `parked`.
+    fn park(&self) {
+        let mut gate = lock(&self.gate);
+        while self.parked.load(Ordering::SeqCst) {
+            gate = self.woken.wait(gate).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn wake(&self) {
+        if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
+            drop(lock(&self.gate));
+            self.woken.notify_one();
+        }
+    }
+
     fn claim(&self, epoch: usize) -> bool {
         let before = epoch.wrapping_sub(1);
         self.claimed.load(Ordering::Relaxed) == before
@@ -462,7 +485,7 @@ impl Team {
             let mut looks = 0;
             while slot.done.load(Ordering::Acquire) != epoch {
                 looks += 1;
-                if looks < core.spins { std::hint::spin_loop() } else { system::yield_now() }
+                if looks < core.spins { spin_loop() } else { yield_now() }
             }
         }
         // SAFETY: every share is done.
@@ -539,6 +562,3 @@ impl Drop for Team {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-#[cfg(test)]
-mod tests;

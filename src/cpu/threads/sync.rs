@@ -1,9 +1,27 @@
-//! The primitives of the standard library that `fair_semaphore` is made of, in one place, so that a model checker can
-//! stand in for them (`cpu/threads/tests.rs`).
+//! The primitives of the standard library that `fair_semaphore` and `pool` are made of, in one place, so that a model
+//! checker can stand in for them (`cpu/threads/tests.rs`).
 
-pub use std::sync::atomic::{AtomicUsize, Ordering};
+pub use std::hint::spin_loop;
+pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 pub use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+pub use std::thread::yield_now;
 use std::time::Duration;
+
+pub use super::thread::{Worker, spawn};
+
+/// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial
+/// work between two ops, too short to cost noticeable energy.
+const SPINS: usize = 2000;
+/// Number of reads where there are more threads than processors, and a spinning thread keeps the one it waits for from
+/// running.
+const SPINS_OVERSUBSCRIBED: usize = 8;
+/// Number of time slices given up before a worker parks.
+pub const YIELDS: usize = 32;
+
+/// Returns the number of reads of the epoch before a worker gives up its time slice.
+pub fn spins(is_oversubscribed: bool) -> usize {
+    if is_oversubscribed { SPINS_OVERSUBSCRIBED } else { SPINS }
+}
 
 /// Waits for a notification, or for so long. `mutex`: that of the guard, which a model checker locks again by itself.
 pub fn wait_for<'a, T>(

@@ -1,18 +1,45 @@
-//! The semaphore that calls wait at, under a model checker: its very source, on primitives whose threads shuttle
-//! schedules, in thousands of orders that a seed fixes. A waiter that is never woken is a deadlock there, because no
-//! wait ends by itself.
+//! The semaphore that calls wait at and the pool of workers, under a model checker: their very sources, on primitives
+//! whose threads shuttle schedules, in thousands of orders that a seed fixes. A waiter that is never woken is a
+//! deadlock there, because no wait ends by itself; one that spins for ever is a run with too many steps.
 #![cfg(test)]
 
 #[path = "fair_semaphore.rs"]
 #[expect(clippy::duplicate_mod, reason = "here it finds other primitives")]
 mod fair_semaphore;
+#[path = "pool.rs"]
+#[expect(clippy::duplicate_mod, reason = "here it finds other primitives")]
+#[expect(dead_code, reason = "a model uses a part of it")]
+mod pool;
 
 mod sync {
+    pub use shuttle::hint::spin_loop;
     pub use shuttle::rand::{Rng, thread_rng};
-    pub use shuttle::sync::atomic::{AtomicUsize, Ordering};
+    pub use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
     pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+    pub use shuttle::thread::yield_now;
     pub use std::sync::PoisonError;
     use std::time::Duration;
+
+    use crate::error::Result;
+
+    /// Fewer orders to go through than with the numbers of the pool.
+    pub const YIELDS: usize = 1;
+
+    pub fn spins(_is_oversubscribed: bool) -> usize {
+        2
+    }
+
+    pub struct Worker(shuttle::thread::JoinHandle<()>);
+
+    impl Worker {
+        pub fn join(self) {
+            self.0.join().expect("no panic");
+        }
+    }
+
+    pub fn spawn(_: usize, _: usize, _: Option<u32>, work: impl FnOnce() + Send + 'static) -> Result<Worker> {
+        Ok(Worker(shuttle::thread::spawn(work)))
+    }
 
     /// A wait of which now and then the time goes by: others run meanwhile, and nothing is notified.
     pub fn wait_for<'a, T>(
@@ -34,6 +61,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fair_semaphore::FairSemaphore;
+use pool::Pool;
 use shuttle::thread;
 use sync::{AtomicUsize, Ordering, Rng, thread_rng};
 
@@ -142,5 +170,33 @@ fn urgent_callers_go_ahead_every_second_time() {
             semaphore.acquire(i >= 3, patience).expect("memory")
         });
         assert_eq!(served, [3, 0, 4, 1, 5, 2]);
+    });
+}
+
+/// Callers compute while others change the number of threads, to what it was too: each task executes each of its shares
+/// once and no share of another, all come to an end, and so do the workers of all crews.
+#[test]
+fn every_share_runs_once_while_the_number_of_threads_changes() {
+    in_many_orders(|| {
+        let pool = Arc::new(Pool::new(1).expect("a pool"));
+        let callers = (0..2).map(|_| {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let team = pool.enter().expect("a team");
+                    for _ in 0..2 {
+                        let counts = [const { std::sync::atomic::AtomicUsize::new(0) }; 3];
+                        team.run(|share| _ = counts[share].fetch_add(1, Ordering::Relaxed));
+                        let counts = counts.map(|count| count.into_inner());
+                        assert!((0..3).all(|i| counts[i] == usize::from(i < team.threads())), "{counts:?}");
+                    }
+                }
+            })
+        });
+        let changes = [[2, 1, 3], [2, 2, 1]].map(|numbers| {
+            let pool = pool.clone();
+            thread::spawn(move || numbers.iter().for_each(|n| pool.set_threads(*n).expect("memory")))
+        });
+        callers.chain(changes).collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().expect("no panic"));
     });
 }

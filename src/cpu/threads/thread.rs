@@ -2,7 +2,6 @@
 //! the caller of `spawn` joins them.
 
 use std::cell::Cell;
-use std::thread::{self, JoinHandle};
 
 use crate::error::{Error, Result};
 use crate::os;
@@ -29,24 +28,40 @@ pub fn as_own(work: impl FnOnce()) {
     OWN.set(before);
 }
 
+/// A thread that was started, to be joined.
+pub struct Worker(os::Thread);
+
+impl Worker {
+    /// Waits for the thread's end. Its work catches the panics of tasks, so that there is no error to see here.
+    pub fn join(self) {
+        self.0.join();
+    }
+}
+
 /// Starts thread `index` of `threads`, with all signals blocked, because the host's handlers were written for its own
 /// threads, and bound to a processor that passed `check_cpus`.
-pub fn spawn(
-    index: usize,
-    threads: usize,
-    cpu: Option<u32>,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>> {
-    let thread = thread::Builder::new().name(format!("realizar-{index}")).stack_size(STACK).spawn(move || {
-        OWN.set(true);
-        os::refuse_signals();
+pub fn spawn(index: usize, threads: usize, cpu: Option<u32>, work: impl FnOnce() + Send + 'static) -> Result<Worker> {
+    let work = move || {
         if let Some(cpu) = cpu {
             os::bind(cpu);
         }
         work()
-    });
-    thread.map_err(|e| Error::Io {
-        path: format!("thread {index} of {threads}"),
+    };
+    start(format!("realizar-{index}"), STACK, (index, threads), work)
+}
+
+/// Starts thread `index` of `threads` with a stack for the deepest template or grammar.
+pub fn spawn_deep(index: usize, threads: usize, work: impl FnOnce() + Send + 'static) -> Result<Worker> {
+    start(format!("realizar-deep{index}"), LARGE_STACK, (index, threads), work)
+}
+
+fn start(name: String, stack: usize, place: (usize, usize), work: impl FnOnce() + Send + 'static) -> Result<Worker> {
+    let work = move || {
+        OWN.set(true);
+        work()
+    };
+    os::start_thread(&name, stack, Box::new(work)).map(Worker).map_err(|e| Error::Io {
+        path: format!("thread {} of {}", place.0, place.1),
         what: format!("cannot be started: {e}"),
         system_code: e.raw_os_error().unwrap_or(0),
     })
@@ -55,7 +70,7 @@ pub fn spawn(
 /// A thread of the library beside those that compute. Whoever has it tells the work to end before it is dropped, which
 /// joins the thread.
 pub struct Background {
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Worker>,
     process: u32,
 }
 
@@ -65,7 +80,7 @@ impl Background {
         if !os::HAS_THREADS {
             return Ok(None);
         }
-        let thread = Some(apart(|| spawn(0, 1, None, work))?);
+        let thread = Some(spawn(0, 1, None, work)?);
         Ok(Some(Background { thread, process: os::process_id() }))
     }
 
@@ -78,11 +93,9 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
+            // A child made with `fork` has nothing to join.
             if self.is_here() {
-                // A panic has ended it as well.
-                let _ = thread.join();
-            } else {
-                std::mem::forget(thread);
+                thread.join();
             }
         }
     }
@@ -102,9 +115,8 @@ pub fn check_cpus(cpus: &[u32]) -> Result<()> {
 /// Room for the deepest template or grammar; some systems give threads far less.
 const LARGE_STACK: usize = 64 << 20;
 
-/// Runs `work` on a thread of its own, which has ended when this returns; a panic goes on here. std leaves a destructor
-/// on every thread that starts others, and the interpreter of chat templates on every thread that runs one: on a thread
-/// of the caller's that lives on they would keep the library mapped after `dlclose`.
+/// Runs `work` on a thread of its own, which has ended when this returns; a panic goes on here. For a child of `fork`,
+/// which has none of the threads that a load started (`deep`).
 pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let work = || {
         OWN.set(true);

@@ -1,8 +1,17 @@
 //! The pool with its workers, with none, and with those of a host.
+#![allow(unsafe_code)]
 
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread as system;
 use std::time::Duration;
 
-use super::*;
+use super::pool::*;
+use super::thread::MAX_THREADS;
+use crate::error::Error;
+use crate::graph::step_budget::StepBudget;
 
 fn pool(threads: usize) -> Arc<Pool> {
     Arc::new(Pool::new(threads).unwrap())

@@ -1,0 +1,253 @@
+//! The threads of a runtime on which chat templates are rendered and grammars compiled: these recurse deeper than the
+//! threads of some hosts have stack, and crates that do them keep thread-locals whose destructors a thread of the
+//! host's must not get, because they would keep the library mapped after `dlclose`.
+//!
+//! Invariants: all are started together, and their thread-locals made, when a load asks for them; no call starts one
+//! later. Each does one task at a time, which a caller waits for in the order of arrival. Work that a task asks for
+//! itself is done within the task.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::fair_semaphore::FairSemaphore;
+use super::thread::{Worker, spawn_deep};
+use crate::error::{Error, Result, try_vec};
+use crate::os;
+
+/// Threads of a runtime, at most.
+const MOST: usize = 4;
+/// Time between two looks of a caller that waits; nothing else ends the wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+thread_local! {
+    /// This thread does a task.
+    static WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+pub struct DeepThreads {
+    /// A permit a desk.
+    turns: FairSemaphore,
+    desks: Vec<Arc<Desk>>,
+    workers: Vec<Worker>,
+    /// Threads do not survive a `fork` of the host.
+    process: u32,
+}
+
+/// The place where a thread gets its tasks.
+struct Desk {
+    is_taken: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+enum State {
+    Idle,
+    Task(Task),
+    Done(std::thread::Result<()>),
+    Ended,
+}
+
+/// A task on the stack of its caller, who waits until it is done.
+struct Task(*mut (dyn FnMut() + Send));
+
+// SAFETY: the function may be sent, and its caller leaves it alone until the task is done.
+unsafe impl Send for Task {}
+
+impl DeepThreads {
+    /// Starts as many threads, four at most, each of which has done `prepare` when this returns; `None` on a system
+    /// without threads.
+    pub fn start(threads: usize, prepare: fn() -> Result<()>) -> Result<Option<DeepThreads>> {
+        if !os::HAS_THREADS {
+            return Ok(None);
+        }
+        let threads = threads.clamp(1, MOST);
+        let (desks, workers) = (try_vec("threads", threads)?, try_vec("threads", threads)?);
+        // On an error it is dropped, which joins those that were started.
+        let mut deep = DeepThreads { turns: FairSemaphore::new(threads), desks, workers, process: os::process_id() };
+        for i in 0..threads {
+            let desk = Arc::new(Desk {
+                is_taken: AtomicBool::new(false),
+                state: Mutex::new(State::Idle),
+                changed: Condvar::new(),
+            });
+            let own = desk.clone();
+            deep.workers.push(spawn_deep(i, threads, move || own.work())?);
+            deep.desks.push(desk);
+        }
+        for desk in &deep.desks {
+            desk.run(prepare)?;
+        }
+        Ok(Some(deep))
+    }
+
+    /// False in a child made with `fork`, which has no such threads.
+    pub fn are_here(&self) -> bool {
+        os::process_id() == self.process
+    }
+
+    /// Does `work` on one of the threads; a panic goes on here.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        if is_within() {
+            return work();
+        }
+        if !self.turns.acquire(false, || Some(PATIENCE))? {
+            return Err(Error::Cancelled);
+        }
+        // Who has a permit finds a desk, because there are as many.
+        let desk = self.desks.iter().find(|desk| desk.take());
+        let busy = || Err(Error::Busy("thread for templates and grammars"));
+        let result = catch_unwind(AssertUnwindSafe(|| desk.map_or_else(busy, |desk| desk.run(work))));
+        desk.into_iter().for_each(|desk| desk.is_taken.store(false, Ordering::Release));
+        self.turns.release();
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+/// True on a thread that does a task.
+pub fn is_within() -> bool {
+    WITHIN.get()
+}
+
+impl Drop for DeepThreads {
+    fn drop(&mut self) {
+        if !self.are_here() {
+            // There is nothing to join, and joining would never return.
+            std::mem::forget(std::mem::take(&mut self.workers));
+            return;
+        }
+        for desk in &self.desks {
+            *desk.lock() = State::Ended;
+            desk.changed.notify_all();
+        }
+        self.workers.drain(..).for_each(Worker::join);
+    }
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> bool {
+        !self.is_taken.swap(true, Ordering::Acquire)
+    }
+
+    /// Does the tasks that come, until the threads end.
+    fn work(&self) {
+        WITHIN.set(true);
+        let mut state = self.lock();
+        loop {
+            match std::mem::replace(&mut *state, State::Idle) {
+                State::Task(task) => {
+                    drop(state);
+                    // SAFETY: the caller waits for `Done`, and uses the function no more until then.
+                    let result = catch_unwind(AssertUnwindSafe(|| unsafe { (*task.0)() }));
+                    state = self.lock();
+                    *state = State::Done(result);
+                    self.changed.notify_all();
+                }
+                State::Ended => return,
+                waiting @ (State::Idle | State::Done(_)) => {
+                    *state = waiting;
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    /// Has the thread of this desk, which the caller alone has, do `work`.
+    fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let (mut work, mut result) = (Some(work), None);
+        let mut task = || {
+            result = work.take().map(|work| work());
+        };
+        let task: *mut (dyn FnMut() + Send + '_) = &raw mut task;
+        // SAFETY: only the lifetime changes. The task is done before this returns, because nothing below unwinds or
+        // returns ahead of `Done`.
+        let task = unsafe { std::mem::transmute::<*mut (dyn FnMut() + Send + '_), *mut (dyn FnMut() + Send)>(task) };
+        let mut state = self.lock();
+        *state = State::Task(Task(task));
+        self.changed.notify_all();
+        let ended: Result<(), Box<dyn Any + Send>> = loop {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            match std::mem::replace(&mut *state, State::Idle) {
+                State::Done(ended) => break ended,
+                other => *state = other,
+            }
+        };
+        drop(state);
+        match ended {
+            Ok(()) => result.unwrap_or(Err(Error::Busy("thread for templates and grammars"))),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn start(threads: usize) -> DeepThreads {
+        DeepThreads::start(threads, || Ok(())).unwrap().unwrap()
+    }
+
+    #[test]
+    fn results_errors_and_panics_come_back() {
+        let deep = start(2);
+        let here = thread::current().id();
+        for _ in 0..5 {
+            assert_eq!(deep.run(|| Ok(thread::current().id() != here)).ok(), Some(true));
+            assert!(matches!(deep.run(|| Err::<(), _>(Error::Cancelled)), Err(Error::Cancelled)));
+            let panic = catch_unwind(AssertUnwindSafe(|| deep.run(|| -> Result<()> { panic!("deep") }))).unwrap_err();
+            assert_eq!(panic.downcast_ref(), Some(&"deep"));
+        }
+    }
+
+    #[test]
+    fn work_within_work_is_done_there() {
+        let deep = start(1);
+        let inner = || deep.run(|| Ok(thread::current().id()));
+        let ids = deep.run(|| Ok((thread::current().id(), inner()?))).unwrap();
+        assert_eq!(ids.0, ids.1);
+    }
+
+    #[test]
+    fn each_thread_has_one_task_at_a_time() {
+        for threads in 1..=MOST + 1 {
+            let (deep, inside) = (start(threads), Mutex::new((0, 0)));
+            thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        for _ in 0..20 {
+                            let enter = |by: i32| {
+                                let mut inside = inside.lock().unwrap();
+                                inside.0 += by;
+                                inside.1 = inside.0.max(inside.1);
+                            };
+                            let work = || {
+                                enter(1);
+                                thread::yield_now();
+                                enter(-1);
+                                Ok(())
+                            };
+                            deep.run(work).unwrap();
+                        }
+                    });
+                }
+            });
+            assert!((1..=threads.min(MOST) as i32).contains(&inside.lock().unwrap().1));
+        }
+    }
+
+    #[test]
+    fn what_they_cannot_prepare_is_an_error() {
+        assert!(matches!(DeepThreads::start(3, || Err(Error::Cancelled)), Err(Error::Cancelled)));
+    }
+}

@@ -1,0 +1,96 @@
+//! The number of threads changes beside calls: every result has the bits that one caller gets alone, and every call
+//! comes to an end. The oracle is the same runtime before anything changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::quant;
+
+use crate::support::save::save;
+use crate::support::tiny::Tiny;
+
+/// Callers, and how long they go on.
+const CALLERS: usize = 8;
+const TIME: Duration = Duration::from_secs(4);
+/// A caller that has made nothing for so long waits for ever.
+const HANG: Duration = Duration::from_secs(60);
+
+fn load(path: &std::path::Path, runtime: &Arc<Runtime>) -> Arc<Model> {
+    let params = LoadParams { device: 1, runtime: Some(runtime.clone()), ..Default::default() };
+    Model::load(path, params).unwrap()
+}
+
+/// The bits of the logits behind a prompt of `n` tokens and a decoded one.
+fn bits(session: &mut Session, n: usize) -> Vec<u32> {
+    let tokens: Vec<u32> = (0..n as u32).map(|i| 3 + i * 7 % 90).collect();
+    session.truncate(0).unwrap();
+    session.prefill(&tokens, None).unwrap();
+    session.decode(5, None).unwrap();
+    session.logits().unwrap().iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn results_and_calls_do_not_depend_on_the_number_of_threads_changing() {
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
+    let runtime = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
+    let model = load(&path, &runtime);
+    let session =
+        |model: &Arc<Model>| Session::new(model, &CacheParams { capacity: 64, ..Default::default() }).unwrap();
+    let mut alone = session(&model);
+    let expected: Vec<_> = (1..41).map(|n| bits(&mut alone, n)).collect();
+    let (ends, counts) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; CALLERS + 2]);
+    std::thread::scope(|scope| {
+        for (i, count) in counts.iter().enumerate() {
+            let (ends, model, runtime, expected, path) = (&ends, &model, &runtime, &expected, &path);
+            scope.spawn(move || {
+                let mut own = session(model);
+                for round in 0.. {
+                    let n = (i * 11 + round * 7) % 40;
+                    match i {
+                        // Now and then to what it was, and to more than there are processors.
+                        0 => runtime.set_threads([1, 2, 2, 1, 3, 1, 1, 5][round % 8]).unwrap(),
+                        // A further model comes and goes with the same runtime, and a runtime of its own.
+                        1 if round % 2 == 0 => assert!(bits(&mut session(&load(path, runtime)), n + 1) == expected[n]),
+                        1 => {
+                            let other = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
+                            let model = load(path, &other);
+                            other.set_threads(3).unwrap();
+                            drop(other);
+                            assert!(bits(&mut session(&model), n + 1) == expected[n]);
+                        }
+                        _ => assert!(bits(&mut own, n + 1) == expected[n], "caller {i}, round {round}"),
+                    }
+                    count.fetch_add(1, Ordering::Relaxed);
+                    if ends.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if i == 0 {
+                        std::thread::sleep(Duration::from_micros(400 * (round as u64 % 3)));
+                    }
+                }
+            });
+        }
+        let started = Instant::now();
+        let mut before = ([0; CALLERS + 2], [started; CALLERS + 2]);
+        while started.elapsed() < TIME {
+            std::thread::sleep(Duration::from_millis(20));
+            for (i, count) in counts.iter().enumerate() {
+                let now = count.load(Ordering::Relaxed);
+                if now != before.0[i] {
+                    (before.0[i], before.1[i]) = (now, Instant::now());
+                }
+                // A thread that spins for ever cannot be joined.
+                if before.1[i].elapsed() > HANG {
+                    eprintln!("thread {i} hangs after {now} rounds");
+                    std::process::abort();
+                }
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    let counts = counts.map(AtomicU64::into_inner);
+    println!("rounds: {counts:?}");
+    assert!(counts.iter().all(|n| *n > 0), "{counts:?}");
+}
