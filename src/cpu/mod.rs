@@ -57,6 +57,7 @@ pub struct CpuBackend {
     /// Digest of the packed matrices, and that of all weights once somebody has asked.
     packed_digest: u64,
     digest: OnceLock<u64>,
+    unwritten: Option<Error>,
 }
 
 /// A matrix and the place of its bytes.
@@ -172,6 +173,14 @@ impl<'a> CpuLoad<'a> {
     }
 }
 
+/// The file that was found, and the error of the system where there is one.
+fn or_io(found: Result<Option<PackedFile>>) -> Result<(Option<PackedFile>, Option<Error>)> {
+    match found {
+        Err(e @ Error::Io { .. }) => Ok((None, Some(e))),
+        found => Ok((found?, None)),
+    }
+}
+
 impl CpuBackend {
     /// Brings the weights of some programs to the CPU.
     pub fn load(
@@ -189,7 +198,8 @@ impl CpuBackend {
             Some((path, stamp)) => PackedFile::open(path, stamp, bytes, weights_follow.then_some(pool)),
             None => Ok(None),
         };
-        let mut found = find()?;
+        // A file that cannot be read or written costs memory and the time to pack, but fails no load.
+        let (mut found, mut unwritten) = or_io(find())?;
         // Memory beside the weights that last, to which those that go to a file do not belong.
         let mut staging_bytes = 0;
         let (mut packed, mut packed_digest) = (memory::map("weights", 0)?, 0);
@@ -203,9 +213,9 @@ impl CpuBackend {
             if weights_follow {
                 packed = memory::map_huge("weights", bytes)?;
                 packed_digest = load::pack(pool, isa, &weights.matrices, &planned, &mut packed, progress)?;
-                if let Some((path, stamp)) = file {
-                    PackedFile::write(path, stamp, &packed[..bytes], packed_digest, pool, progress)?;
-                    found = find()?;
+                if let Some((path, stamp)) = file.filter(|_| unwritten.is_none()) {
+                    let written = PackedFile::write(path, stamp, &packed[..bytes], packed_digest, pool, progress);
+                    (found, unwritten) = or_io(written.and_then(|()| find()))?;
                 }
             }
         }
@@ -243,7 +253,13 @@ impl CpuBackend {
             ropes: weights.ropes.clone(),
             packed_digest,
             digest: OnceLock::new(),
+            unwritten,
         })
+    }
+
+    /// The reason why there is no file of the packed weights, though one was wanted.
+    pub fn unwritten(&self) -> Option<&Error> {
+        self.unwritten.as_ref()
     }
 
     pub fn device(&self) -> &DeviceInfo {

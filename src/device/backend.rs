@@ -313,6 +313,11 @@ impl Backend {
         names.join(" and ")
     }
 
+    /// The reason why the host's packed weights are in no file, though one was wanted.
+    pub fn unwritten(&self) -> Option<&Error> {
+        self.on_host().and_then(|cpu| cpu.unwritten())
+    }
+
     /// Kind of each device and the bytes of weights it holds, the kind of the last layers first.
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
         let on_gpus = self.cuda().iter().map(|cuda| cuda.weight_bytes()).reduce(|a, b| a + b);

@@ -12,7 +12,7 @@ use super::metrics::Metrics;
 use super::observed::{End, Observed};
 use super::predictor::Predictor;
 use super::step::Step;
-use super::{Cancel, Reservation, Runtime};
+use super::{Cancel, LogLevel, Reservation, Runtime};
 use crate::cpu::PackedAt;
 use crate::device::{Backend, CPU_DEVICE, DeviceKind, Executor, Kept, LoadOptions, Sequence, StepBudget};
 use crate::error::{Error, Result};
@@ -104,6 +104,13 @@ pub struct Network {
     _memory: Reservation,
 }
 
+/// Logs why packed weights are in memory and not in the file that was wanted.
+fn warn_of_memory(runtime: &Runtime, why: Option<&Error>) {
+    if let Some(why) = why {
+        runtime.log(LogLevel::Warning, &format!("the packed weights are kept in memory: {why}"));
+    }
+}
+
 impl Network {
     /// `files`: a number that tells the files of the weights from others.
     pub fn load(
@@ -153,6 +160,7 @@ impl Network {
         let is_mutual = traits.mutual_media;
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
             .map_err(|e| runtime.with_limit(e))?;
+        warn_of_memory(runtime, backend.unwritten().filter(|_| !params.plan));
         let experts = backend.experts(&program, &network.weights())?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::hash::Hasher;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -453,8 +453,16 @@ impl Shared {
     /// Returns the result of `read` of a file, which is removed where it is damaged; `None` where there is an error.
     fn read<T>(&self, name: &OsString, read: impl FnOnce(saved::Read) -> Result<T>) -> Option<T> {
         let folder = self.folder.as_ref()?;
-        let mut file = BufReader::with_capacity(1 << 18, folder.open(name).ok()?);
         let path = folder.path_of(name);
+        let mut file = match folder.open(name) {
+            Ok(file) => file,
+            // Another process may have removed it.
+            Err(Error::Io { .. }) => return None,
+            Err(e) => {
+                self.warn(&format!("a prefix is passed over: {e}: {}", path.display()));
+                return None;
+            }
+        };
         match read(&mut |out| file.read_exact(out).map_err(|e| Error::io(&path, "cannot read", &e))) {
             Ok(result) => Some(result),
             Err(e) => {

@@ -6,19 +6,17 @@
 //! Files are not synchronised with the disk: one that lost its end with the power is found by its checksum.
 
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, BufWriter, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use crate::error::{Error, Result};
-use crate::os;
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::os::{self, Part};
 
-/// End of the names of files that are being written.
-const PART: &str = ".part";
-/// Age at which one is taken for abandoned where files cannot be locked.
-const ABANDONED: Duration = Duration::from_secs(3600);
+/// Bytes that are gathered for one write.
+const BUFFER: usize = 1 << 18;
 
 /// Name and size of a file, and when it was used last.
 pub type Listed = (OsString, u64, SystemTime);
@@ -43,20 +41,7 @@ impl SharedFolder {
             return Err(Error::Io { path: path.display().to_string(), what, system_code: 0 });
         }
         let folder = SharedFolder { path, suffix, limit };
-        for (name, _, used) in folder.listed(true) {
-            let path = folder.path_of(&name);
-            // The lock is held until the file is gone, so that no writer takes it meanwhile.
-            if let Ok(file) = os::open_own(&path) {
-                let is_abandoned = match file.try_lock() {
-                    Ok(()) => true,
-                    Err(TryLockError::WouldBlock) => false,
-                    Err(TryLockError::Error(_)) => used.elapsed().is_ok_and(|age| age > ABANDONED),
-                };
-                if is_abandoned {
-                    folder.remove(&name);
-                }
-            }
-        }
+        os::remove_abandoned(&folder.path, |target| target.ends_with(suffix));
         Ok(folder)
     }
 
@@ -72,7 +57,7 @@ impl SharedFolder {
     /// Its files, or those that are being written.
     fn listed(&self, unfinished: bool) -> Vec<Listed> {
         let is_wanted = |name: &str| match unfinished {
-            true => name.contains(self.suffix) && name.ends_with(PART),
+            true => os::name_of_part(name).is_some_and(|target| target.ends_with(self.suffix)),
             false => name.ends_with(self.suffix),
         };
         let of = |entry: fs::DirEntry| {
@@ -86,13 +71,15 @@ impl SharedFolder {
     }
 
     /// Opens a file for reading.
-    pub fn open(&self, name: &OsString) -> io::Result<File> {
-        os::open_own(&self.path_of(name))
+    pub fn open(&self, name: &OsString) -> Result<SharedFile> {
+        let path = self.path_of(name);
+        let file = os::open_own(&path).map_err(|e| Error::io(&path, "cannot open", &e))?;
+        Ok(SharedFile { file, buffer: try_filled("a prefix", BUFFER, 0)?, read: 0..0 })
     }
 
     /// Makes a file the one that was used last.
     pub fn mark_used(&self, name: &OsString) -> io::Result<()> {
-        self.open(name)?.set_modified(SystemTime::now())
+        os::open_own(&self.path_of(name))?.set_modified(SystemTime::now())
     }
 
     /// Removes a file; another process may have been first.
@@ -106,44 +93,15 @@ impl SharedFolder {
         if self.mark_used(name).is_ok() {
             return Ok(());
         }
-        let (file, part) = self.begin(name)?;
-        let cannot = |e| Error::io(&part, "cannot write", &e);
-        let mut file = BufWriter::with_capacity(1 << 18, Bounded { file, left: self.limit });
-        let written = write(&mut file, &part).and_then(|()| file.flush().map_err(cannot)).and_then(|()| {
-            // It counts already, so that after the renaming the limit holds.
-            self.keep_limit();
-            fs::rename(&part, self.path_of(name)).map_err(|e| Error::io(&part, "cannot be renamed", &e))
-        });
-        if written.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        written
-    }
-
-    /// A new file that is being written, locked.
-    fn begin(&self, name: &OsString) -> Result<(File, PathBuf)> {
-        static PARTS: AtomicU64 = AtomicU64::new(0);
-        let mut refusal = io::ErrorKind::AlreadyExists.into();
-        for _ in 0..16 {
-            let mut part = name.clone();
-            part.push(format!(".{}-{}{PART}", os::process_id(), PARTS.fetch_add(1, Ordering::Relaxed)));
-            let part = self.path_of(&part);
-            match os::create_own(&part) {
-                // A process that began between the two calls may have taken it for abandoned.
-                Ok(file) => match file.try_lock() {
-                    Err(TryLockError::WouldBlock) => {}
-                    _ if fs::symlink_metadata(&part).is_err() => {}
-                    _ => return Ok((file, part)),
-                },
-                // Left by a process that had the same number.
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => {
-                    refusal = e;
-                    break;
-                }
-            }
-        }
-        Err(Error::io(&self.path_of(name), "cannot write", &refusal))
+        let target = self.path_of(name);
+        let part = Part::begin(&target, true).map_err(|e| Error::io(&target, "cannot write", &e))?;
+        let path = part.path().to_owned();
+        let mut out = Bounded { part, left: self.limit, buffer: try_vec("a prefix", BUFFER)? };
+        write(&mut out, &path)?;
+        out.flush().map_err(|e| Error::io(&path, "cannot write", &e))?;
+        // It counts already, so that after the renaming the limit holds.
+        self.keep_limit();
+        out.part.name(&target).map_err(|e| Error::io(&path, "cannot be renamed", &e))
     }
 
     /// Removes files until the limit holds, those that are being written counted too.
@@ -162,24 +120,56 @@ impl SharedFolder {
     }
 }
 
-/// A file of some bytes at most.
-struct Bounded {
+/// A file that is read from its beginning. Its buffer is one whose want is an error, which std's is not.
+pub struct SharedFile {
     file: File,
+    buffer: Vec<u8>,
+    /// The part of the buffer that was not handed on yet.
+    read: Range<usize>,
+}
+
+impl Read for SharedFile {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.read.is_empty() {
+            if out.len() >= self.buffer.len() {
+                return self.file.read(out);
+            }
+            self.read = 0..self.file.read(&mut self.buffer)?;
+        }
+        let mut waiting = self.buffer.get(self.read.clone()).unwrap_or_default();
+        let n = waiting.read(out)?;
+        self.read.start += n;
+        Ok(n)
+    }
+}
+
+/// A file of some bytes at most that is being written.
+struct Bounded {
+    part: Part,
     left: u64,
+    /// Bytes that wait to be written together, never more than its capacity.
+    buffer: Vec<u8>,
 }
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() as u64 > self.left {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more than the limit of the folder"));
+        let len = bytes.len() as u64;
+        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "more than the limit of the folder");
+        self.left = self.left.checked_sub(len).ok_or_else(too_large)?;
+        if bytes.len() > self.buffer.capacity() - self.buffer.len() {
+            self.flush()?;
         }
-        let n = self.file.write(bytes)?;
-        self.left -= n as u64;
-        Ok(n)
+        match bytes.len() < self.buffer.capacity() {
+            true => self.buffer.extend_from_slice(bytes),
+            false => self.part.file.write_all(bytes)?,
+        }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.part.file.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ mod cores;
 #[cfg(cuda)]
 mod library;
 mod pages;
-mod replace;
+mod parts;
 
 #[cfg(not(any(unix, windows)))]
 mod other;
@@ -22,7 +22,7 @@ use std::ffi::{OsStr, OsString};
 #[cfg(cuda)]
 pub use self::library::{DRIVER_NAMES, Library};
 pub use self::pages::Pages;
-pub use self::replace::replace_file;
+pub use self::parts::{Part, name_of_part, remove_abandoned, replace_file};
 
 #[cfg(not(any(unix, windows)))]
 pub use self::other::*;

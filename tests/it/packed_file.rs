@@ -4,11 +4,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use realizar::engine::saved::{self, RestoreParams};
-use realizar::engine::{CacheParams, LoadParams, Model, Plan, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, LoadParams, LogLevel, Model, Plan, Runtime, RuntimeParams, Session};
 use realizar::error::{Error, Result};
 use realizar::quant;
 
@@ -154,7 +154,13 @@ fn a_damaged_file_is_made_anew_and_another_one_stays() {
         ("cut", good[..good.len() - 1].to_vec()),
         ("longer", [good.as_slice(), b"x"].concat()),
         ("the head alone", good[..4096].to_vec()),
+        ("cut within the head", good[..4095].to_vec()),
+        ("cut within the stamp", good[..9].to_vec()),
+        ("cut within the magic", good[..5].to_vec()),
         ("empty", Vec::new()),
+        ("a byte of zero", vec![0]),
+        ("zeros alone", vec![0; good.len()]),
+        ("a first page of zeros", [&[0; 4096], &good[4096..]].concat()),
     ] {
         fs::write(&packed, bytes).unwrap();
         assert_eq!(logits_of(&load(&path, Some(&packed)).unwrap()), expected, "{why}");
@@ -167,15 +173,69 @@ fn a_damaged_file_is_made_anew_and_another_one_stays() {
         load(&path, Some(&packed)).unwrap();
         assert!(fs::read(&packed).unwrap() == good, "byte {at}");
     }
-    for bytes in [b"a letter".to_vec(), vec![b'x'; good.len()], fs::read(&path).unwrap(), good[..4095].to_vec()] {
+    let zeros_and_text = [&[0; 4095][..], b"text"].concat();
+    for bytes in
+        [b"a letter".to_vec(), vec![b'x'; good.len()], fs::read(&path).unwrap(), b"RZPACKE".repeat(2), zeros_and_text]
+    {
         fs::write(&packed, &bytes).unwrap();
         assert!(matches!(load(&path, Some(&packed)), Err(Error::Format { .. })));
         assert!(fs::read(&packed).unwrap() == bytes);
     }
-    for folder in [dir.path().to_owned(), dir.path().join("absent/weights")] {
-        assert!(matches!(load(&path, Some(&folder)), Err(Error::Io { .. } | Error::Format { .. })), "{folder:?}");
+    assert!(matches!(load(&path, Some(dir.path())), Err(Error::Format { .. })));
+    assert_eq!(names(dir.path()).len(), 2, "nothing was left over");
+}
+
+/// A place where nothing can be written costs memory, and says so once.
+#[test]
+fn a_file_that_cannot_be_written_fails_no_load() {
+    let (dir, path, _) = model(quant::Q8_0);
+    let expected = logits_of(&load(&path, None).unwrap());
+    let in_memory = load(&path, None).unwrap().info().weight_bytes;
+    let file_as_folder = dir.path().join("a file");
+    fs::write(&file_as_folder, "text").unwrap();
+    for (place, is_absent) in [
+        (dir.path().join("absent/weights"), true),
+        (file_as_folder.join("weights"), false),
+        (PathBuf::from("/proc/weights"), true),
+        (dir.path().join("n".repeat(250)), true),
+    ] {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = lines.clone();
+        let log = Box::new(move |level, line: &str| {
+            if level == LogLevel::Warning {
+                kept.lock().unwrap().push(line.to_owned());
+            }
+        });
+        let runtime = Runtime::new(RuntimeParams { log: Some(log), ..Default::default() }).unwrap();
+        let params = LoadParams { device: 1, packed_path: Some(&place), runtime: Some(runtime), ..Default::default() };
+        let model = Model::load(&path, params).unwrap();
+        assert_eq!(logits_of(&model), expected, "{place:?}");
+        assert_eq!(model.info().weight_bytes, in_memory);
+        let lines = lines.lock().unwrap();
+        let said = if is_absent { "cannot write" } else { "cannot" };
+        assert!(matches!(&lines[..], [line] if line.contains("in memory") && line.contains(said)), "{lines:?}");
     }
     assert_eq!(names(dir.path()).len(), 2, "nothing was left over");
+}
+
+/// Containers that share a folder all have process 1, and one may be killed while it writes.
+#[test]
+fn what_killed_processes_left_is_removed_and_what_is_written_stays() {
+    let (dir, path, packed) = model(quant::Q4_0);
+    let part = |end: &str| dir.path().join(format!("weights.rzpacked.{end}"));
+    let being_written = fs::File::create(part("00000000000000aa.part")).unwrap();
+    being_written.lock().unwrap();
+    let others = [part("part"), part("notes.part"), dir.path().join("other.00000000000000bb.part")];
+    for file in others.iter().chain([&part("1-0.part"), &part("00000000000000bb.part")]) {
+        fs::write(file, "text").unwrap();
+    }
+    load(&path, Some(&packed)).unwrap();
+    assert!(packed.exists() && part("00000000000000aa.part").exists() && others.iter().all(|file| file.exists()));
+    assert!(!part("1-0.part").exists() && !part("00000000000000bb.part").exists());
+    drop(being_written);
+    fs::remove_file(&packed).unwrap();
+    load(&path, Some(&packed)).unwrap();
+    assert!(!part("00000000000000aa.part").exists());
 }
 
 /// A weight that was changed at rest never changes a result: the file is made anew.

@@ -19,7 +19,6 @@ use twox_hash::XxHash64;
 
 use crate::cpu::load::PlannedMatrix;
 use crate::cpu::threads::pool::Pool;
-use crate::cpu::threads::thread::apart;
 use crate::error::{Error, Result, try_filled};
 use crate::graph::weights::{MatrixSource, Progress};
 use crate::os;
@@ -81,7 +80,7 @@ fn word(head: &[u8; HEAD], place: Range<usize>) -> u64 {
 /// Returns the sum of the checksums of pieces, which all threads compute. The workers are a pool of their own, as those
 /// of a load are: steps of other models do not wait for them.
 fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
-    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { apart(|| pool.another())? };
+    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { pool.another()? };
     let sum = AtomicU64::new(0);
     let add = |i: usize| {
         let piece = &weights[i * PIECE..weights.len().min((i + 1) * PIECE)];
@@ -90,6 +89,17 @@ fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
     pool.enter()?.for_each(weights.len().div_ceil(PIECE), add);
     pool.take_fault()?;
     Ok(sum.into_inner())
+}
+
+/// True for the beginning of a file that the library made, or of what is left of one: cut after any byte, or zeros if
+/// the system failed before its bytes were on the disk.
+fn is_replaceable(page: &[u8]) -> bool {
+    let n = page.len().min(MAGIC.len());
+    page[..n] == MAGIC[..n] || page.iter().all(|byte| *byte == 0)
+}
+
+fn something_else(path: &Path) -> Error {
+    Error::format(path, "no file of packed weights, and not to be replaced by one")
 }
 
 /// A mapped file of packed weights.
@@ -110,18 +120,14 @@ impl PackedFile {
         };
         let cannot_read = |e| Error::io(path, "cannot read", &e);
         let len = file.metadata().map_err(cannot_read)?.len();
-        let is_regular = os::is_regular(&file).map_err(cannot_read)?;
-        if is_regular && len == 0 {
-            return Ok(None);
-        }
-        let something_else = || Error::format(path, "no file of packed weights, and not to be replaced by one");
-        if len < HEAD as u64 || !is_regular {
-            return Err(something_else());
+        if !os::is_regular(&file).map_err(cannot_read)? {
+            return Err(something_else(path));
         }
         let mut found = [0; HEAD];
-        os::read_exact_at(&file, &mut found, 0).map_err(cannot_read)?;
-        if !found.starts_with(MAGIC) {
-            return Err(something_else());
+        let n = usize::try_from(len).map_or(HEAD, |len| len.min(HEAD));
+        os::read_exact_at(&file, &mut found[..n], 0).map_err(cannot_read)?;
+        if !is_replaceable(&found[..n]) {
+            return Err(something_else(path));
         }
         let (digest, of_weights) = (word(&found, DIGEST), word(&found, CHECKSUM));
         if found != head(stamp, bytes as u64, digest, of_weights) || len != HEAD as u64 + bytes as u64 {
