@@ -265,8 +265,13 @@ typedef int32_t (*rz_parallel_callback)(void *user, uint32_t n, rz_share_callbac
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
-  /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
-   * 0: one a processor core; where cores differ, one a fast core. */
+  /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no worker. 0: one a processor core;
+   * where cores differ, one a fast core.
+   *
+   * The first load of a model with a tokenizer starts as many threads more, four at most, which sleep unless calls
+   * have them render chat templates and compile grammars (64 MiB of stack each, most of which is never touched). No
+   * later call starts a thread, but rz_runtime_threads_set, rz_store_new with a folder, and loads, whose threads end
+   * with them. */
   uint32_t threads;
   /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
    * fail with RZ_ERR_LIMIT. */
@@ -278,7 +283,8 @@ typedef struct rz_runtime_params {
   /* Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody. */
   rz_log_callback log;
   void *log_user;  /* Handed to `log` as it is. */
-  /* Has threads of the host compute in place of workers; the library then makes none. `threads` is the number of
+  /* Has threads of the host compute in place of workers; the library then makes no worker, and one thread for chat
+   * templates and grammars. `threads` is the number of
    * shares of a job, `cpus` has to be NULL. NULL: workers. */
   rz_parallel_callback parallel;
   void *parallel_user;  /* Handed to `parallel` as it is. */
@@ -447,12 +453,15 @@ typedef struct rz_model_params {
    * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
    * the disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in
    * memory, which the system may take back and read again, and tokens come as fast as without it. A file that was
-   * made of another model, another version of this one or by another release of the library is replaced; one that is
-   * something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and
-   * three rows of each matrix. One whose bytes were damaged is replaced too: each load reads the file as a whole and
-   * compares a checksum. A file that somebody else changes or shortens while it is in use may end the process. With
-   * layers on GPUs the file has what stays on the host, layers and experts (`placement`), and is replaced where
-   * another part stays; where nothing does, it is neither read nor made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
+   * made of another model, another version of this one or by another release of the library is replaced, and so is
+   * one that was cut or is zeros; one that is something else is RZ_ERR_FORMAT, and stays. A file that cannot be read
+   * or written fails no load: the weights are in memory then, and the log says why. Processes and containers may
+   * share the folder: each writes under a name of its own, which becomes this one when it is whole. Models are told
+   * apart by the sizes and times of their files, and three rows of each matrix. One whose bytes were damaged is
+   * replaced too: each load reads the file as a whole and compares a checksum. A file that somebody else changes or
+   * shortens while it is in use may end the process. With layers on GPUs the file has what stays on the host, layers
+   * and experts (`placement`), and is replaced where another part stays; where nothing does, it is neither read nor
+   * made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
   const char *packed_path;
   /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
    * counts, and has to be 0 otherwise. Copied.
@@ -564,8 +573,8 @@ rz_status rz_model_load(const char *path, const rz_model_params *params, rz_mode
  * them. Any thread. Since 0.1.0. */
 void rz_model_free(rz_model *model);
 
-/* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that
- * ends with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0. */
+/* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread of
+ * the runtime. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *err);
 
 /* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
@@ -789,10 +798,10 @@ typedef struct rz_chat_message {
  * too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
  * become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or loses system messages, or
  * those behind the first message, gets their text in front of the user's next message; messages of a "developer" are
- * system messages to one that does not know them. The template runs on a thread that ends with the call. Any thread.
- * Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
- * template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread),
- * RZ_ERR_LIMIT. Since 0.1.0. */
+ * system messages to one that does not know them. The template runs on a thread of the runtime
+ * (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not
+ * implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown flags),
+ * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_chat_render_into(const rz_model *model,
                               const rz_chat_message *messages,
                               size_t n,
@@ -868,8 +877,8 @@ typedef struct rz_chat_parser rz_chat_parser;
  * were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
  *
  * The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation
- * has "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread that ends
- * with the call. Any thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and
+ * has "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread of
+ * the runtime. Any thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and
  * the form of calls cannot be read off the template. Since 0.1.0. */
 rz_status rz_chat_parser_new(const rz_model *model,
                              const char *json,
@@ -1072,11 +1081,11 @@ typedef struct rz_grammar rz_grammar;
  * with rz_grammar_free, before or after the model.
  *
  * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of
- * a model prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call.
- * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches;
- * the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a
- * token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO (the system gives no thread), RZ_ERR_OUT_OF_MEMORY.
- * Since 0.1.0. */
+ * a model prepares its vocabulary, which takes some tens of milliseconds. Works on a thread of the runtime
+ * (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be
+ * read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model
+ * without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_OUT_OF_MEMORY. Since
+ * 0.1.0. */
 rz_status rz_grammar_new(const rz_model *model,
                          uint32_t kind,
                          const char *text,
@@ -2094,11 +2103,14 @@ typedef struct rz_store_params {
   /* Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once. A
    * store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk. */
   uint64_t memory_limit;
-  /* Folder for what has no room in memory, NUL-terminated; made where it is missing, for this user alone. NULL: it
-   * is forgotten. Several stores and processes of one user may have the same one, of different models too. Its files
-   * decide answers: on Unix a folder that another user owns, or that others may write to (also by its group), is
-   * refused. A store with a folder has a thread of its own, which writes, unless the runtime's threads are the
-   * host's or a single one: then rz_store_put and steps of conversations write themselves. */
+  /* Folder of files, NUL-terminated; made where it is missing, for this user alone. NULL: what has no room in memory
+   * is forgotten. Each prefix is written some two seconds after it came, however the process ends then, and is seen
+   * by other processes; one that another goes on from takes its file's place. What cannot be written then stays in
+   * memory, with a line in the log. Several stores and processes of one user may have the same one, of different
+   * models too. Its files decide answers: on Unix a folder that another user owns, or that others may write to (also
+   * by its group), is refused. A store with a folder has a thread of its own, which writes, unless the runtime's
+   * threads are the host's or a single one: then rz_store_put and steps of conversations write themselves, unless a
+   * prefix was written less than two seconds ago. */
   const char *path;
   size_t max_entries;  /* Prefixes in memory; 0: 1,024. */
   /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. A file
@@ -2329,9 +2341,9 @@ rz_status rz_conversation_add_text(rz_conversation *conversation,
 
 /* Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
  *
- * The messages are written as a prompt, by the template, on a thread that ends with the call; with tools or a grammar
- * that is compiled too (rz_grammar_new). Steps make the reply (rz_conversation_step), its parts are taken with
- * rz_conversation_next_into, and when it has ended it is a message of the conversation. A reply is given up by a call
+ * The messages are written as a prompt, by the template, on a thread of the runtime (rz_runtime_params.threads); with
+ * tools or a grammar that is compiled too (rz_grammar_new). Steps make the reply (rz_conversation_step), its parts are
+ * taken with rz_conversation_next_into, and when it has ended it is a message of the conversation. A reply is given up by a call
  * that changes the conversation before it has ended: rz_conversation_add, _reply, _rewind, _say.
  *
  * Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the
@@ -2339,7 +2351,9 @@ rz_status rz_conversation_add_text(rz_conversation *conversation,
  * RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
  * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
  * no thread), RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_conversation_reply(rz_conversation *conversation, const rz_reply_params *params, rz_error *err);
+rz_status rz_conversation_reply(rz_conversation *conversation,
+                                const rz_reply_params *params,
+                                rz_error *err);
 
 /* Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
  * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.

@@ -73,6 +73,20 @@ unsafe fn ask(layout: Layout) -> *mut u8 {
     null_mut()
 }
 
+/// True where the system gives so many bytes, which are given back at once: they stay for the next smaller requests, of
+/// the system's own libraries too.
+pub fn system_has(bytes: usize) -> bool {
+    let Ok(layout) = Layout::from_size_align(bytes.max(1), ALIGN) else { return false };
+    // SAFETY: the layout is not empty, and the block is given back with it.
+    unsafe {
+        let p = System.alloc(layout);
+        if !p.is_null() {
+            System.dealloc(p, layout);
+        }
+        !p.is_null()
+    }
+}
+
 /// # Safety
 /// `p` came from `ask` with the same layout.
 unsafe fn give_back(p: *mut u8, layout: Layout) {

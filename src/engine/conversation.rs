@@ -16,7 +16,7 @@ use super::reply_prompt::{Overflow, PromptBuilder, ReplyParams};
 use super::schedule::step_jobs;
 use super::session::Logits;
 use super::turn::Turn;
-use super::{Adapter, CacheParams, Cancel, Model, Session, Store, apart};
+use super::{Adapter, CacheParams, Cancel, Model, Session, Store};
 use crate::error::{Error, Result, try_vec};
 use crate::text::{Chat, Event, EventKind};
 
@@ -256,7 +256,7 @@ impl Conversation {
             switches: Vec::new(),
         };
         let (overflow, seed) = (self.overflow, self.n_replies);
-        let (made, job_params) = apart(|| builder.build(overflow, params, seed))?;
+        let (made, job_params) = self.model.runtime().run_deep(|| builder.build(overflow, params, seed))?;
         let mut prompt = made.prompt;
         let n = prompt.tokens().len();
         prompt.extend(&begun);

@@ -55,8 +55,8 @@ mod video;
 mod vectors;
 mod draft_policy;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 pub use self::calls::{Outcome, decode_batch};
 pub use self::load_params::LoadParams;
@@ -100,8 +100,11 @@ pub use crate::tensor::DType;
 pub use crate::text::{Chat, Event, EventKind, Reply, ReplyParser, Stops, TextStream, TokenKind, Tokenizer};
 pub use chooser::Chooser;
 
+use crate::cpu::threads::deep::DeepThreads;
 use crate::cpu::threads::pool::Pool;
-use crate::error::{Error, Result};
+
+use crate::error::{Error, Result, check_memory};
+use crate::text::prepare_thread;
 
 /// How urgent a message to the host's log is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,6 +135,8 @@ pub struct Runtime {
     memory_limit: u64,
     memory_used: AtomicU64,
     log: Option<Log>,
+    /// Started by the first load of a model with a tokenizer.
+    deep: OnceLock<DeepThreads>,
 }
 
 impl Runtime {
@@ -147,12 +152,39 @@ impl Runtime {
             None => Pool::bound(threads, &params.cpus)?,
         });
         let memory_limit = if params.memory_limit == 0 { u64::MAX } else { params.memory_limit };
-        Ok(Arc::new(Runtime { pool, memory_limit, memory_used: AtomicU64::new(0), log: params.log }))
+        Ok(Arc::new(Runtime {
+            pool,
+            memory_limit,
+            memory_used: AtomicU64::new(0),
+            log: params.log,
+            deep: OnceLock::new(),
+        }))
     }
 
     /// Changes the number of threads from the next step on; 0: one a processor.
     pub fn set_threads(&self, threads: u32) -> Result<()> {
         self.pool.set_threads(threads as usize)
+    }
+
+    /// Starts the threads on which templates are rendered and grammars compiled, unless they are there: one where the
+    /// host's threads compute, else as many as compute, four at most.
+    pub(crate) fn start_deep(&self) -> Result<()> {
+        if self.deep.get().is_none() {
+            let n = if self.is_of_host() { 1 } else { self.pool.threads() };
+            if let Some(deep) = DeepThreads::start(n, prepare_thread)? {
+                // Of two loads at once one has its threads end again.
+                let _ = self.deep.set(deep);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does `work`, which recurses deep or renders a template, on a thread that a load has started.
+    pub fn run_deep<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        match self.deep.get().filter(|deep| deep.are_here()) {
+            Some(deep) => deep.run(work),
+            None => apart(work),
+        }
     }
 
     /// Tells whether threads of the host work in place of workers.
@@ -185,6 +217,8 @@ impl Runtime {
         match self.memory_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, used) {
             Ok(_) => Ok(Reservation { runtime: self.clone(), bytes }),
             Err(u) => {
+                // A number that could not be computed for want of memory is beyond any limit.
+                check_memory(what)?;
                 let (left, limit) = (self.memory_limit.saturating_sub(u), self.memory_limit);
                 Err(Error::Limit { what, needed: bytes, left, limit })
             }

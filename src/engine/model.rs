@@ -111,6 +111,9 @@ impl Model {
         check(source.passed())?;
         let tokenizer = tokenizer(&mut source.metadata, path)?;
         Cancel::check(&[params.cancel])?;
+        if tokenizer.is_ok() && !params.plan {
+            runtime.start_deep()?;
+        }
         let chat_template = match &tokenizer {
             Ok(t) => ChatTemplate::from_metadata(&source.metadata, t)?,
             Err(_) => None,

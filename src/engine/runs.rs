@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::media::{Media, MediaKind};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
 /// Rows of a medium that follow one another.
@@ -258,7 +258,7 @@ impl<'a> Text<'a> {
 
     /// Numbers that are the same for texts in common, a token's being its id. Those of rows of different media may be
     /// the same by chance, so that `common` decides.
-    pub fn keys(self) -> Vec<u64> {
+    pub fn keys(self) -> Result<Vec<u64>> {
         let key = |(i, id): (usize, &u32)| match self.runs.at(self.from + i).filter(|_| *id == MEDIA_ROW) {
             None => u64::from(*id),
             Some(run) => {
@@ -266,7 +266,9 @@ impl<'a> Text<'a> {
                 1 << 63 | digest.wrapping_add((run.first + self.from + i - run.place) as u64)
             }
         };
-        self.tokens.iter().enumerate().map(key).collect()
+        let mut keys = try_vec("the tokens of a prefix", self.tokens.len())?;
+        keys.extend(self.tokens.iter().enumerate().map(key));
+        Ok(keys)
     }
 
     /// Number of the first tokens that two whole texts have in common.

@@ -194,7 +194,7 @@ pub(super) fn peek(model: &Model, adapters: u64, read: Read) -> Result<(Vec<u64>
     if tokens.contains(&MEDIA_ROW) {
         runs = saved_media::read_runs(model, &tokens, read)?;
     }
-    Ok((Text { tokens: &tokens, runs: &runs, from: 0 }.keys(), head.types, head.capacity))
+    Ok((Text { tokens: &tokens, runs: &runs, from: 0 }.keys()?, head.types, head.capacity))
 }
 
 fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {

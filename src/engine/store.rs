@@ -254,7 +254,7 @@ impl Store {
         }
         let kind = Kind::new(params, adapters, shared.model.network()?.program.is_long(capacity));
         shared.find_files();
-        let keys = wanted.keys();
+        let keys = wanted.keys()?;
         let mut tried = Vec::new();
         let (mut session, common) = loop {
             let mut state = shared.state();

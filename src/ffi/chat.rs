@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
+use crate::engine::Chat;
 use crate::engine::metrics::Phase;
-use crate::engine::{Chat, apart};
 use crate::error::{Result, secured, try_vec};
 
 use super::arguments::Plain;
@@ -38,10 +38,10 @@ unsafe impl Plain for rz_chat_message {}
 /// too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
 /// become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or loses system messages, or
 /// those behind the first message, gets their text in front of the user's next message; messages of a "developer" are
-/// system messages to one that does not know them. The template runs on a thread that ends with the call. Any thread.
-/// Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
-/// template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread),
-/// RZ_ERR_LIMIT. Since 0.1.0.
+/// system messages to one that does not know them. The template runs on a thread of the runtime
+/// (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not
+/// implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown flags),
+/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn rz_chat_render_into(
         }
         let said: usize = texts.iter().map(|(role, content)| role.len() + content.len() + MESSAGE).sum();
         let chat = secured("the conversation", said, || Ok(Chat::new(&texts, adds_prompt(flags))))?;
-        let text = apart(|| model.0.render_chat(&chat)?.plain())?;
+        let text = model.0.runtime().run_deep(|| model.0.render_chat(&chat)?.plain())?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn rz_chat_render_json_into(
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
         let chat = parse(json, flags, None)?;
-        let text = apart(|| model.0.render_chat(&chat)?.plain())?;
+        let text = model.0.runtime().run_deep(|| model.0.render_chat(&chat)?.plain())?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
         let chat = parse(json, flags, None)?;
-        let text = apart(|| model.0.render_chat(&chat))?;
+        let text = model.0.runtime().run_deep(|| model.0.render_chat(&chat))?;
         let tokens = timed(&model.0, Phase::Tokenize, || {
             let mut tokens = Vec::new();
             model.0.tokenizer()?.encode_chat(&text, &mut tokens)?;

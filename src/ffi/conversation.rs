@@ -332,9 +332,9 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 
 /// Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
 ///
-/// The messages are written as a prompt, by the template, on a thread that ends with the call; with tools or a grammar
-/// that is compiled too (rz_grammar_new). Steps make the reply (rz_conversation_step), its parts are taken with
-/// rz_conversation_next_into, and when it has ended it is a message of the conversation. A reply is given up by a call
+/// The messages are written as a prompt, by the template, on a thread of the runtime (rz_runtime_params.threads); with
+/// tools or a grammar that is compiled too (rz_grammar_new). Steps make the reply (rz_conversation_step), its parts are
+/// taken with rz_conversation_next_into, and when it has ended it is a message of the conversation. A reply is given up by a call
 /// that changes the conversation before it has ended: rz_conversation_add, _reply, _rewind, _say.
 ///
 /// Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the

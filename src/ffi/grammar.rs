@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use crate::engine::{Grammar, GrammarKind, Model, Runtime, apart};
+use crate::engine::{Grammar, GrammarKind, Model, Runtime};
 use crate::error::{Error, Result};
 
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
@@ -58,11 +58,11 @@ impl Handle for rz_grammar {
 /// with rz_grammar_free, before or after the model.
 ///
 /// Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of
-/// a model prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call.
-/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches;
-/// the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a
-/// token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO (the system gives no thread), RZ_ERR_OUT_OF_MEMORY.
-/// Since 0.1.0.
+/// a model prepares its vocabulary, which takes some tens of milliseconds. Works on a thread of the runtime
+/// (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be
+/// read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model
+/// without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_OUT_OF_MEMORY. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_new(
     model: *const rz_model,
@@ -80,11 +80,11 @@ pub unsafe extern "C" fn rz_grammar_new(
         let grammar = match kind & !RZ_GRAMMAR_WHITESPACE {
             RZ_GRAMMAR_TOOLS => {
                 let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT, None)?;
-                apart(|| model.0.tool_grammar(&chat, white_space))?
+                model.0.runtime().run_deep(|| model.0.tool_grammar(&chat, white_space))?
             }
             other => {
                 let kind = grammar_kind(other)?;
-                apart(|| model.0.grammar(kind, white_space, text))?
+                model.0.runtime().run_deep(|| model.0.grammar(kind, white_space, text))?
             }
         };
         out.set_handle(rz_grammar(model.0.clone(), grammar));

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::{Chat, LoadParams, MAX_GPUS, Model, Placement, Runtime, RuntimeParams, apart};
+use crate::engine::{Chat, LoadParams, MAX_GPUS, Model, Placement, Runtime, RuntimeParams};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
@@ -11,7 +11,7 @@ use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::runtime::{rz_runtime, start};
+use super::runtime::rz_runtime;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{count, versioned};
 
@@ -33,7 +33,7 @@ impl rz_model {
         if let Some(bits) = self.1.get() {
             return Ok(*bits);
         }
-        let bits = match apart(|| self.0.render_chat(&Chat::new(&[("user", "?")], true))?.plain()) {
+        let bits = match self.0.runtime().run_deep(|| self.0.render_chat(&Chat::new(&[("user", "?")], true))?.plain()) {
             Ok(text) => {
                 let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
                 let begins = bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos));
@@ -147,12 +147,15 @@ pub struct rz_model_params {
     /// The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
     /// the disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in
     /// memory, which the system may take back and read again, and tokens come as fast as without it. A file that was
-    /// made of another model, another version of this one or by another release of the library is replaced; one that is
-    /// something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and
-    /// three rows of each matrix. One whose bytes were damaged is replaced too: each load reads the file as a whole and
-    /// compares a checksum. A file that somebody else changes or shortens while it is in use may end the process. With
-    /// layers on GPUs the file has what stays on the host, layers and experts (`placement`), and is replaced where
-    /// another part stays; where nothing does, it is neither read nor made. Not with RZ_MODEL_MMAP. Since 0.1.0.
+    /// made of another model, another version of this one or by another release of the library is replaced, and so is
+    /// one that was cut or is zeros; one that is something else is RZ_ERR_FORMAT, and stays. A file that cannot be read
+    /// or written fails no load: the weights are in memory then, and the log says why. Processes and containers may
+    /// share the folder: each writes under a name of its own, which becomes this one when it is whole. Models are told
+    /// apart by the sizes and times of their files, and three rows of each matrix. One whose bytes were damaged is
+    /// replaced too: each load reads the file as a whole and compares a checksum. A file that somebody else changes or
+    /// shortens while it is in use may end the process. With layers on GPUs the file has what stays on the host, layers
+    /// and experts (`placement`), and is replaced where another part stays; where nothing does, it is neither read nor
+    /// made. Not with RZ_MODEL_MMAP. Since 0.1.0.
     pub packed_path: *const c_char,
     /// Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
     /// counts, and has to be 0 otherwise. Copied.
@@ -367,7 +370,7 @@ pub(super) fn with_params<T>(
     call.flags(params.flags, known, "rz_model_params.flags")?;
     let runtime = match call.optional(params.runtime)? {
         Some(runtime) => runtime.0.clone(),
-        None => start(RuntimeParams::default())?,
+        None => Runtime::new(RuntimeParams::default())?,
     };
     let cancel = call.optional(params.cancel)?;
     let packed_path = match params.packed_path.is_null() {
@@ -429,8 +432,8 @@ pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {
     guarded_or!((), |call| call.release(model))
 }
 
-/// Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that
-/// ends with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0.
+/// Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread of
+/// the runtime. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_info_get(
     model: *const rz_model,

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex};
 
-use crate::engine::{Event, EventKind, Model, Reply, ReplyParser, Runtime, Stops, apart, reply_to_chat};
+use crate::engine::{Event, EventKind, Model, Reply, ReplyParser, Runtime, Stops, reply_to_chat};
 use crate::error::Result;
 
 use super::arguments::{Buffer, Call, Out};
@@ -46,8 +46,8 @@ impl Handle for rz_chat_parser {
 /// were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
 ///
 /// The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation
-/// has "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread that ends
-/// with the call. Any thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and
+/// has "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread of
+/// the runtime. Any thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and
 /// the form of calls cannot be read off the template. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_new(
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn rz_chat_parser_new(
 pub(super) fn reply(model: &Model, json: &str, n_media: Option<usize>) -> Result<Reply> {
     model.tokenizer()?;
     let chat = parse(json, RZ_CHAT_ADD_GENERATION_PROMPT, n_media)?;
-    apart(|| reply_to_chat(model, &chat))
+    model.runtime().run_deep(|| reply_to_chat(model, &chat))
 }
 
 /// Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use crate::engine::{LogLevel, Runtime, RuntimeParams, Share, apart};
+use crate::engine::{LogLevel, Runtime, RuntimeParams, Share};
 use crate::error::{Result, try_vec};
 
 use super::arguments::{Call, User};
@@ -59,8 +59,13 @@ pub type rz_parallel_callback =
 pub struct rz_runtime_params {
     /// sizeof(rz_runtime_params).
     pub struct_size: u32,
-    /// Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
-    /// 0: one a processor core; where cores differ, one a fast core.
+    /// Threads that compute: n are the calling one and n - 1 workers, so 1 makes no worker. 0: one a processor core;
+    /// where cores differ, one a fast core.
+    ///
+    /// The first load of a model with a tokenizer starts as many threads more, four at most, which sleep unless calls
+    /// have them render chat templates and compile grammars (64 MiB of stack each, most of which is never touched). No
+    /// later call starts a thread, but rz_runtime_threads_set, rz_store_new with a folder, and loads, whose threads end
+    /// with them.
     pub threads: u32,
     /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
     /// fail with RZ_ERR_LIMIT.
@@ -74,7 +79,8 @@ pub struct rz_runtime_params {
     pub log: rz_log_callback,
     /// Handed to `log` as it is.
     pub log_user: *mut c_void,
-    /// Has threads of the host compute in place of workers; the library then makes none. `threads` is the number of
+    /// Has threads of the host compute in place of workers; the library then makes no worker, and one thread for chat
+    /// templates and grammars. `threads` is the number of
     /// shares of a job, `cpus` has to be NULL. NULL: workers.
     pub parallel: rz_parallel_callback,
     /// Handed to `parallel` as it is.
@@ -108,7 +114,7 @@ pub unsafe extern "C" fn rz_runtime_new(
     guarded!(err, |call| {
         let out = call.out(out, "out")?;
         let params = runtime_params(call, params)?;
-        out.set_handle(rz_runtime(start(params)?));
+        out.set_handle(rz_runtime(Runtime::new(params)?));
         Ok(RZ_OK)
     })
 }
@@ -131,15 +137,9 @@ pub unsafe extern "C" fn rz_runtime_threads_set(
 ) -> rz_status {
     guarded!(err, |call| {
         let runtime = call.handle(runtime)?;
-        let starts_none = threads == 1 || runtime.0.is_of_host();
-        if starts_none { runtime.0.set_threads(threads) } else { apart(|| runtime.0.set_threads(threads)) }?;
+        runtime.0.set_threads(threads)?;
         Ok(RZ_OK)
     })
-}
-
-/// A runtime whose workers leave nothing behind on the thread that asks for them.
-pub(super) fn start(params: RuntimeParams) -> Result<Arc<Runtime>> {
-    if params.threads == 1 || params.parallel.is_some() { Runtime::new(params) } else { apart(|| Runtime::new(params)) }
 }
 
 fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<RuntimeParams> {

@@ -16,6 +16,7 @@ pub use self::reply::search::is_key;
 pub use self::reply::stops::Stops;
 pub use self::reply::tags::{ANY, KEY, NAME};
 pub use self::template::chat_template::ChatTemplate;
+pub use self::template::thread::prepare_thread;
 pub use self::tokenizer::pipeline::Tokenizer;
 pub use self::tokenizer::stream::TextStream;
 pub use self::tokenizer::vocab::TokenKind;

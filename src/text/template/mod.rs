@@ -2,7 +2,7 @@
 //!
 //! `chat_template` finds, compiles and renders them; `source` rewrites what the parser does not know, `budget` bounds
 //! what they may take, `values`, `operators`, `items`, `methods`, `filters`, `sequences`, `functions`, `format` and
-//! `json` give them Python's semantics, `marks` keeps apart what they write and what the conversation says.
+//! `json` give them Python's semantics, `thread` prepares threads that run them, `marks` keeps apart what they write and what the conversation says.
 
 mod arguments;
 mod budget;
@@ -18,4 +18,5 @@ mod methods;
 mod operators;
 mod sequences;
 mod source;
+pub(crate) mod thread;
 mod values;

@@ -18,6 +18,8 @@ mod jobs;
 mod kernels;
 mod layouts;
 mod media;
+#[cfg(target_os = "linux")]
+mod out_of_memory;
 mod paths;
 mod picture_talks;
 mod pictures;
