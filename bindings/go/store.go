@@ -21,7 +21,7 @@ type StoreOptions struct {
 	MinTokens   int    // prefixes of fewer tokens are neither kept nor looked for; 0: 64
 	MemoryLimit uint64 // bytes of prefixes in memory; 0: 1 GiB
 	MaxEntries  int    // prefixes in memory; 0: 1024
-	Path        string // folder for those that have no room in memory, made where it is missing; "": they are forgotten
+	Path        string // folder of files that outlive the process, made where it is missing; "": none
 	DiskLimit   uint64 // bytes of files in the folder; 0: 16 GiB
 }
 

@@ -353,7 +353,7 @@ export class Prompt extends Handle {
 }
 
 export interface StoreOptions {
-  /** Folder for what has no room in memory. */
+  /** Folder of files that outlive the process. */
   path?: string;
   minTokens?: number;
   memoryLimit?: number;

@@ -451,7 +451,7 @@ class Store extends Handle {
     throw new TypeError("a store is made by Store.open");
   }
 
-  /** `path`: a folder for what has no room in memory, which other processes may have too. */
+  /** `path`: a folder of files that outlive the process, which other processes may have too. */
   static async open(model, options = {}) {
     check(options, ["path", "minTokens", "memoryLimit", "maxEntries", "diskLimit"]);
     return made(Store, await native.store(handleOf(model, Model), options));

@@ -2,9 +2,10 @@
 //!
 //! Invariants: an entry is a fork, so that it shares memory with the session it was made of and with those that are
 //! taken from it; it has no adapters, but their digest in its kind. The store keeps as many bytes as its limit allows;
-//! the entry that was not used for longest leaves first, into a file where the store has a folder. Files are written by
-//! a thread of the store, so that a step never waits for a disk. They are found by the tokens at their beginning, and
-//! one that is not whole is removed.
+//! the entry that was not used for longest leaves first. Where the store has a folder, each entry is written to a file
+//! some seconds after it came, so that it outlives a killed process and other processes see it; one that leaves is
+//! written then. Files are written by a thread of the store, so that a step never waits for a disk. They are found by
+//! the tokens at their beginning, and one that is not whole is removed.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use std::hash::Hasher;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use twox_hash::XxHash64;
 
@@ -34,6 +36,10 @@ const DISK_LIMIT: u64 = 16 << 30;
 const MAX_ENTRIES: usize = 1024;
 /// The part of the limit on memory that entries may take beside it which wait for the disk.
 const WAITING: u64 = 4;
+/// Time from the coming of an entry to its file, and from one such file to the next at least.
+const BEHIND: Duration = Duration::from_secs(2);
+/// The time between two such files is as many times what the last one took, so that the disk has a pause.
+const PAUSES: u32 = 4;
 /// End of the names of files.
 const SUFFIX: &str = ".rzprefix";
 
@@ -49,6 +55,8 @@ pub struct StoreParams {
     pub path: Option<PathBuf>,
     /// Bytes of files in the folder.
     pub disk_limit: u64,
+    /// Time from the coming of an entry to its file; 0: two seconds.
+    pub behind: Duration,
 }
 
 /// The state of a store at one time.
@@ -98,6 +106,7 @@ struct Shared {
     memory_limit: u64,
     max_entries: usize,
     folder: Option<SharedFolder>,
+    behind: Duration,
     /// Beginning of the names of the model's files.
     prefix: String,
     state: Mutex<State>,
@@ -114,6 +123,8 @@ struct State {
     /// `Text::keys` of the files that were looked into.
     files: HashMap<OsString, (Vec<u64>, Kind)>,
     info: StoreInfo,
+    /// No entry that stays is written before.
+    pause_until: Option<Instant>,
     has_ended: bool,
 }
 
@@ -131,6 +142,10 @@ struct Entry {
     kind: Kind,
     stage: Stage,
     used: u64,
+    /// Time at which it is to be written though it stays; `None`: there is a file of it, or no folder.
+    due: Option<Instant>,
+    /// Names of its file, and of those of entries that it took the place of, which go when there is a file of it.
+    files: Vec<OsString>,
 }
 
 /// The memory of the entries that stay. A mapping lasts as long as one of them has a piece of it, so all its pieces
@@ -195,6 +210,7 @@ impl Store {
             memory_limit: bytes(params.memory_limit, MEMORY_LIMIT),
             max_entries: or(params.max_entries, MAX_ENTRIES),
             folder,
+            behind: if params.behind.is_zero() { BEHIND } else { params.behind },
             state: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -313,17 +329,28 @@ impl Store {
             return Ok(());
         }
         let fork = Arc::new(session.preserved(bytes_of(session))?);
-        state.remove(|entry| entry.kind == kind && covers(session, &entry.session));
+        // Without a thread the file is made within this call, unless one was made just before.
+        let has_writer = self.writer.as_ref().is_some_and(Background::is_here);
+        let behind = if has_writer { shared.behind } else { shared.behind.saturating_sub(BEHIND) };
+        let mut due = shared.folder.as_ref().and_then(|_| Instant::now().checked_add(behind));
+        let mut files = Vec::new();
+        let is_covered = |entry: &Entry| entry.kind == kind && covers(session, &entry.session);
+        for covered in state.entries.iter_mut().filter(|entry| is_covered(entry)) {
+            // A text that grows all the time is written all the same.
+            due = due.min(covered.due.or(due));
+            files.append(&mut covered.files);
+        }
+        state.remove(is_covered);
         state.memory.add(&fork);
-        state.entries.push(Entry { session: fork, kind, stage: Stage::Stays, used: now });
+        state.entries.push(Entry { session: fork, kind, stage: Stage::Stays, used: now, due, files });
         let forgotten = shared.make_room(&mut state);
         drop(state);
         if forgotten > 0 {
             shared.warn(&format!("{forgotten} prefixes are forgotten: others wait for the disk"));
         }
-        match &self.writer {
-            Some(writer) if writer.is_here() => shared.changed.notify_one(),
-            _ => while shared.write_next(shared.state()).is_none() {},
+        match has_writer {
+            true => shared.changed.notify_one(),
+            false => while shared.write_next(shared.state()).is_none() {},
         }
         Ok(())
     }
@@ -490,33 +517,52 @@ impl Shared {
         Some(session)
     }
 
-    /// Writes the entries that leave, until the store has ended.
+    /// Writes the entries that leave and those that are due, until the store has ended.
     fn write_until_the_end(&self) {
         let mut state = self.state();
         while !state.has_ended {
-            if let Some(idle) = self.write_next(state) {
-                state = self.changed.wait(idle).unwrap_or_else(PoisonError::into_inner);
-            } else {
+            let Some(idle) = self.write_next(state) else {
                 state = self.state();
-            }
+                continue;
+            };
+            let time = idle.next_due().map(|due| due.saturating_duration_since(Instant::now()));
+            state = match time {
+                Some(time) => self.changed.wait_timeout(idle, time).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.changed.wait(idle).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 
-    /// Writes the entry that leaves and was not used for longest, and forgets it. Returns the state where none leaves.
+    /// Writes the entry that leaves and was not used for longest, and forgets it, or one that is due. Returns the state
+    /// where there is none.
     fn write_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
+        let started = Instant::now();
+        let is_due = state.next_due().is_some_and(|due| due <= started);
         let leaving = state.entries.iter_mut().filter(|entry| entry.stage == Stage::Leaves);
-        let Some(entry) = leaving.min_by_key(|entry| entry.used) else { return Some(state) };
+        let Some(entry) = leaving.min_by_key(|entry| entry.used) else {
+            let staying = state.entries.iter_mut().filter(|_| is_due).filter(|entry| entry.due.is_some());
+            let Some(entry) = staying.min_by_key(|entry| entry.due) else { return Some(state) };
+            let (session, name) = (entry.session.clone(), self.begin_file(entry));
+            let kind = entry.kind;
+            drop(state);
+            let written = self.write(&name, &session, kind);
+            let took = started.elapsed();
+            let mut state = self.state();
+            self.end_file(&mut state, &session, &name, written.is_ok());
+            state.pause_until = Instant::now().checked_add(self.behind.min(BEHIND).max(took * PAUSES));
+            drop(state);
+            if let Err(e) = written {
+                self.warn(&format!("a prefix is in memory alone: {e}"));
+            }
+            return None;
+        };
         entry.stage = Stage::IsWritten;
-        let (session, kind) = (entry.session.clone(), entry.kind);
+        let (session, name, kind) = (entry.session.clone(), self.begin_file(entry), entry.kind);
         drop(state);
-        let written = self.write(&session, kind);
+        let written = self.write(&name, &session, kind);
         let mut state = self.state();
-        let is_it = |entry: &Entry| Arc::ptr_eq(&entry.session, &session);
-        // Where `clear` has forgotten the entry meanwhile, its file goes too.
-        if let (Ok(Some(name)), false, Some(folder)) = (&written, state.entries.iter().any(is_it), &self.folder) {
-            folder.remove(name);
-        }
-        state.remove(is_it);
+        self.end_file(&mut state, &session, &name, written.is_ok());
+        state.remove(|entry| Arc::ptr_eq(&entry.session, &session));
         state.info.unwritten += usize::from(written.is_err());
         drop(state);
         if let Err(e) = written {
@@ -525,18 +571,44 @@ impl Shared {
         None
     }
 
-    /// Writes a session to a file, where there is a folder, and returns its name.
-    fn write(&self, session: &Session, kind: Kind) -> Result<Option<OsString>> {
-        let Some(folder) = &self.folder else { return Ok(None) };
+    /// The name of the file of an entry that is written now.
+    fn begin_file(&self, entry: &mut Entry) -> OsString {
+        entry.due = None;
+        let name = self.name_of(&entry.session, entry.kind);
+        if !entry.files.contains(&name) {
+            entry.files.push(name.clone());
+        }
+        name
+    }
+
+    /// Removes the files in whose place there is one now, or the one that was just written where `clear` has forgotten
+    /// its entry meanwhile.
+    fn end_file(&self, state: &mut State, session: &Arc<Session>, name: &OsString, is_written: bool) {
+        let Some(folder) = &self.folder else { return };
+        if let Some(entry) = state.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.session, session)) {
+            if is_written {
+                entry.files.iter().filter(|file| *file != name).for_each(|file| folder.remove(file));
+                entry.files.retain(|file| file == name);
+            }
+        } else if !state.entries.iter().any(|entry| entry.files.contains(name)) {
+            folder.remove(name);
+        }
+    }
+
+    fn name_of(&self, session: &Session, kind: Kind) -> OsString {
         let mut hash = XxHash64::with_seed(kind.types[0] << 32 | kind.types[1] << 1 | u64::from(kind.is_long));
         session.tokens().iter().for_each(|token| hash.write_u32(*token));
         session.runs().iter().for_each(|run| hash.write(run.media.hash()));
-        let name = format!("{}{:016x}-{:016x}{SUFFIX}", self.prefix, kind.adapters, hash.finish()).into();
-        folder.write(&name, |file, path| {
+        format!("{}{:016x}-{:016x}{SUFFIX}", self.prefix, kind.adapters, hash.finish()).into()
+    }
+
+    /// Writes a session to a file, where there is a folder.
+    fn write(&self, name: &OsString, session: &Session, kind: Kind) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        folder.write(name, |file, path| {
             let mut write = |piece: &[u8]| file.write_all(piece).map_err(|e| Error::io(path, "cannot write", &e));
             saved::save_adapted(session, kind.adapters, &mut write)
-        })?;
-        Ok(Some(name))
+        })
     }
 }
 
@@ -544,6 +616,12 @@ impl State {
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
+    }
+
+    /// Time at which an entry that stays is to be written.
+    fn next_due(&self) -> Option<Instant> {
+        let due = self.staying().filter_map(|entry| entry.due).min()?;
+        Some(self.pause_until.map_or(due, |pause| pause.max(due)))
     }
 
     fn staying(&self) -> impl Iterator<Item = &Entry> {

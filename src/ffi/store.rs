@@ -38,11 +38,14 @@ pub struct rz_store_params {
     /// Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once. A
     /// store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk.
     pub memory_limit: u64,
-    /// Folder for what has no room in memory, NUL-terminated; made where it is missing, for this user alone. NULL: it
-    /// is forgotten. Several stores and processes of one user may have the same one, of different models too. Its files
-    /// decide answers: on Unix a folder that another user owns, or that others may write to (also by its group), is
-    /// refused. A store with a folder has a thread of its own, which writes, unless the runtime's threads are the
-    /// host's or a single one: then rz_store_put and steps of conversations write themselves.
+    /// Folder of files, NUL-terminated; made where it is missing, for this user alone. NULL: what has no room in memory
+    /// is forgotten. Each prefix is written some two seconds after it came, however the process ends then, and is seen
+    /// by other processes; one that another goes on from takes its file's place. What cannot be written then stays in
+    /// memory, with a line in the log. Several stores and processes of one user may have the same one, of different
+    /// models too. Its files decide answers: on Unix a folder that another user owns, or that others may write to (also
+    /// by its group), is refused. A store with a folder has a thread of its own, which writes, unless the runtime's
+    /// threads are the host's or a single one: then rz_store_put and steps of conversations write themselves, unless a
+    /// prefix was written less than two seconds ago.
     pub path: *const c_char,
     /// Prefixes in memory; 0: 1,024.
     pub max_entries: usize,
@@ -117,6 +120,7 @@ pub unsafe extern "C" fn rz_store_new(
             path,
             max_entries: params.max_entries,
             disk_limit: params.disk_limit,
+            ..StoreParams::default()
         };
         out.set_handle(rz_store(Arc::new(Store::new(&model.0, params)?)));
         Ok(RZ_OK)

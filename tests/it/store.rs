@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, RwLock};
@@ -96,7 +96,8 @@ fn a_prefix_goes_on_to_the_same_bits_in_every_network() {
         let (dir, path, _) = save(&tiny);
         let model = load(&path);
         let folder = dir.path().join("prefixes");
-        let params = StoreParams { min_tokens: 4, path: Some(folder.clone()), ..Default::default() };
+        let params =
+            StoreParams { min_tokens: 4, behind: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
         let store = Store::new(&model, params.clone()).unwrap();
         let ids = text(0, 40);
         store.put(&prefilled(&model, 64, &ids[..20])).unwrap();
@@ -127,7 +128,12 @@ fn a_prefix_goes_on_to_the_same_bits_in_every_network() {
 
 fn llama(dir: &tempfile::TempDir) -> (Arc<Model>, StoreParams) {
     let (_kept, path, _) = save(&Tiny::new("llama", quant::Q8_0));
-    let params = StoreParams { min_tokens: 4, path: Some(dir.path().join("prefixes")), ..Default::default() };
+    let params = StoreParams {
+        min_tokens: 4,
+        behind: Duration::MAX,
+        path: Some(dir.path().join("prefixes")),
+        ..Default::default()
+    };
     (load(&path), params)
 }
 
@@ -250,7 +256,12 @@ fn adapters(model: &Arc<Model>, tiny: &Tiny, folder: &Path) -> Vec<Arc<Adapter>>
 fn prefixes_belong_to_equal_adapters() {
     let tiny = Tiny::new("llama", quant::Q8_0);
     let (dir, path, _) = save(&tiny);
-    let params = StoreParams { min_tokens: 4, path: Some(dir.path().join("prefixes")), ..Default::default() };
+    let params = StoreParams {
+        min_tokens: 4,
+        behind: Duration::MAX,
+        path: Some(dir.path().join("prefixes")),
+        ..Default::default()
+    };
     let tokens = text(0, 24);
     // Numbers of adapters and their scales. Those of the first of a row are equal.
     let sets: [&[(&[usize], &[f32])]; 5] = [
@@ -351,7 +362,12 @@ fn conversations_with_equal_adapters_share_prefixes() {
 #[test]
 fn a_prefix_of_another_instruction_set_is_as_good() {
     let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
-    let params = StoreParams { min_tokens: 4, path: Some(dir.path().join("prefixes")), ..Default::default() };
+    let params = StoreParams {
+        min_tokens: 4,
+        behind: Duration::MAX,
+        path: Some(dir.path().join("prefixes")),
+        ..Default::default()
+    };
     let scalar = load_with(&path, 1, Some(Isa::Scalar)).0;
     Store::new(&scalar, params.clone()).unwrap().put(&prefilled(&scalar, 64, &text(0, 20))).unwrap();
     let store = Store::new(&load(&path), params).unwrap();
@@ -530,9 +546,18 @@ fn a_full_disk_costs_what_has_no_room_in_memory() {
 const WORK: &str = "REALIZAR_STORE_WORK";
 
 fn at_work(test: &str, work: &str, path: &Path, folder: &Path) -> Child {
+    command_of(test, work, path, folder).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// `at_work` for a process that goes on when a line comes.
+fn start_at_work(test: &str, work: &str, path: &Path, folder: &Path) -> Child {
+    command_of(test, work, path, folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn command_of(test: &str, work: &str, path: &Path, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).env(WORK, work).env("STORE_MODEL", path).env("STORE_FOLDER", folder);
-    command.stdout(Stdio::piped()).spawn().unwrap()
+    command
 }
 
 /// Returns the work of such a process, with its model, log and store; the folder has room for some files of 20 tokens.
@@ -540,7 +565,7 @@ fn work(threads: u32) -> Option<(String, Arc<Model>, Lines, StoreParams)> {
     let work = std::env::var(WORK).ok()?;
     let (model, log) = load_with(&PathBuf::from(std::env::var_os("STORE_MODEL")?), threads, None);
     let path = std::env::var_os("STORE_FOLDER").map(PathBuf::from);
-    let params = StoreParams { min_tokens: 4, memory_limit: 1, path, ..Default::default() };
+    let params = StoreParams { min_tokens: 4, behind: Duration::MAX, memory_limit: 1, path, ..Default::default() };
     Some((work, model, log, params))
 }
 
@@ -567,7 +592,7 @@ fn processes_share_a_folder() {
     }
     let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
     let folder = dir.path().join("prefixes");
-    let params = StoreParams { min_tokens: 4, path: Some(folder.clone()), ..Default::default() };
+    let params = StoreParams { min_tokens: 4, behind: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
     let model = load(&path);
     Store::new(&model, params.clone()).unwrap().put(&prefilled(&model, 64, &text(0, 24))).unwrap();
     let limit = Store::new(&model, params).unwrap().info().disk_bytes * 7 / 2;
@@ -612,7 +637,8 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
         child.kill().unwrap();
         child.wait().unwrap();
         unfinished += names(&folder).iter().filter(|name| name.ends_with(".part")).count();
-        let params = StoreParams { min_tokens: 4, path: Some(folder.clone()), ..Default::default() };
+        let params =
+            StoreParams { min_tokens: 4, behind: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
         let store = Store::new(&model, params).unwrap();
         assert!(names(&folder).iter().all(|name| name.ends_with(".rzprefix")), "{:?}", names(&folder));
         if let Some((mut session, common)) = take(&store, &tokens, 600).unwrap() {
@@ -624,6 +650,98 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
     println!("{hits} hits, {unfinished} unfinished files");
     assert!(hits > 0);
     assert_eq!(*log.lock().unwrap().iter().filter(|line| line.contains("passed over")).collect::<Vec<_>>(), [""; 0]);
+}
+
+/// What was put is on the disk within seconds, while the process goes on, and stays when it is killed; a text that grew
+/// has one file. With one thread the store has none of its own.
+#[test]
+fn what_was_put_outlives_a_killed_process() {
+    let test = "store::what_was_put_outlives_a_killed_process";
+    for threads in [1, 2] {
+        if let Some((work, model, _, params)) = work(threads) {
+            if work != threads.to_string() {
+                continue;
+            }
+            let params = StoreParams { memory_limit: 0, behind: Duration::ZERO, ..params };
+            let store = Store::new(&model, params).unwrap();
+            let mut session = prefilled(&model, 600, &text(0, 300));
+            store.put(&session).unwrap();
+            println!("put");
+            for line in std::io::stdin().lines() {
+                // More of the same text, as a conversation puts it.
+                assert_eq!(line.unwrap(), "more");
+                session.prefill(&text(0, 400)[300..], None).unwrap();
+                store.put(&session).unwrap();
+                println!("more");
+            }
+            return;
+        }
+    }
+    let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
+    let model = load(&path);
+    let (tokens, longer) = (text(0, 310), text(0, 410));
+    let [whole, whole_longer] = [&tokens, &longer].map(|tokens| bits(&prefilled(&model, 600, tokens)));
+    for threads in ["1", "2"] {
+        let folder = dir.path().join(threads);
+        let mut child = start_at_work(test, threads, &path, &folder);
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(|line| line.ok());
+        assert!(said.any(|line| line.contains("put")));
+        let params = StoreParams { min_tokens: 4, path: Some(folder.clone()), ..Default::default() };
+        let others = Store::new(&model, params.clone()).unwrap();
+        info_when(&others, |info| info.files == 1);
+        assert_eq!(child.try_wait().unwrap(), None, "it goes on");
+        let (mut session, common) = take(&others, &tokens, 600).unwrap().unwrap();
+        assert_eq!(common, 300);
+        session.prefill(&tokens[common..], None).unwrap();
+        assert!(bits(&session) == whole);
+        let first = names(&folder);
+        // Beyond the pause after the first file.
+        std::thread::sleep(Duration::from_millis(2100));
+        writeln!(child.stdin.as_ref().unwrap(), "more").unwrap();
+        assert!(said.any(|line| line.contains("more")));
+        for _ in 0..1000 {
+            if names(&folder).len() == 1 && names(&folder) != first {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(names(&folder).len() == 1 && names(&folder) != first, "{:?}", names(&folder));
+        let (mut session, common) = take(&Store::new(&model, params).unwrap(), &longer, 600).unwrap().unwrap();
+        assert_eq!(common, 400);
+        session.prefill(&longer[common..], None).unwrap();
+        assert!(bits(&session) == whole_longer);
+    }
+}
+
+/// Nothing is written twice, and what `clear` forgets leaves no file, whenever it was written.
+#[test]
+fn files_that_are_written_behind_are_those_of_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let (model, params) = llama(&dir);
+    let folder = params.path.clone().unwrap();
+    let store = Store::new(&model, StoreParams { behind: Duration::from_millis(1), ..params }).unwrap();
+    let until = |is_wanted: &dyn Fn(&[String]) -> bool| {
+        let wait = || std::thread::sleep(Duration::from_millis(10));
+        let found = (0..1000).map(|_| names(&folder)).find(|names| is_wanted(names) || (wait(), false).1);
+        found.unwrap_or_else(|| panic!("{:?}", names(&folder)))
+    };
+    let put = |first, n| store.put(&prefilled(&model, 64, &text(first, n))).unwrap();
+    put(0, 20);
+    let first = until(&|names| matches!(names, [name] if name.ends_with(".rzprefix")));
+    put(1, 20);
+    until(&|names| names.len() == 2 && names.iter().all(|name| name.ends_with(".rzprefix")));
+    put(0, 30);
+    until(&|names| names.len() == 2 && !names.contains(&first[0]));
+    assert_eq!((store.info().entries, store.info().files, store.info().unwritten), (2, 2, 0));
+    put(3, 20);
+    store.clear();
+    until(&|names| names.is_empty());
+    put(2, 20);
+    let file = until(&|names| matches!(names, [name] if name.ends_with(".rzprefix")));
+    drop(store);
+    assert_eq!(names(&folder), file);
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn stores_and_rewinds_and_saved_media_go_on_to_the_same_bits() {
 
     let store = Store::new(
         &model,
-        StoreParams { min_tokens: 1, memory_limit: 1 << 24, max_entries: 8, path: None, disk_limit: 0 },
+        StoreParams { min_tokens: 1, memory_limit: 1 << 24, max_entries: 8, path: None, ..Default::default() },
     )
     .unwrap();
     store.put(&whole(&first, &behind[..20])).unwrap();

@@ -10,7 +10,7 @@ namespace Realizar
         /// <summary>Bytes and number of prefixes in memory; 0: 1 GiB, and 1024.</summary>
         public ulong MemoryLimit;
         public int MaxEntries;
-        /// <summary>Folder for what has no room in memory, made where it is missing; null: it is forgotten.</summary>
+        /// <summary>Folder of files that outlive the process, made where it is missing; null: none.</summary>
         public string Path;
         /// <summary>Bytes of files in the folder; 0: 16 GiB.</summary>
         public ulong DiskLimit;

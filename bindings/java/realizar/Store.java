@@ -31,7 +31,7 @@ public final class Store extends Handle {
             return this;
         }
 
-        /** A folder for what has no room in memory, made where it is missing. Without one it is forgotten. */
+        /** A folder of files that outlive the process, made where it is missing. Without one there are none. */
         public Setup path(Path folder) {
             path = folder;
             return this;

@@ -1642,7 +1642,8 @@ class Store(Handle):
         self, model: Model, path: Union[str, "os.PathLike[str]", None] = None, *, min_tokens: int = 0, memory_limit: int = 0,
         max_entries: int = 0, disk_limit: int = 0,
     ) -> None:  # fmt: skip
-        """`path`: a folder for what has no room in memory, made where it is missing; None: it is forgotten.
+        """`path`: a folder of files that outlive the process, made where it is missing; None: what has no room in
+        memory is forgotten.
         `min_tokens`: shorter prefixes are neither kept nor looked for; 0: 64. `memory_limit` and `max_entries`: bytes and
         number of prefixes in memory; 0: 1 GiB and 1,024. `disk_limit`: bytes of files; 0: 16 GiB."""
         params = _c.rz_store_params(min_tokens=min_tokens, memory_limit=memory_limit, max_entries=max_entries, disk_limit=disk_limit)
