@@ -245,6 +245,46 @@ fn neighbours_with_other_adapters_change_no_bit() {
 }
 
 #[test]
+fn an_adapter_of_any_projections_leaves_each_row_of_a_batch_as_it_is_alone() {
+    let kinds = ["attn_q.", "attn_k.", "attn_v.", "attn_output.", "ffn_gate.", "ffn_up.", "ffn_down.", "output.weight"];
+    let case = Case::new(Tiny::new("llama", quant::Q8_0));
+    let model = case.load(2, None);
+    let all = all_factors(&case.tiny, 4, 11);
+    let is_of = |factors: &Factors, kind: &str| match kind {
+        "output.weight" => factors.name == kind,
+        _ => factors.name.contains(&format!(".{kind}")),
+    };
+    assert!(kinds.iter().all(|kind| all.iter().any(|factors| is_of(factors, kind))), "a name of a tensor has changed");
+    let plain = session(&model, &[], &[]);
+    for subset in 1..1usize << kinds.len() {
+        let has =
+            |factors: &&Factors| (0..).zip(kinds).any(|(bit, kind)| subset >> bit & 1 == 1 && is_of(factors, kind));
+        let list: Vec<Factors> = all.iter().filter(has).cloned().collect();
+        let adapter = case.adapter(&model, &list, 6.0, quant::F32);
+        let adapted = session(&model, &[adapter], &[1.0]);
+        let alone = [&plain, &adapted].map(|session| {
+            let mut session = session.fork().unwrap();
+            session.prefill(&PROMPT[..3], None).unwrap();
+            let mut after = session.fork().unwrap();
+            after.decode(PROMPT[3], None).unwrap();
+            (session, after.logits().unwrap().to_vec())
+        });
+        assert!(alone[0].1 != alone[1].1, "{subset:#b}: the adapter changes nothing");
+        // Rows with and without the adapter, in every order.
+        for order in 1..7usize {
+            let is_adapted: [bool; 3] = std::array::from_fn(|row| order >> row & 1 == 1);
+            let mut sessions = is_adapted.map(|adapted| alone[usize::from(adapted)].0.fork().unwrap());
+            let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+            engine::decode_batch(&mut together, &[PROMPT[3]; 3], &mut [const { None }; 3], &mut [0; 3]).unwrap();
+            for (row, adapted) in is_adapted.into_iter().enumerate() {
+                let same = sessions[row].logits().unwrap() == alone[usize::from(adapted)].1;
+                assert!(same, "projections {subset:#b}: row {row} of {is_adapted:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn jobs_with_adapters_make_the_tokens_of_calls() {
     for (name, tiny) in differing(quant::Q8_0) {
         let case = Case::new(tiny.change(|t| t.eos = 299));

@@ -215,10 +215,13 @@ impl Products {
             at += out.len();
             jobs.push(MatmulJob::new(matrix, bytes, None, out));
         }
+        if jobs.is_empty() {
+            return Ok(());
+        }
         let x = match is_run(rows) {
             true => &x[rows[0] as usize * cols..][..n * cols],
             false => {
-                for (row, to) in rows.iter().zip(input.chunks_exact_mut(cols.max(1))) {
+                for (row, to) in rows.iter().zip(input.chunks_exact_mut(cols)) {
                     to.copy_from_slice(&x[*row as usize * cols..][..cols]);
                 }
                 &input[..n * cols]
