@@ -51,8 +51,9 @@ pub enum Error {
     /// Two things that do not belong together, such as caches of different models in one batch.
     #[error("{0}")]
     Mismatch(String),
-    #[error("{0} was left unusable by an internal error in an earlier call")]
-    Poisoned(&'static str),
+    /// `fault`: the number of the panic, by which the boundary finds its message; 0: unknown.
+    #[error("{what} was left unusable by an internal error in an earlier call")]
+    Poisoned { what: &'static str, fault: u32 },
 }
 
 impl Error {
@@ -72,6 +73,7 @@ impl Error {
             Error::TooComplex(what) => Error::TooComplex(at(what)),
             Error::Unsupported(what) => Error::Unsupported(at(what)),
             Error::Mismatch(what) => Error::Mismatch(at(what)),
+            Error::Format { path, what } => Error::Format { path, what: at(what) },
             other => other,
         }
     }

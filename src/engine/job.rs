@@ -349,7 +349,7 @@ impl Job {
                 | Error::Cancelled
                 | Error::Deadline
                 | Error::Busy(_)
-                | Error::Poisoned(_)),
+                | Error::Poisoned { .. }),
             ) => Err(e),
             Err(e) => {
                 self.request.text.end(false);

@@ -1,7 +1,7 @@
 //! One text of a model: its tokens, their keys and values, the logits after the last one.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, RwLockWriteGuard};
 
 use crate::engine::{CacheParams, DType, Runtime, Session};
 use crate::error::{Error, Result};
@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use super::arguments::Call;
 use super::cancel::rz_cancel;
 use super::guard::{guarded, guarded_or};
-use super::handle::{Handle, taken};
+use super::handle::Handle;
+use super::lock::{SharedLock, Taken};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
@@ -17,7 +18,7 @@ use super::structs::versioned;
 /// One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
 /// call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side.
 pub struct rz_cache {
-    held: RwLock<Held>,
+    held: SharedLock<Held>,
     /// The session's length after its last call, so that asking for it never has to wait.
     len: AtomicU32,
     capacity: u32,
@@ -35,13 +36,13 @@ impl Handle for rz_cache {
 /// The session of a cache, unless a job has it.
 pub(super) struct Held {
     session: Option<Session>,
-    /// A panic in a job has left the session in an unknown state.
-    is_lost: bool,
+    /// The error of a panic in a job, which has left the session in an unknown state.
+    lost: Option<Error>,
 }
 
 impl Held {
     fn away(&self) -> Error {
-        if self.is_lost { Error::Poisoned(rz_cache::NAME) } else { Error::Busy(rz_cache::NAME) }
+        self.lost.clone().unwrap_or(Error::Busy(rz_cache::NAME))
     }
 
     pub(super) fn session(&self) -> Result<&Session> {
@@ -49,8 +50,10 @@ impl Held {
     }
 
     pub(super) fn session_mut(&mut self) -> Result<&mut Session> {
-        let away = self.away();
-        self.session.as_mut().ok_or(away)
+        match &mut self.session {
+            Some(session) => Ok(session),
+            None => Err(self.lost.clone().unwrap_or(Error::Busy(rz_cache::NAME))),
+        }
     }
 }
 
@@ -58,7 +61,7 @@ impl rz_cache {
     pub(super) fn new(session: Session) -> rz_cache {
         let (len, capacity) = (count(session.len()), count(session.capacity()));
         let runtime = session.model().runtime().clone();
-        let held = RwLock::new(Held { session: Some(session), is_lost: false });
+        let held = SharedLock::new(Held { session: Some(session), lost: None });
         rz_cache { held, len: AtomicU32::new(len), capacity, runtime }
     }
 
@@ -73,11 +76,11 @@ impl rz_cache {
 
     /// Runs a call that only reads; several may do so at once.
     pub(super) fn read<T>(&self, call: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
-        call(taken(self.held.try_read(), Self::NAME)?.session()?)
+        call(self.held.read(Self::NAME)?.session()?)
     }
 
-    pub(super) fn lock(&self) -> Result<RwLockWriteGuard<'_, Held>> {
-        taken(self.held.try_write(), Self::NAME)
+    pub(super) fn lock(&self) -> Result<Taken<'_, RwLockWriteGuard<'_, Held>>> {
+        self.held.take(Self::NAME)
     }
 
     /// Gives the session away, as `lend` likes it after `check` has.
@@ -92,14 +95,17 @@ impl rz_cache {
         Ok(lend(session, checked))
     }
 
-    /// Takes back the session that `lend` gave away; `None` is one that a panic has spoiled.
-    pub(super) fn put_back(&self, session: Option<Session>) {
+    /// Takes back the session that `lend` gave away, or the error of the panic that has spoiled it.
+    pub(super) fn put_back(&self, session: Result<Session>) {
+        let (session, lost) = match session {
+            Ok(session) => (Some(session), None),
+            Err(lost) => (None, Some(lost)),
+        };
         if let Some(session) = &session {
             self.publish(session);
         }
         // The lock is free, but for readers that will find that the session is lent.
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        *held = Held { is_lost: session.is_none(), session };
+        self.held.set(Held { session, lost });
     }
 
     /// Makes the length of the session known, after a change.

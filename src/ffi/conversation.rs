@@ -1,7 +1,7 @@
 //! Conversations: messages with a model, and the replies to them.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::engine::{
     Chat, Conversation, ConversationParams, Model, Overflow, Reasoning, ReplyParams, Runtime, saved_conversation,
@@ -17,8 +17,9 @@ use super::chat::VALUE;
 use super::generate::distinct;
 use super::grammar::{RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_WHITESPACE, grammar_kind};
 use super::guard::{guarded, guarded_or};
-use super::handle::{Handle, taken};
+use super::handle::Handle;
 use super::job::{draft_params, end_code, state_code, stop_strings};
+use super::lock::Lock;
 use super::model::rz_model;
 use super::reply::PartOut;
 use super::sampler::{rz_sampler_params, sampler_params};
@@ -35,7 +36,7 @@ use super::structs::{count, ns, versioned};
 /// new messages, as a rule.
 pub struct rz_conversation {
     pub(super) model: Arc<Model>,
-    conversation: Mutex<Conversation>,
+    conversation: Lock<Conversation>,
 }
 
 impl Handle for rz_conversation {
@@ -48,12 +49,12 @@ impl Handle for rz_conversation {
 
 impl rz_conversation {
     fn new(conversation: Conversation) -> rz_conversation {
-        rz_conversation { model: conversation.model().clone(), conversation: Mutex::new(conversation) }
+        rz_conversation { model: conversation.model().clone(), conversation: Lock::new(conversation) }
     }
 
     /// Runs a call on the conversation.
     pub(super) fn change<T>(&self, call: impl FnOnce(&mut Conversation) -> Result<T>) -> Result<T> {
-        call(&mut *taken(self.conversation.try_lock(), Self::NAME)?)
+        call(&mut *self.conversation.take(Self::NAME)?)
     }
 }
 
@@ -429,7 +430,7 @@ pub unsafe extern "C" fn rz_conversations_step(
         }
         let mut locks = try_vec("conversations", n)?;
         for (i, owner) in owners.iter().enumerate() {
-            locks.push(taken(owner.conversation.try_lock(), rz_conversation::NAME).map_err(|e| e.of_entry(i))?);
+            locks.push(owner.conversation.take(rz_conversation::NAME).map_err(|e| e.of_entry(i))?);
         }
         let mut all = try_vec("conversations", n)?;
         all.extend(locks.iter_mut().map(|lock| &mut **lock));

@@ -8,7 +8,8 @@ use crate::error::{Error, Result, try_filled, try_vec};
 use super::cache::rz_cache;
 use super::cancel::rz_cancel;
 use super::guard::guarded;
-use super::handle::{Handle, Held, taken};
+use super::handle::{Handle, Held};
+use super::lock::Taken;
 use super::sampler::rz_sampler;
 use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
 
@@ -213,8 +214,8 @@ pub unsafe extern "C" fn rz_sample(
 }
 
 /// The sampler of a call that may do without one.
-fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<MutexGuard<'_, Chooser>>> {
-    sampler.map(|sampler| taken(sampler.0.try_lock(), rz_sampler::NAME)).transpose()
+fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<Taken<'_, MutexGuard<'_, Chooser>>>> {
+    sampler.map(|sampler| sampler.0.take(rz_sampler::NAME)).transpose()
 }
 
 /// Refuses a handle that occurs twice, which would otherwise look like one in use by another call.

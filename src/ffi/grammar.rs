@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
-use super::handle::{Handle, taken};
+use super::handle::Handle;
 use super::model::rz_model;
 use super::sampler::rz_sampler;
 use super::status::{RZ_OK, rz_error, rz_status};
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn rz_sampler_grammar_set(
     guarded!(err, |call| {
         let sampler = call.handle(sampler)?;
         let grammar = call.optional(grammar)?;
-        let mut sampler = taken(sampler.0.try_lock(), rz_sampler::NAME)?;
+        let mut sampler = sampler.0.take(rz_sampler::NAME)?;
         sampler.set_grammar(grammar.map(|grammar| grammar.1.matcher()).transpose()?);
         Ok(RZ_OK)
     })

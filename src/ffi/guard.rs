@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 
 use super::arguments::Call;
+use super::faults;
 use super::status::{RZ_ERR_DEVICE_LOST, RZ_ERR_PANIC, rz_error, rz_status};
 
 /// Body of an export that returns `rz_status`: `guarded!(err, |call| ...)`, the closure a `Result<rz_status>`.
@@ -141,7 +142,9 @@ fn caught<T>(call: &Call, body: impl FnOnce(&Call) -> T, panicked: impl FnOnce(r
             None => payload.downcast_ref::<&str>().copied().unwrap_or("of unknown origin"),
         };
         let said = || rz_error::describe(RZ_ERR_PANIC, 0, format_args!("internal error: {text}"));
-        panicked(PANIC.take().unwrap_or_else(said))
+        let panic = PANIC.take().unwrap_or_else(said);
+        faults::end(&panic.text());
+        panicked(panic)
     })
 }
 
@@ -174,10 +177,11 @@ mod tests {
 
     use super::*;
     use crate::engine::{Runtime, RuntimeParams};
-    use crate::ffi::handle::{Handle, into_raw, taken};
+    use crate::ffi::handle::{Handle, into_raw};
+    use crate::ffi::lock::Lock;
     use crate::ffi::status::{RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED, RZ_OK};
 
-    struct Counter(Mutex<u32>, Option<Arc<Runtime>>);
+    struct Counter(Lock<u32>, Option<Arc<Runtime>>);
 
     impl Handle for Counter {
         const NAME: &'static str = "counter";
@@ -188,13 +192,13 @@ mod tests {
     }
 
     fn counter() -> *mut Counter {
-        into_raw(Counter(Mutex::new(0), None))
+        into_raw(Counter(Lock::new(0), None))
     }
 
     fn count(counter: *mut Counter, panics: bool, err: *mut rz_error) -> rz_status {
         guarded!(err, |call| {
             let counter = call.handle(counter)?;
-            let mut n = taken(counter.0.try_lock(), Counter::NAME)?;
+            let mut n = counter.0.take(Counter::NAME)?;
             *n += 1;
             assert!(!panics, "the counter broke");
             Ok(RZ_OK)
@@ -213,7 +217,8 @@ mod tests {
         assert_eq!(count(broken, true, &mut err), RZ_ERR_PANIC);
         assert!(err.text().contains("the counter broke") && err.text().contains("guard.rs:"), "{}", err.text());
         assert_eq!(count(broken, false, &mut err), RZ_ERR_POISONED);
-        assert!(err.text().starts_with("counter "), "{}", err.text());
+        let told = err.text();
+        assert!(told.starts_with("counter ") && told.contains("the counter broke"), "{told}");
         assert_eq!(count(other, false, &mut err), RZ_OK);
         assert_eq!((err.code, err.text()), (RZ_OK, String::new()));
         free(broken);
@@ -231,7 +236,7 @@ mod tests {
         });
         let runtime =
             Runtime::new(RuntimeParams { threads: 1, log: Some(log), ..Default::default() }).expect("a runtime");
-        let broken = into_raw(Counter(Mutex::new(0), Some(runtime)));
+        let broken = into_raw(Counter(Lock::new(0), Some(runtime)));
         assert_eq!(count(broken, true, null_mut()), RZ_ERR_PANIC);
         assert_eq!(count(broken, true, null_mut()), RZ_ERR_POISONED);
         free(broken);

@@ -2,8 +2,8 @@
 //! one kind from those of another and from freed ones.
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, TryLockError};
 
 use crate::engine::Runtime;
 use crate::error::{Error, Result};
@@ -116,14 +116,6 @@ pub(super) unsafe fn release<H: Handle>(handle: *mut H) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The object of a mutable handle, or why this call cannot have it: another one does, or one has panicked in it.
-pub(super) fn taken<G>(attempt: std::result::Result<G, TryLockError<G>>, name: &'static str) -> Result<G> {
-    attempt.map_err(|refusal| match refusal {
-        TryLockError::WouldBlock => Error::Busy(name),
-        TryLockError::Poisoned(_) => Error::Poisoned(name),
-    })
 }
 
 #[cfg(test)]

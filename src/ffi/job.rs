@@ -1,7 +1,7 @@
 //! Generations that run in slices.
 
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::engine::{
     Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, Model, Request, Runtime, SamplerParams, Session,
@@ -15,7 +15,8 @@ use super::cancel::{rz_cancel, time_limit};
 use super::generate::distinct;
 use super::grammar::rz_grammar;
 use super::guard::{guarded, guarded_or};
-use super::handle::{Handle, Held, taken};
+use super::handle::{Handle, Held};
+use super::lock::Lock;
 use super::model::rz_model;
 use super::prompt::rz_prompt;
 use super::reply::{PartOut, reply};
@@ -32,7 +33,7 @@ use super::structs::{count, ns, versioned};
 /// with.
 pub struct rz_job {
     /// Taken out only when it is dropped.
-    job: Mutex<Option<Job>>,
+    job: Lock<Option<Job>>,
     cache: Held<rz_cache>,
 }
 
@@ -47,16 +48,16 @@ impl Handle for rz_job {
 impl rz_job {
     /// Runs a call on the job.
     fn change<T>(&self, call: impl FnOnce(&mut Job) -> Result<T>) -> Result<T> {
-        call(present(&mut *taken(self.job.try_lock(), Self::NAME)?)?)
+        call(present(&mut *self.job.take(Self::NAME)?)?)
     }
 }
 
 impl Drop for rz_job {
     fn drop(&mut self) {
         // A panic has left the job, and with it the session, in an unknown state.
-        let is_sound = !self.job.is_poisoned();
-        let job = self.job.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        self.cache.put_back(job.filter(|_| is_sound).map(Job::into_session));
+        let (job, is_sound) = self.job.parts(rz_cache::NAME);
+        let job = job.take().ok_or(Error::Busy(rz_cache::NAME));
+        self.cache.put_back(is_sound.and(job).map(Job::into_session));
     }
 }
 
@@ -268,7 +269,7 @@ pub unsafe extern "C" fn rz_job_new(
         let first = params.prompt_first;
         let stops = stop_strings(call, params.stops, params.n_stops)?;
         let sampler = call.optional(params.sampler)?;
-        let mut sampler = sampler.map(|s| taken(s.0.try_lock(), rz_sampler::NAME)?.copy()).transpose()?;
+        let mut sampler = sampler.map(|s| s.0.take(rz_sampler::NAME)?.copy()).transpose()?;
         if let Some(grammar) = grammar {
             let greedy = || Chooser::new(SamplerParams::default());
             sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.1.matcher()?));
@@ -292,7 +293,7 @@ pub unsafe extern "C" fn rz_job_new(
             None => Request::new(session, tokens, params),
         };
         let job = cache.lend(request, Job::new)?;
-        out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
+        out.set_handle(rz_job { job: Lock::new(Some(job)), cache });
         Ok(RZ_OK)
     })
 }
@@ -382,7 +383,7 @@ pub unsafe extern "C" fn rz_jobs_step(
         }
         let mut locks = try_vec("jobs", n)?;
         for (i, owner) in owners.iter().enumerate() {
-            locks.push(taken(owner.job.try_lock(), rz_job::NAME).map_err(|e| e.of_entry(i))?);
+            locks.push(owner.job.take(rz_job::NAME).map_err(|e| e.of_entry(i))?);
         }
         let mut all = try_vec("jobs", n)?;
         for lock in &mut locks {

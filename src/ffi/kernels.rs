@@ -1,7 +1,6 @@
 //! Single operations on memory of the caller, and a cache without a model, for those who build their own engine.
 
 use std::ffi::c_void;
-use std::sync::Mutex;
 
 use crate::engine::DType;
 use crate::engine::kernels::{self, GqaParams, KvStore};
@@ -10,7 +9,8 @@ use crate::error::Error;
 use super::arguments::Span;
 use super::cache::element_type;
 use super::guard::{guarded, guarded_or};
-use super::handle::{Handle, taken};
+use super::handle::Handle;
+use super::lock::Lock;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
 
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn rz_dequantize_into(
 }
 
 /// Keys and values in the memory of a device, without a model. Mutable, so one call at a time.
-pub struct rz_kv(Mutex<KvStore>);
+pub struct rz_kv(Lock<KvStore>);
 
 impl Handle for rz_kv {
     const NAME: &'static str = "kv";
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn rz_kv_new(params: *const rz_kv_params, out: *mut *mut r
         };
         let dtype = element_type(params.r#type, "rz_kv_params.type")?;
         let store = KvStore::new(&shape, params.n_layers as usize, params.capacity as usize, dtype)?;
-        out.set_handle(rz_kv(Mutex::new(store)));
+        out.set_handle(rz_kv(Lock::new(store)));
         Ok(RZ_OK)
     })
 }
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn rz_kv_attend_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let kv = call.handle(kv)?;
-        let mut kv = taken(kv.0.try_lock(), rz_kv::NAME)?;
+        let mut kv = kv.0.take(rz_kv::NAME)?;
         let (n_q, n_kv) = (kv.params().q_len(), kv.params().kv_len());
         let q = call.slice(q, n_q, "q")?;
         let k = call.slice(k, n_kv, "k")?;
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn rz_kv_attend_into(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_kv_truncate(kv: *mut rz_kv, len: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
-        taken(call.handle(kv)?.0.try_lock(), rz_kv::NAME)?.truncate(len)?;
+        call.handle(kv)?.0.take(rz_kv::NAME)?.truncate(len)?;
         Ok(RZ_OK)
     })
 }

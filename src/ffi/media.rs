@@ -1,7 +1,7 @@
 //! The rows of pictures and sounds.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use crate::engine::{
     MEDIA_ROW, Media, MediaKind, MediaLayout, Model, Runtime, media_from_rows, media_from_tokens, saved_media,
@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 
 use super::cancel::rz_cancel;
 use super::guard::{guarded, guarded_or};
-use super::handle::{Handle, taken};
+use super::handle::Handle;
+use super::lock::Lock;
 use super::media_work::MediaSteps;
 use super::model::rz_model;
 use super::saved::{reader, rz_read_callback, rz_write_callback, writer};
@@ -42,7 +43,7 @@ const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
 pub struct rz_media {
     /// Empty until the work is done.
     pub(super) media: OnceLock<Arc<Media>>,
-    pub(super) work: Mutex<Option<MediaSteps>>,
+    pub(super) work: Lock<Option<MediaSteps>>,
     model: Arc<Model>,
 }
 
@@ -56,18 +57,18 @@ impl Handle for rz_media {
 
 impl rz_media {
     pub(super) fn new(media: Arc<Media>, model: &Arc<Model>) -> rz_media {
-        rz_media { media: OnceLock::from(media), work: Mutex::default(), model: model.clone() }
+        rz_media { media: OnceLock::from(media), work: Lock::new(None), model: model.clone() }
     }
 
     /// A medium that rz_media_step is still to make.
     pub(super) fn unfinished(steps: MediaSteps) -> rz_media {
         let model = steps.work.encoder().model().clone();
-        rz_media { media: OnceLock::new(), work: Mutex::new(Some(steps)), model }
+        rz_media { media: OnceLock::new(), work: Lock::new(Some(steps)), model }
     }
 
     /// Returns all that is known ahead of the rows.
     pub(super) fn info_so_far(&self) -> Result<rz_media_info> {
-        let steps = taken(self.work.try_lock(), Self::NAME)?;
+        let steps = self.work.take(Self::NAME)?;
         let none = || match self.media.get() {
             // Another call has just ended.
             Some(_) => Error::Busy(Self::NAME),

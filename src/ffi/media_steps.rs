@@ -4,7 +4,7 @@ use crate::error::Error;
 
 use super::cancel::time_limit;
 use super::guard::guarded;
-use super::handle::{Handle, taken};
+use super::handle::Handle;
 use super::media::rz_media;
 use super::status::{RZ_AGAIN, RZ_DONE, rz_error, rz_status};
 
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn rz_media_step(media: *mut rz_media, budget_us: u64, err
         if handle.media.get().is_some() {
             return Ok(RZ_DONE);
         }
-        let mut steps = taken(handle.work.try_lock(), rz_media::NAME)?;
+        let mut steps = handle.work.take(rz_media::NAME)?;
         let Some(work) = steps.as_mut() else {
             return match handle.media.get() {
                 Some(_) => Ok(RZ_DONE),

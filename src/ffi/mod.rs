@@ -18,9 +18,11 @@
 )]
 
 mod arguments;
+mod faults;
 mod field;
 mod guard;
 mod handle;
+mod lock;
 mod media_work;
 mod structs;
 

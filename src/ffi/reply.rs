@@ -1,7 +1,7 @@
 //! Replies taken apart while their tokens come.
 
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::engine::{Event, EventKind, Model, Reply, ReplyParser, Runtime, Stops, reply_to_chat};
 use crate::error::Result;
@@ -9,7 +9,8 @@ use crate::error::Result;
 use super::arguments::{Buffer, Call, Out};
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
-use super::handle::{Handle, taken};
+use super::handle::Handle;
+use super::lock::Lock;
 use super::model::rz_model;
 use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
 
@@ -31,7 +32,7 @@ pub const RZ_CHAT_EVENT_UNPARSED: u32 = 256;
 /// them. Mutable, so one call at a time.
 pub struct rz_chat_parser {
     model: Arc<Model>,
-    parser: Mutex<ReplyParser>,
+    parser: Lock<ReplyParser>,
 }
 
 impl Handle for rz_chat_parser {
@@ -62,7 +63,7 @@ pub unsafe extern "C" fn rz_chat_parser_new(
         let json = call.text(json, json_len, "json")?;
         let out = call.out(out, "out")?;
         let reply = reply(&model.0, json, None)?;
-        let parser = Mutex::new(ReplyParser::new(Arc::new(reply), Stops::default()));
+        let parser = Lock::new(ReplyParser::new(Arc::new(reply), Stops::default()));
         out.set_handle(rz_chat_parser { model: model.0.clone(), parser });
         Ok(RZ_OK)
     })
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn rz_chat_parser_push(parser: *mut rz_chat_parser, token:
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
         let tokenizer = parser.model.tokenizer()?;
-        taken(parser.parser.try_lock(), rz_chat_parser::NAME)?.push(tokenizer, token)?;
+        parser.parser.take(rz_chat_parser::NAME)?.push(tokenizer, token)?;
         Ok(RZ_OK)
     })
 }
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn rz_chat_parser_push(parser: *mut rz_chat_parser, token:
 pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
-        taken(parser.parser.try_lock(), rz_chat_parser::NAME)?.end(false)?;
+        parser.parser.take(rz_chat_parser::NAME)?.end(false)?;
         Ok(RZ_OK)
     })
 }
@@ -127,7 +128,7 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
         let part = PartOut::new(call, kind, index, (out, capacity, len))?;
-        let mut parser = taken(parser.parser.try_lock(), rz_chat_parser::NAME)?;
+        let mut parser = parser.parser.take(rz_chat_parser::NAME)?;
         Ok(parser.next(|event| part.fill(event))?.map_or(RZ_DONE, |()| RZ_OK))
     })
 }

@@ -1,19 +1,18 @@
 //! The choice of the next token.
 
-use std::sync::Mutex;
-
 use crate::engine::{Chooser, Filter, SamplerParams, sampler_numbers};
 use crate::error::{Error, Result, try_vec};
 
 use super::arguments::{Call, Plain};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
+use super::lock::Lock;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{layout, versioned};
 
 /// Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
 /// caches of any model.
-pub struct rz_sampler(pub(super) Mutex<Chooser>);
+pub struct rz_sampler(pub(super) Lock<Chooser>);
 
 impl Handle for rz_sampler {
     const NAME: &'static str = "sampler";
@@ -200,7 +199,7 @@ pub unsafe extern "C" fn rz_sampler_new(
     guarded!(err, |call| {
         let out = call.out(out, "out")?;
         let params = sampler_params(call, params)?;
-        out.set_handle(rz_sampler(Mutex::new(Chooser::new(params)?)));
+        out.set_handle(rz_sampler(Lock::new(Chooser::new(params)?)));
         Ok(RZ_OK)
     })
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::error::Error;
 
+use super::faults;
 use super::field::write_message;
 use super::structs::layout;
 
@@ -29,7 +30,7 @@ pub const RZ_ERR_DEVICE_OUT_OF_MEMORY: rz_status = -4;
 pub const RZ_ERR_LIMIT: rz_status = -5;
 /// A file could not be opened or read.
 pub const RZ_ERR_IO: rz_status = -6;
-/// A file is damaged or hostile.
+/// A file is damaged or hostile, or weights of a model have made a result NaN or infinite.
 pub const RZ_ERR_FORMAT: rz_status = -7;
 /// The request is valid, but this library does not implement it.
 pub const RZ_ERR_UNSUPPORTED: rz_status = -8;
@@ -55,7 +56,7 @@ pub const RZ_ERR_DEVICE_LOST: rz_status = -15;
 pub const RZ_ERR_MISMATCH: rz_status = -16;
 /// A bug of this library, caught. Please report the message.
 pub const RZ_ERR_PANIC: rz_status = -17;
-/// A call on this handle ended in RZ_ERR_PANIC: free it.
+/// A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it.
 pub const RZ_ERR_POISONED: rz_status = -18;
 
 /// Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
@@ -123,7 +124,7 @@ fn status_of(error: &Error) -> rz_status {
         Error::DeviceUnavailable { .. } => RZ_ERR_DEVICE_UNAVAILABLE,
         Error::DeviceLost { .. } => RZ_ERR_DEVICE_LOST,
         Error::Mismatch(_) => RZ_ERR_MISMATCH,
-        Error::Poisoned(_) => RZ_ERR_POISONED,
+        Error::Poisoned { .. } => RZ_ERR_POISONED,
     }
 }
 
@@ -135,6 +136,11 @@ impl rz_error {
 
     pub(super) fn failure(error: &Error) -> rz_error {
         let system_code = if let Error::Io { system_code, .. } = error { *system_code } else { 0 };
+        if let Error::Poisoned { fault, .. } = error
+            && let Some(first) = faults::message(*fault)
+        {
+            return rz_error::describe(status_of(error), 0, format_args!("{error}: {}", first.text()));
+        }
         rz_error::describe(status_of(error), system_code, format_args!("{error}"))
     }
 

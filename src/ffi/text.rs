@@ -1,7 +1,7 @@
 //! Text to tokens and back.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::metrics::Phase;
@@ -10,7 +10,8 @@ use crate::error::Result;
 
 use super::arguments::Buffer;
 use super::guard::{guarded, guarded_or};
-use super::handle::{Handle, taken};
+use super::handle::Handle;
+use super::lock::Lock;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 
@@ -145,7 +146,7 @@ pub unsafe extern "C" fn rz_token_bytes_into(
 /// time.
 pub struct rz_textstream {
     model: Arc<Model>,
-    stream: Mutex<TextStream>,
+    stream: Lock<TextStream>,
 }
 
 impl Handle for rz_textstream {
@@ -170,7 +171,7 @@ pub unsafe extern "C" fn rz_textstream_new(
         let model = call.handle(model)?;
         let out = call.out(out, "out")?;
         model.0.tokenizer()?;
-        out.set_handle(rz_textstream { model: model.0.clone(), stream: Mutex::new(TextStream::new()) });
+        out.set_handle(rz_textstream { model: model.0.clone(), stream: Lock::new(TextStream::new()) });
         Ok(RZ_OK)
     })
 }
@@ -195,7 +196,7 @@ pub unsafe extern "C" fn rz_textstream_follow(
         for &token in tokens {
             tokenizer.decode_token(token, false)?;
         }
-        taken(stream.stream.try_lock(), rz_textstream::NAME)?.follow(tokenizer, tokens);
+        stream.stream.take(rz_textstream::NAME)?.follow(tokenizer, tokens);
         Ok(RZ_OK)
     })
 }
@@ -250,7 +251,7 @@ impl rz_textstream {
         out: Buffer<u8>,
         step: impl FnOnce(&mut TextStream, &Tokenizer, &mut String) -> Result<()>,
     ) -> Result<()> {
-        let mut stream = taken(self.stream.try_lock(), Self::NAME)?;
+        let mut stream = self.stream.take(Self::NAME)?;
         let mut ahead = *stream;
         let mut text = String::new();
         let tokenizer = self.model.tokenizer()?;

@@ -322,11 +322,17 @@ func step(tasks []*task) map[*task]error {
 	}
 	failed := map[*task]error{}
 	for _, t := range tasks {
-		var err error
+		var err, first error
 		if t.job == nil {
 			_, err = t.cache.conversation.Step(0)
+			first = failures[0]
 		} else {
 			_, err = t.job.Step(0)
+			first = failures[1]
+		}
+		if errors.Is(err, realizar.ErrPoisoned) && errors.Is(first, realizar.ErrPanic) {
+			// What has left it unusable says more than that it is.
+			err = first
 		}
 		if err != nil {
 			failed[t] = err
