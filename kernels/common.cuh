@@ -266,6 +266,7 @@ DEVICE void let_next_start() {
 
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kNegativeInfinity = -__builtin_inff();
+constexpr float kNan = __builtin_nanf("");
 
 DEVICE constexpr u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
 DEVICE constexpr u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }

@@ -14,10 +14,13 @@
 //  2. `group` has a block for each expert; a thread counts consecutive picks, so one pass after the counts writes them
 //     in their order without atomics.
 //
-// Invariants: of equal experts the lower number comes first; NaN scores still choose experts that exist.
+// Invariants: of equal experts the lower number comes first; scores of any kind, NaN too, choose `n_used` different
+// experts.
 //
 // Shapes: those of `RouteArgs`, `GroupArgs`, `OrderArgs`, `ExpertGluArgs`, `CombineArgs`.
 #include "common.cuh"
+
+constexpr float kLargest = 3.40282347e38f;
 
 // Chooses experts, one warp a token, in the order of what they are chosen by; of equal ones the lower number comes
 // first.
@@ -61,8 +64,15 @@ KERNEL(route, RouteArgs, 32, 1) {
     };
     // Scores are in the order of the weights, and differ where these are rounded to the same.
     const bool by_scores = !a.bias && a.groups == 1;
-    for (u32 e = lane; e < a.n_experts; e += kWarp)
-        left[e] = by_scores ? scores[e] : weight_of(e) + (a.bias ? a.bias[e] : 0.f);
+    bool is_nan = false;
+    for (u32 e = lane; e < a.n_experts; e += kWarp) {
+        is_nan |= scores[e] != scores[e];
+        const float by = by_scores ? scores[e] : weight_of(e) + (a.bias ? a.bias[e] : 0.f);
+        // Negative infinity stands for an expert that cannot be chosen any more; NaN and negative infinity come last.
+        left[e] = by > -kLargest ? by : -kLargest;
+    }
+    // An expert with a score that is NaN may not be among the chosen ones, whose results would hide it.
+    is_nan = warp_max(is_nan ? 1.f : 0.f) > 0.f;
     sync_warp();
     if (a.groups > 1) {
         for (u32 g = lane; g < a.groups; g += kWarp) {
@@ -97,8 +107,6 @@ KERNEL(route, RouteArgs, 32, 1) {
             const u32 there = shuffle_xor(where, lanes);
             if (other > best || (other == best && there < where)) best = other, where = there;
         }
-        // NaN scores still choose an expert that exists.
-        if (where >= a.n_experts) where = i;
         if (a.by_id) {
             u32 id = a.ids[token];
             if (id == kChosenBefore) id = a.following[token];
@@ -106,7 +114,7 @@ KERNEL(route, RouteArgs, 32, 1) {
             if (id == kChosenBefore) id = 0;
             where = (u32)a.by_id[(u64)id * a.n_used + i];
         }
-        const float weight = weight_of(where);
+        const float weight = is_nan ? kNan : weight_of(where);
         chosen += weight;
         sync_warp();
         if (lane == 0) {

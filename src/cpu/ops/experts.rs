@@ -100,6 +100,10 @@ impl ExpertScratch {
                 RouterScore::RootOfSoftplus => root_of_softplus(*score),
                 _ => exp(score - peak) / sum,
             }));
+            // An expert with a score that is NaN may not be among the chosen ones, whose results would hide it.
+            if scores.iter().fold(false, |any, score| any | score.is_nan()) {
+                weights.fill(f32::NAN);
+            }
             if let Some(bias) = bias {
                 rank(ranking, weights.iter().zip(bias).map(|(weight, bias)| weight + bias));
             } else if routing.groups > 1 {
@@ -254,7 +258,10 @@ fn in_order<'a>(
 fn rank(ranking: &mut Vec<(u32, f32)>, numbers: impl Iterator<Item = f32>) {
     ranking.clear();
     ranking.extend((0..).zip(numbers));
-    ranking.sort_unstable_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal).then(a.0.cmp(&b.0)));
+    // An order of all floats: NaN, of which none is larger or smaller than a number, stands with the least.
+    let key = |x: f32| if x.is_nan() { f32::NEG_INFINITY } else { x };
+    let by = |a: f32, b: f32| key(b).partial_cmp(&key(a)).unwrap_or(Ordering::Equal);
+    ranking.sort_unstable_by(|a, b| by(a.1, b.1).then(a.0.cmp(&b.0)));
 }
 
 /// Computes `e^x`, the same bits on every system.

@@ -313,8 +313,9 @@ impl<'a> Lowering<'a> {
     /// The kernel for as many rows as an expert usually has, the most rows that one can have, and their number.
     fn expert_tile(&self, op: &Experts) -> (Tile<'a>, [usize; 2]) {
         let (n, stack, picks) = (self.shape.n, op.stack(), self.picks(op));
-        // No token chooses an expert twice, but several that share their matrices.
-        let most = picks.min(n * op.routing.sharing);
+        // Scores never choose an expert twice, only several that share their matrices; a table by ids may.
+        let alike = if op.routing.by_id.is_some() { op.routing.n_used } else { op.routing.sharing };
+        let most = picks.min(n * alike);
         (Tile::new(&self.model.device, picks.div_ceil(stack), false), [most, stack])
     }
 }
