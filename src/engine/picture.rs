@@ -43,8 +43,8 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
     }
     loop {
         let layout = sizing.layout(width, height)?;
-        let n_rows = facts.n_rows(&layout);
-        if n_rows <= most && layout.columns * layout.lines <= max_tiles {
+        let (n_rows, n_tiles) = (facts.n_rows(&layout), layout.columns * layout.lines);
+        if n_rows <= most && n_tiles <= max_tiles {
             return Ok((sizing, layout));
         }
         let is_smaller = match &mut sizing {
@@ -59,13 +59,19 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
                 *most = (*most * 15 / 16).max(1);
                 is_smaller
             }
+            // The grid stays the best one of fewer tiles, down to its own: bounds between them give the same layout.
             Sizing::SplitRatio { min_tiles, max_tiles, .. } | Sizing::SplitLarge { min_tiles, max_tiles, .. } => {
                 let is_smaller = *max_tiles > 1;
-                *max_tiles -= usize::from(is_smaller);
+                *max_tiles = (*max_tiles).min(n_tiles.max(*min_tiles).max(2)) - usize::from(is_smaller);
                 *min_tiles = (*min_tiles).min(*max_tiles);
                 is_smaller
             }
-            Sizing::Canvas { max_tiles, .. } | Sizing::Slices { max_tiles, .. } => {
+            Sizing::Canvas { max_tiles, .. } => {
+                let is_smaller = *max_tiles > 1;
+                *max_tiles = (*max_tiles).min(n_tiles.max(2)) - usize::from(is_smaller);
+                is_smaller
+            }
+            Sizing::Slices { max_tiles, .. } => {
                 let is_smaller = *max_tiles > 1;
                 *max_tiles -= usize::from(is_smaller);
                 is_smaller

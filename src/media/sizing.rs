@@ -570,7 +570,7 @@ fn sliced(width: usize, height: usize, side: usize, max_tiles: usize) -> Option<
     }
     let (mut best, mut closest) = ((1, 1), f64::INFINITY);
     for tiles in (n - 1..=n + 1).filter(|&tiles| tiles > 1 && tiles <= max_tiles) {
-        for columns in (1..=tiles).filter(|&columns| tiles.is_multiple_of(columns)) {
+        for columns in divisors(tiles) {
             let lines = tiles / columns;
             let off = (logarithm(ratio) - logarithm(columns as f64 / lines as f64)).abs();
             if off < closest {
@@ -613,12 +613,20 @@ fn around([mut w, mut h]: [f64; 2], side: usize, patch: usize, enlarges: bool) -
     (whole(w), whole(h))
 }
 
+/// Returns the divisors of a number, ascending, in as many steps as its root.
+fn divisors(n: usize) -> impl Iterator<Item = usize> {
+    let low = move |i: &usize| n.is_multiple_of(*i);
+    let root = n.isqrt();
+    let high = (1..=root).rev().filter(low).map(move |i| n / i).filter(move |i| *i > root);
+    (1..=root).filter(low).chain(high)
+}
+
 /// Columns and lines of the grid whose proportions are closest.
 fn split_ratio(width: usize, height: usize, tile: usize, min_tiles: usize, max_tiles: usize) -> (usize, usize) {
     let ratio = width as f64 / height as f64;
     let (mut best, mut closest) = ((1, 1), f64::INFINITY);
     for tiles in min_tiles.max(1)..=max_tiles {
-        for columns in (1..=tiles).filter(|&columns| tiles.is_multiple_of(columns)) {
+        for columns in divisors(tiles) {
             let lines = tiles / columns;
             let off = (ratio - columns as f64 / lines as f64).abs();
             let is_large = width as f64 * height as f64 > 0.5 * tile as f64 * tile as f64 * tiles as f64;
