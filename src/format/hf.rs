@@ -9,6 +9,7 @@
 
 mod config;
 pub(super) mod encoder;
+mod encoder_checks;
 mod encoder_config;
 mod encoder_kinds;
 mod encoder_names;

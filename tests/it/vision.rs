@@ -1,6 +1,8 @@
 //! Encoders of pictures, from GGUF files and folders, against an implementation in 64-bit floats (`data/README.md`).
 //! Weights and pictures follow from names and sizes.
 
+mod contradictions;
+
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};

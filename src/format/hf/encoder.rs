@@ -11,6 +11,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
+use super::encoder_checks;
 use super::encoder_config::{Config, Kind, Part, Place};
 use super::encoder_kinds::KINDS;
 use super::encoder_names;
@@ -204,6 +205,7 @@ fn pictures(place: &Place) -> Result<Part> {
     c.keys.push(("clip.has_vision_encoder".into(), true.into()));
     common(&mut c)?;
     (kind.extras)(&mut c)?;
+    encoder_checks::check(&c)?;
     if has_both {
         c.pixels.skip(sound::OF_SPECTROGRAMS);
     }
@@ -216,6 +218,7 @@ fn pictures(place: &Place) -> Result<Part> {
     }
     let Weights { files, entries, instead } = weights::find(files, folder, None)?;
     let tensors = encoder_names::translate(folder, kind.projector, &c.deepstack, entries)?;
+    encoder_checks::check_tensors(&c, &tensors)?;
     let passed = Passed { weights: instead, ..passed.into_inner() };
     Ok(Part { keys: c.keys, files, tensors, passed })
 }

@@ -93,6 +93,11 @@ impl<'a> Members<'a> {
         Error::format(self.path, format!("{name} should be {wanted}"))
     }
 
+    /// An error about two things that do not go together.
+    pub fn contradiction(&self, what: &str) -> Error {
+        Error::format(self.path, what)
+    }
+
     pub fn unsupported(&self, what: &str) -> Error {
         Error::unsupported(format!("{}: {what} is not supported", self.path.display()))
     }

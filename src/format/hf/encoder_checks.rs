@@ -1,0 +1,102 @@
+//! What the files of a folder with an encoder say twice has to be the same, or else rows would be others than those
+//! that the model was made for.
+
+use super::encoder_config::Config;
+use super::members::Members;
+use crate::error::{Error, Result};
+use crate::format::TensorInfo;
+use crate::format::json::Json;
+
+/// Keys of pixels, and those of the encoder or of the model that say the same.
+const SAME: &[(&[&str], &[&str])] = &[
+    (&["patch_size", "encoder_patch_size"], &["patch_size"]),
+    (&["merge_size", "spatial_merge_size"], &["spatial_merge_size"]),
+    (&["temporal_patch_size"], &["temporal_patch_size"]),
+];
+
+/// Refuses configurations that contradict each other, or themselves.
+pub(super) fn check(c: &Config) -> Result<()> {
+    for pixels in [Some(&c.pixels), c.video.as_ref()].into_iter().flatten() {
+        for (of_pixels, of_encoder) in SAME {
+            agree(c, pixels, of_pixels, of_encoder)?;
+        }
+        for name in ["size", "crop_size", "patch_size"] {
+            let Some((name, object)) = pixels.find(&[name]) else { continue };
+            let side = |member: &str| object.get(member).and_then(Json::as_u64);
+            if let [Some(height), Some(width)] = [side("height"), side("width")]
+                && height != width
+            {
+                let what = format!("{name}.height is {height}, but {name}.width is {width}: pictures become squares");
+                return Err(Error::format(c.pixels_path, what));
+            }
+        }
+    }
+    let text = c.top.find(&["text_config"]).map(|(_, text)| text);
+    let hidden = match text {
+        Some(text) => text.get("hidden_size").and_then(Json::as_u64),
+        None => c.top.int(&["hidden_size"])?,
+    };
+    if let [Some(rows), Some(hidden)] = [c.vision.int(&["out_hidden_size"])?, hidden]
+        && rows != hidden
+    {
+        let what = format!("vision_config.out_hidden_size is {rows}, but hidden_size of the model is {hidden}");
+        return Err(c.vision.contradiction(&what));
+    }
+    Ok(())
+}
+
+/// Refuses a number of the pixels that the encoder has another one for.
+fn agree(c: &Config, pixels: &Members, of_pixels: &[&str], of_encoder: &[&str]) -> Result<()> {
+    let Some((name, value)) = pixels.find(of_pixels) else { return Ok(()) };
+    let told = value.as_u64().or_else(|| value.get("height")?.as_u64());
+    // Kinds whose encoder has no such key have it beside the encoder.
+    let (expected, part) = match c.int(of_encoder)? {
+        Some(n) => (Some(n), "vision_config."),
+        None => (c.top.int(of_encoder)?, ""),
+    };
+    // LightOnOCR tells the side of the blocks that its patches are joined to.
+    let merge = match c.kind.projector {
+        "lightonocr" => c.top.int(&["spatial_merge_size"])?.unwrap_or(2),
+        _ => 1,
+    };
+    match [told, expected] {
+        [Some(told), Some(expected)] if told != expected && Some(told) != expected.checked_mul(merge) => {
+            let of_encoder = of_encoder.first().unwrap_or(&"");
+            Err(pixels.contradiction(&format!("{name} is {told}, but {part}{of_encoder} is {expected}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses tensors that the configuration contradicts.
+pub(super) fn check_tensors(c: &Config, tensors: &[TensorInfo]) -> Result<()> {
+    let has = |ending: &str| tensors.iter().any(|t| t.name.starts_with("v.blk.0.") && t.name.ends_with(ending));
+    for name in ["use_qk_norm", "qk_normalization"] {
+        let norms = "the weights of norms of queries and keys";
+        if let Some(told) = c.vision.bool(&[name])?
+            && told != has("attn_q_norm.weight")
+        {
+            let found = if told { "are missing" } else { "are there" };
+            return Err(c.vision.contradiction(&format!("{name} is {told}, but {norms} {found}")));
+        }
+    }
+    if let Some(kind) = c.vision.text(&["norm_type"])? {
+        let has_bias = match kind {
+            "layer_norm" => true,
+            "rms_norm" => false,
+            _ => return Err(c.vision.wrong("norm_type", "\"layer_norm\" or \"rms_norm\"")),
+        };
+        if has_bias != has("ln1.bias") {
+            let found = if has_bias { "norms without biases" } else { "norms with biases" };
+            return Err(c.vision.contradiction(&format!("norm_type is {kind:?}, but there are {found}")));
+        }
+    }
+    let places = tensors.iter().find(|t| t.name == "v.position_embd.weight").map(|t| t.shape.dims());
+    if let (Some(told), Some([places, _])) = (c.vision.int(&["num_position_embeddings"])?, places)
+        && told != *places
+    {
+        let what = format!("num_position_embeddings is {told}, but the tensor of positions has {places} rows");
+        return Err(c.vision.contradiction(&what));
+    }
+    Ok(())
+}
