@@ -207,6 +207,32 @@ fn overwrite(path: &Path, name: &str, edit: impl FnOnce(&mut [u8])) {
     fs::write(path, bytes).unwrap();
 }
 
+/// Zeros of the second version in folders that name the first one: symmetric codes tell them apart.
+#[test]
+fn zeros_of_the_second_version_are_known_by_their_values() {
+    let forms = forms();
+    for (form, bits) in [("gptq-3", 3), ("gptq-4-desc-act", 4), ("gptq-4-channel", 4)] {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &forms[form], |_| {});
+        let path = folder.path().join("model.safetensors");
+        let all = || {
+            let source = Source::open(folder.path(), Access::Read).unwrap();
+            values(&source, "blk.0.attn_q.weight")
+        };
+        let expected = all();
+        overwrite(&path, "model.layers.0.self_attn.q_proj.qzeros", |bytes| {
+            let middle = |bit: usize| u8::from(bit % bits == bits - 1);
+            // Eight codes a group in a word or less, behind which there may be others.
+            for group in bytes.chunks_mut(4) {
+                for (i, byte) in group.iter_mut().enumerate() {
+                    *byte = (0..8).filter(|bit| 8 * i + bit < 8 * bits).map(|bit| middle(8 * i + bit) << bit).sum();
+                }
+            }
+        });
+        assert!(all() == expected, "{form}");
+    }
+}
+
 /// Groups that there are not, and groups of unequal sizes.
 #[test]
 fn orders_that_are_none_are_refused_by_name() {

@@ -1,12 +1,14 @@
 //! GPTQ: `X.qweight` has a stream of codes down each of its columns, which is a row of the matrix; `X.qzeros` has one
 //! along the rows of the matrix for each group. A value is `(code - zero) * scale`; the first version of the format
-//! stores zeros less 1. `X.g_idx` has the group of each input; those of a group are no neighbours where inputs were
-//! quantised in an order of their own (`desc_act`).
+//! stores zeros less 1. Some folders that name the first version have zeros of the second one: symmetric codes have the
+//! middle for their zero, which tells the versions apart. `X.g_idx` has the group of each input; those of a group are
+//! no neighbours where inputs were quantised in an order of their own (`desc_act`).
 
 use super::set::{Packed, Set};
 use crate::error::Result;
 use crate::format::grouped::{Codes, Nibbles, Offsets, Order, Stream};
 use crate::format::json::Json;
+use crate::format::safetensors::Entry;
 use crate::quant::grouped::{Code, Offset};
 
 pub(super) fn gather(set: &mut Set) -> Result<()> {
@@ -60,6 +62,8 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
             Order::Stream(Stream { of_column, unit: 4, strides, per_unit: 0, nibbles: Nibbles::Plain })
         };
         let n_bits = u32::try_from(bits).unwrap_or(0);
+        let is_second = plus == 1 && set.config.get("sym").and_then(Json::as_bool) == Some(true);
+        let plus = if is_second && are_middles(set, &zeros, rows, bits)? { 0 } else { plus };
         let zeros = Codes { plus, ..Codes::new(zeros.place, n_bits, stream(true, [1, zero_words])) };
         let packed = Packed {
             rows,
@@ -74,4 +78,17 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         set.put_ordered(&format!("{x}.weight"), &[rows, cols], packed, order)?;
     }
     Ok(())
+}
+
+/// True if all zeros, of so many bits for each of `rows` rows, are the middle of the codes.
+fn are_middles(set: &Set, zeros: &Entry, rows: u64, bits: u64) -> Result<bool> {
+    let stride = zeros.dims.last().map_or(0, |words| words.saturating_mul(4));
+    let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let is_middle = |group: &[u8], bit: u64| {
+        let found = group.get(size(bit / 8)).is_some_and(|byte| byte >> (bit % 8) & 1 == 1);
+        found == (bit % bits == bits - 1)
+    };
+    let bytes = set.bytes(zeros)?;
+    let mut groups = bytes.chunks_exact(size(stride).max(1));
+    Ok(groups.all(|group| (0..rows.saturating_mul(bits)).all(|bit| is_middle(group, bit))))
 }
