@@ -68,7 +68,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     let older = quantised::older_text(files, folder)?;
     let beside = Beside::new(files, folder, &older)?;
     let quantisation = Quantisation::find(&config_path, &config, &beside)?;
-    let Weights { files: set, mut entries, instead } = weights::find(files, folder, alone)?;
+    let Weights { files: mut set, mut entries, instead } = weights::find(files, folder, alone)?;
     if let Some(quantisation) = quantisation {
         // MLX has the kernels of convolutions another way round, and with them norms as its networks want them.
         translated.facts.whole_norms = entries
@@ -84,13 +84,13 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     translated.passed.get_mut().weights = instead;
     // The file of a decoder whose hidden states are its results.
     translated.facts.embeds |= files.exists(&folder.join("modules.json"));
-    let tensors = names::translate(&opened, &mut translated, &set, entries)?;
+    let mut tensors = names::translate(&opened, &mut translated, &set, entries)?;
     let mut keys = translated.keys;
     if let Some(name) = folder.file_name() {
         keys.push(("general.name".into(), Value::Str(name.to_string_lossy().into_owned())));
     }
     if !translated.facts.classifies {
-        sentence::pooling(files, folder, translated.family.arch, &mut keys)?;
+        sentence::modules(files, folder, translated.family.arch, &mut keys, (&mut set, &mut tensors))?;
     }
     let generation_path = folder.join("generation_config.json");
     let generation = read(files, &generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());

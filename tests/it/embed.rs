@@ -8,6 +8,7 @@ use realizar::engine::{CacheParams, Cancel, EmbedParams, LoadParams, Model, Pool
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::quant;
+use serde_json::Value;
 
 use crate::support::encoders::{CONTEXT, Encoder, HIDDEN, VOCAB, all};
 use crate::support::gguf::Gguf;
@@ -167,6 +168,86 @@ fn a_folder_is_the_same_encoder() {
     let model = Model::load(folder.path(), LoadParams { device: 1, ..Default::default() }).unwrap();
     let texts = texts();
     assert_eq!(embed(&model, &texts, MODELS), embed(&load(&file, 1).unwrap(), &texts, MODELS));
+}
+
+/// The same weights as EmbeddingGemma's folder has them, with its two modules after the pooling, against the
+/// reference: `Gemma3TextConfig` makes the window 5 / 2 + 1, exclusive on both sides.
+#[test]
+fn a_folder_of_embedding_gemma_has_dense_modules() {
+    let encoder = all().into_iter().find(|encoder| encoder.architecture == "gemma-embedding").unwrap();
+    let (_, weights) = encoder.file();
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    let config = serde_json::json!({
+        "model_type": "gemma3_text", "architectures": ["Gemma3TextModel"], "use_bidirectional_attention": true,
+        "hidden_size": HIDDEN, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 4,
+        "head_dim": 8, "query_pre_attn_scalar": 8, "intermediate_size": 48, "max_position_embeddings": CONTEXT,
+        "rms_norm_eps": 1e-5, "hidden_activation": "gelu_pytorch_tanh", "vocab_size": VOCAB, "sliding_window": 5,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "rope_theta": 1e6, "rope_local_base_freq": 1e4, "attention_bias": false, "attention_dropout": 0.0,
+        "attn_logit_softcapping": null, "final_logit_softcapping": null, "rope_scaling": null,
+    });
+    put("config.json", config.to_string().as_bytes());
+    let modules = [
+        ("", "Transformer"),
+        ("1_Pooling", "Pooling"),
+        ("2_Dense", "Dense"),
+        ("3_Dense", "Dense"),
+        ("4_Normalize", "Normalize"),
+    ];
+    let module = |(path, name): &(&str, &str)| serde_json::json!({"path": path, "type": format!("a.models.{name}")});
+    put("modules.json", Value::from_iter(modules.iter().map(module)).to_string().as_bytes());
+    for name in ["1_Pooling", "2_Dense", "3_Dense"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    put("1_Pooling/config.json", br#"{"word_embedding_dimension": 32, "pooling_mode_mean_tokens": true}"#);
+    let dense = |function: &str, [from, to]: [usize; 2]| {
+        let function = format!("torch.nn.modules.{function}");
+        serde_json::json!({"in_features": from, "out_features": to, "bias": false, "activation_function": function})
+    };
+    let names = [
+        ("token_embd", "embed_tokens"),
+        ("output_norm", "norm"),
+        ("blk.", "layers."),
+        ("post_attention_norm", "post_attention_layernorm"),
+        ("post_ffw_norm", "post_feedforward_layernorm"),
+        ("attn_q_norm", "self_attn.q_norm"),
+        ("attn_k_norm", "self_attn.k_norm"),
+        ("attn_norm", "input_layernorm"),
+        ("ffn_norm", "pre_feedforward_layernorm"),
+        ("attn_output", "self_attn.o_proj"),
+        ("attn_q.", "self_attn.q_proj."),
+        ("attn_k.", "self_attn.k_proj."),
+        ("attn_v.", "self_attn.v_proj."),
+        ("ffn_gate", "mlp.gate_proj"),
+        ("ffn_up", "mlp.up_proj"),
+        ("ffn_down", "mlp.down_proj"),
+    ];
+    let mut tensors: Vec<(String, &[u64], Vec<u8>)> = Vec::new();
+    for (name, dims, values) in weights.iter() {
+        // Gemma's norms are stored less 1.
+        let less = if name.contains("norm") { 1.0 } else { 0.0 };
+        let bytes: Vec<u8> = values.iter().flat_map(|x| (x - less).to_le_bytes()).collect();
+        if let Some(number) = name.strip_prefix("dense_").and_then(|name| name.strip_suffix(".weight")) {
+            let file = safetensors::file(&[("linear.weight", "F32", dims, bytes)]);
+            put(&format!("{number}_Dense/model.safetensors"), &file);
+            let config = dense("linear.Identity", [dims[1] as usize, dims[0] as usize]);
+            put(&format!("{number}_Dense/config.json"), config.to_string().as_bytes());
+            continue;
+        }
+        tensors.push((names.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to)), dims, bytes));
+    }
+    let tensors: Vec<safetensors::Tensor> =
+        tensors.iter().map(|(name, dims, bytes)| (name.as_str(), "F32", *dims, bytes.clone())).collect();
+    put("model.safetensors", &safetensors::file(&tensors));
+    let load = || Model::load(folder.path(), LoadParams { device: 1, ..Default::default() });
+    let texts = texts();
+    let expected: Vec<f64> = texts.iter().flat_map(|text| encoder.embed(&weights, text)).collect();
+    let error = relative_rms(&embed(&load().unwrap(), &texts, MODELS), &expected);
+    assert!(error < 1e-5, "{error}");
+    put("3_Dense/config.json", dense("activation.Tanh", [40, 24]).to_string().as_bytes());
+    let refused = load().err().unwrap().to_string();
+    assert!(refused.contains("activation.Tanh"), "{refused}");
 }
 
 /// Hidden states of a decoder times its head are its logits, whatever steps its long texts are cut into.

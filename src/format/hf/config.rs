@@ -162,6 +162,10 @@ fn text_model<'a>(config: &Members<'a>, model_type: &'a str) -> Result<&'a str> 
     if let Some(&(_, _, other)) = TYPES_WITHIN.iter().find(is_other) {
         return Ok(other);
     }
+    // EmbeddingGemma, which calls itself Gemma 3.
+    if model_type == "gemma3_text" && config.bool(&["use_bidirectional_attention"])? == Some(true) {
+        return Ok("gemma_embedding");
+    }
     if !MINICPM_V.contains(&model_type) {
         return Ok(model_type);
     }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use super::folder::{MAX_CONFIG, is_plain, read};
 use crate::error::{Error, Result};
-use crate::format::Value;
-use crate::format::file::Files;
+use crate::format::contents::append;
+use crate::format::file::{Files, InputFile};
 use crate::format::json::Json;
+use crate::format::{TensorInfo, Value, safetensors};
 
 /// Members of the configuration of a pooling that choose it, other names of the same, and its number in a GGUF file.
 const POOLINGS: &[(&str, &str, i64)] = &[
@@ -16,11 +17,22 @@ const POOLINGS: &[(&str, &str, i64)] = &[
     ("pooling_mode_lasttoken", "lasttoken", 3),
 ];
 
-/// Adds the pooling of a folder to the keys of a model. A normalising step is what callers ask for or not.
-pub(super) fn pooling(files: Files, folder: &Path, architecture: &str, keys: &mut Vec<(String, Value)>) -> Result<()> {
+/// The layers that a GGUF file may have after its pooling.
+const DENSE: [&str; 2] = ["dense_2", "dense_3"];
+
+/// Adds the pooling of a folder to the keys of a model, and the layers after it to the weights. A normalising step is
+/// what callers ask for or not.
+pub(super) fn modules(
+    files: Files,
+    folder: &Path,
+    architecture: &str,
+    keys: &mut Vec<(String, Value)>,
+    (set, tensors): (&mut Vec<InputFile>, &mut Vec<TensorInfo>),
+) -> Result<()> {
     let path = folder.join("modules.json");
     let Some(text) = read(files, &path, MAX_CONFIG)? else { return Ok(()) };
     let modules = Json::parse_python(&path, &text)?;
+    let mut dense = DENSE.iter();
     for module in modules.as_array().unwrap_or_default() {
         let text = |name| module.get(name).and_then(Json::as_str).unwrap_or_default();
         let class = text("type").rsplit('.').next().unwrap_or_default();
@@ -29,6 +41,11 @@ pub(super) fn pooling(files: Files, folder: &Path, architecture: &str, keys: &mu
             "Pooling" if is_plain(text("path")) => {
                 let number = read_pooling(files, &folder.join(text("path")).join("config.json"))?;
                 keys.push((format!("{architecture}.pooling_type"), number.into()));
+            }
+            "Dense" if is_plain(text("path")) => {
+                let too_many = || Error::unsupported(format!("{}: more than two dense modules", path.display()));
+                let name = dense.next().ok_or_else(too_many)?;
+                read_dense(files, &folder.join(text("path")), name, (&mut *set, &mut *tensors))?;
             }
             _ => return Err(Error::unsupported(format!("{}: the module {class:?} is not supported", path.display()))),
         }
@@ -49,4 +66,42 @@ fn read_pooling(files: Files, path: &Path) -> Result<i64> {
         (Some((_, _, number)), None) => Ok(*number),
         _ => Err(Error::unsupported(format!("{}: a pooling other than mean, cls or lasttoken", path.display()))),
     }
+}
+
+/// Adds the weights of a layer after the pooling under the name that they have in a GGUF file.
+fn read_dense(
+    files: Files,
+    folder: &Path,
+    name: &str,
+    (set, tensors): (&mut Vec<InputFile>, &mut Vec<TensorInfo>),
+) -> Result<()> {
+    let path = folder.join("config.json");
+    let text = read(files, &path, MAX_CONFIG)?.ok_or_else(|| Error::format(&path, "no such file"))?;
+    let config = Json::parse_python(&path, &text)?;
+    let function =
+        config.get("activation_function").and_then(Json::as_str).unwrap_or("torch.nn.modules.activation.Tanh");
+    if !function.ends_with(".Identity") {
+        return Err(Error::unsupported(format!("{}: the function {function:?} is not supported", path.display())));
+    }
+    let weights = folder.join("model.safetensors");
+    let file = files.open(&weights)?;
+    let entries = safetensors::read_header(&file, set.len())?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let ours = match entry.name.as_str() {
+            "linear.weight" => format!("{name}.weight"),
+            "linear.bias" => format!("{name}.bias"),
+            other => {
+                return Err(Error::format(&weights, format!("the tensor {other:?} has no place in a dense module")));
+            }
+        };
+        found.push(entry.tensor(&weights, ours)?);
+    }
+    let has = |ending: &str| found.iter().any(|tensor: &TensorInfo| tensor.name.ends_with(ending));
+    let is_told = config.get("bias").and_then(Json::as_bool).is_none_or(|told| told == has(".bias"));
+    if !has(".weight") || !is_told {
+        return Err(Error::format(&weights, "the tensors are not those that the configuration of the module tells"));
+    }
+    append(set, vec![file], folder)?;
+    append(tensors, found, folder)
 }

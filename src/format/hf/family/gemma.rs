@@ -46,6 +46,20 @@ pub const ALL: &[Family] = &[
         ..GEMMA
     },
     Family {
+        model_types: &["gemma_embedding"],
+        arch: "gemma-embedding",
+        defaults: "max_position_embeddings=131072 num_attention_heads=8 num_key_value_heads=4 head_dim=256 \
+                   vocab_size=262208 query_pre_attn_scalar=256 sliding_window=4096 sliding_window_pattern=6 \
+                   rope_theta=1e6 rope_local_base_freq=1e4",
+        extras: |t| match t.size("query_pre_attn_scalar")? == t.size("head_dim")? {
+            true => Ok(()),
+            false => Err(t.config.unsupported("\"query_pre_attn_scalar\" with another value than \"head_dim\"")),
+        },
+        windowed_base: true,
+        post_norms: true,
+        ..GEMMA
+    },
+    Family {
         model_types: &["gemma3n_text", "gemma3n"],
         arch: "gemma3n",
         activations: &["gelu_pytorch_tanh"],
