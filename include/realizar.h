@@ -55,6 +55,10 @@
  * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.
+ * - A result is never NaN or infinite. Weights that are NaN, or so large that sums overflow, make the results that
+ *   depend on them RZ_ERR_FORMAT, whose message names the position of the token, the text or the row: logits, what is
+ *   chosen from them or computed from them, embeddings, scores of rankings, rows of media. A job or a reply fails
+ *   alone, and a call for several caches as a whole.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
@@ -114,14 +118,17 @@ typedef struct rz_error {
 #define RZ_ERR_DEVICE_OUT_OF_MEMORY (-4)  /* A device's memory ran out. */
 #define RZ_ERR_LIMIT (-5)                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
 #define RZ_ERR_IO (-6)                    /* A file could not be opened or read. */
-#define RZ_ERR_FORMAT (-7)                /* A file is damaged or hostile. */
-#define RZ_ERR_UNSUPPORTED (-8)           /* The request is valid, but this library does not implement it. */
-#define RZ_ERR_VERSION (-9)               /* A field or a flag that this library is too old for. */
-#define RZ_ERR_CANCELLED (-10)            /* An `rz_cancel` was fired, or a callback asked to stop. */
-#define RZ_ERR_DEADLINE (-11)             /* The time allowed has passed. */
-#define RZ_ERR_CONTEXT_FULL (-12)         /* The cache has no room for the tokens. */
-#define RZ_ERR_BUFFER_TOO_SMALL (-13)     /* The buffer is too small; the needed count was written. */
-#define RZ_ERR_DEVICE_UNAVAILABLE (-14)   /* The device cannot be used; the message says why. */
+
+/* A file is damaged or hostile, or weights of a model have made a result NaN or infinite. */
+#define RZ_ERR_FORMAT (-7)
+
+#define RZ_ERR_UNSUPPORTED (-8)          /* The request is valid, but this library does not implement it. */
+#define RZ_ERR_VERSION (-9)              /* A field or a flag that this library is too old for. */
+#define RZ_ERR_CANCELLED (-10)           /* An `rz_cancel` was fired, or a callback asked to stop. */
+#define RZ_ERR_DEADLINE (-11)            /* The time allowed has passed. */
+#define RZ_ERR_CONTEXT_FULL (-12)        /* The cache has no room for the tokens. */
+#define RZ_ERR_BUFFER_TOO_SMALL (-13)    /* The buffer is too small; the needed count was written. */
+#define RZ_ERR_DEVICE_UNAVAILABLE (-14)  /* The device cannot be used; the message says why. */
 
 /* The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other
  * devices, is of no use any more; the CPU and other models go on, on the same device too, because each model has a
@@ -132,7 +139,9 @@ typedef struct rz_error {
 
 #define RZ_ERR_MISMATCH (-16)  /* Things of different models in one call. */
 #define RZ_ERR_PANIC (-17)     /* A bug of this library, caught. Please report the message. */
-#define RZ_ERR_POISONED (-18)  /* A call on this handle ended in RZ_ERR_PANIC: free it. */
+
+/* A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it. */
+#define RZ_ERR_POISONED (-18)
 
 /* ------------------------------------------------------------------------------------------------
  * Version

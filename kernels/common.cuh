@@ -377,7 +377,7 @@ DEVICE float activate(float x, u32 kind) {
         }
         case kQuickGelu: return x * sigmoid(1.702f * x);
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
-        case kRelu2: return x > 0.f ? x * x : 0.f;
+        case kRelu2: return x <= 0.f ? 0.f : x * x;
         case kIdentity: return x;
         case kSigmoid: return sigmoid(x);
         case kSoftplus: {
@@ -385,18 +385,21 @@ DEVICE float activate(float x, u32 kind) {
             const float e = expf(-fabsf(x)), sum = 1.f + e;
             return fmaxf(x, 0.f) + (sum == 1.f ? e : logf(sum) * (e / (sum - 1.f)));
         }
-        default: return fmaxf(x, 0.f);
+        default: return x <= 0.f ? 0.f : x;
     }
 }
+// Bounds that NaN passes, unlike `fminf` and `fmaxf`.
+DEVICE float at_most(float x, float most) { return x >= most ? most : x; }
+DEVICE float within(float x, float low, float high) { return x <= low ? low : at_most(x, high); }
 DEVICE float gated(float gate, float up, u32 kind, float limit) {
     if (kind == kClampedSwiglu) {
-        gate = fminf(gate, 7.f);
-        return gate * sigmoid(1.702f * gate) * (fminf(fmaxf(up, -7.f), 7.f) + 1.f);
+        gate = at_most(gate, 7.f);
+        return gate * sigmoid(1.702f * gate) * (within(up, -7.f, 7.f) + 1.f);
     }
-    if (kind == kSwigluOfClamped) gate = fminf(gate, limit);
+    if (kind == kSwigluOfClamped) gate = at_most(gate, limit);
     gate = activate(gate, kind);
-    if (kind == kSwigluThenClamped) gate = fminf(gate, limit);
-    if (kind == kSwigluOfClamped || kind == kSwigluThenClamped) up = fminf(fmaxf(up, -limit), limit);
+    if (kind == kSwigluThenClamped) gate = at_most(gate, limit);
+    if (kind == kSwigluOfClamped || kind == kSwigluThenClamped) up = within(up, -limit, limit);
     return gate * up;
 }
 // `gated` with `kTanhSwiglu`, for which products of one row have too few registers.

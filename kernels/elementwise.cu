@@ -33,7 +33,7 @@ KERNEL(modify, ModifyArgs, 256, 1) {
     const float* gate = a.kind == kBySigmoid || a.kind == kByGate ? a.by + (u64)row * (a.width / a.length) : nullptr;
     for (u32 i = blockIdx.y * blockDim.x + threadIdx.x; i < a.width; i += gridDim.y * blockDim.x) {
         switch (a.kind) {
-            case kLimit: x[i] = fminf(fmaxf(x[i], a.slope), factor); break;
+            case kLimit: x[i] = within(x[i], a.slope, factor); break;
             case kByColumn: x[i] *= a.by[i]; break;
             case kBySigmoid: x[i] *= sigmoid(gate[i / a.length]); break;
             case kByGate: x[i] *= gate[i / a.length]; break;

@@ -77,6 +77,9 @@ DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first,
     for (u32 i = lane; i < stride; i += kWarp) {
         float v = i < d ? x[i] : 0.f;
         const u64 at = first + i;
+        // Codes are integers, so that the scale has to carry NaN.
+        const bool is_nan = (type == kQ4_0 || type == kQ8_0) && warp_max(v != v ? 1.f : 0.f) > 0.f;
+        if (is_nan) v = 0.f;
         if (type == kQ4_0) {
             // A group is what a warp holds in one turn, and its largest number of either sign is -8 scales.
             if (turns && i - lane + kWarp <= d) v = hadamard(v, lane);
@@ -84,12 +87,12 @@ DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first,
             const u32 q = min_u32((u32)(i32)(rintf(scale != 0.f ? v / scale : 0.f) + 8.f), 15);
             const u32 next = shuffle_xor(q, 1);
             if (lane % 2 == 0) plane[at / 2] = (u8)(q | next << 4);
-            if (lane == 0) scales[at / 32] = float_to_half(scale);
+            if (lane == 0) scales[at / 32] = float_to_half(is_nan ? kNan : scale);
         } else if (type == kQ8_0) {
             // A group is what a warp holds in one turn; the stride is a multiple of it.
             const float scale = warp_max(fabsf(v)) / 127.f;
             plane[at] = (u8)(i32)rintf(scale > 0.f ? v / scale : 0.f);
-            if (lane == 0) scales[at / 32] = float_to_half(scale);
+            if (lane == 0) scales[at / 32] = float_to_half(is_nan ? kNan : scale);
         } else if (type == kF16) {
             store(plane + 2 * at, float_to_half(v));
         } else {

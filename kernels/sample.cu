@@ -14,7 +14,8 @@
 //  3. `argmax`, `weigh` and `keep` end in the last block of a row, so that their results need no further launch.
 //
 // Invariants: the same token for the same logits as src/sampling, to the bit: operations are the same, each rounded by
-// itself. A NaN is never chosen; the lowest index wins a tie.
+// itself. The lowest index wins a tie. If a logit is NaN, or infinite before biases and penalties, the answer is
+// `kNotANumber` in place of a token.
 //
 // Shapes: those of `ChooseArgs`. Grid: (blocks that share a row, rows).
 #include "common.cuh"
@@ -25,7 +26,10 @@ struct Best {
     float value;
     u32 where;
 };
-DEVICE Best better(Best a, Best b) { return b.value > a.value || (b.value == a.value && b.where < a.where) ? b : a; }
+// NaN is better than all numbers.
+DEVICE Best better(Best a, Best b) {
+    return b.value > a.value || b.value != b.value || (b.value == a.value && b.where < a.where) ? b : a;
+}
 
 // The best of the block, in thread 0.
 DEVICE Best block_best(Best best, float* values, u32* wheres) {
@@ -45,7 +49,8 @@ DEVICE Best block_best(Best best, float* values, u32* wheres) {
 DEVICE void finish(const ChooseArgs& a, u32 row, u32 token, bool drawn) {
     const DeviceRule& rule = a.rules[row];
     RuleState& state = a.states[row];
-    a.answers[(u64)state.slot * a.stride + row] = a.tokens[row] = token;
+    a.answers[(u64)state.slot * a.stride + row] = token;
+    a.tokens[row] = token == kNotANumber ? kChosenBefore : token;
     state.slot = state.slot + 1 < a.slots ? state.slot + 1 : 0;
     if (drawn) state.random += 0x9E3779B97F4A7C15ull;
     if (rule.window) {
@@ -92,7 +97,8 @@ KERNEL(adjust, ChooseArgs, kSampleThreads, 1) {
                 value = value > 0.f ? rounded_div(value, rule.repeat) : rounded_mul(value, rule.repeat);
             value = rounded_add(value, -rounded_add(rule.presence, rounded_mul((float)count, rule.frequency)));
         }
-        *logit = value;
+        // What biases make NaN is never chosen.
+        *logit = value == value || *logit != *logit ? value : kNegativeInfinity;
     }
 }
 
@@ -112,10 +118,12 @@ KERNEL(argmax, ChooseArgs, kSampleThreads, 1) {
     const u32* allowed = a.rules[row].allowed;
     const float* x = a.logits + (u64)row * a.width;
     const Best none = {kNegativeInfinity, 0xffffffffu};
+    const bool changed = a.rules[row].n_biases > 0 || a.rules[row].window > 0;
 
     Best best = none;
     for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < a.width; i += blocks * blockDim.x)
-        if (is_allowed(allowed, i)) best = better(best, {x[i], i});
+        if (x[i] != x[i] || (x[i] == -kNegativeInfinity && !changed)) best = better(best, {kNan, i});
+        else if (is_allowed(allowed, i)) best = better(best, {x[i], i});
     best = block_best(best, values, wheres);
     if (threadIdx.x == 0) {
         a.best[row * blocks + blockIdx.x] = best.value;
@@ -131,9 +139,10 @@ KERNEL(argmax, ChooseArgs, kSampleThreads, 1) {
         for (u32 i = threadIdx.x; i < kBins; i += kSampleThreads) draw.sums[i] = 0, draw.counts[i] = 0;
     if (threadIdx.x > 0) return;
     const bool possible = best.value > kNegativeInfinity;
-    draw.peak = fminf(best.value, 3.40282347e38f);
+    const u32 failure = best.value != best.value ? kNotANumber : a.rules[row].none;
+    draw.peak = possible ? fminf(best.value, 3.40282347e38f) : kNegativeInfinity;
     draw.listed = 0;
-    if (kind == kLikeliest || !possible) finish(a, row, possible ? best.where : a.rules[row].none, false);
+    if (kind == kLikeliest || !possible) finish(a, row, possible ? best.where : failure, false);
 }
 
 // ---- weights of tokens

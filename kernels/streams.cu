@@ -116,5 +116,5 @@ KERNEL(rescale, RescaleArgs, 256, 1) {
     const float mean = block_sum(sum, (float*)shared) / (float)a.width;
     for (u32 i = threadIdx.x; i < a.width; i += blockDim.x) squares = fmaf(x[i] - mean, x[i] - mean, squares);
     const float least = a.deviations * sqrtf(block_sum(squares, (float*)shared) / (float)a.width);
-    for (u32 i = threadIdx.x; i < a.width; i += blockDim.x) x[i] = fmaxf(x[i] - mean - least, 0.f);
+    for (u32 i = threadIdx.x; i < a.width; i += blockDim.x) x[i] = within(x[i] - mean - least, 0.f, -kNegativeInfinity);
 }

@@ -21,14 +21,14 @@ use realizar::engine::{
     self, CacheParams, Chooser, Filter, GrammarKind, Job, JobParams, LoadParams, Model, Request, SamplerParams,
     Session, step_jobs,
 };
-use realizar::error::Result;
+use realizar::error::{Error, Result};
 use realizar::graph::op::{Op, TensorId, Weight};
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::graph::weights::{MatrixSource, Weights};
 use realizar::quant;
-use realizar::sampling::{NO_TOKEN, SamplingRule, Scratch, choose};
+use realizar::sampling::{NO_TOKEN, NOT_A_NUMBER, SamplingRule, Scratch, choose};
 use realizar::tensor::DType;
 
 use it::support::save::save;
@@ -155,6 +155,8 @@ fn odd_column(vocab: usize, kind: usize, rng: &mut Rng) -> Vec<f32> {
         1 => f32::NEG_INFINITY,
         2 => pick(rng, &odd[..2]),
         3 => pick(rng, &odd),
+        5 => pick(rng, &[f32::NEG_INFINITY, f32::MAX]),
+        6 if rng.next().is_multiple_of(2) => pick(rng, &odd[1..]),
         4 if rng.next().is_multiple_of(2) => pick(rng, &odd[..2]),
         _ => 4.0 * rng.normal() as f32,
     };
@@ -243,11 +245,17 @@ fn agree(shim: Option<&Shim>, head: &Head, steps: usize, rng: &mut Rng) -> usize
         for (i, (trial, rule)) in trials.iter().zip(&rules).enumerate() {
             let logits = &all[columns[i]];
             let got = executor.token(i).unwrap();
+            // Biases may make more of them infinite.
+            let is_unchanged = rule.as_ref().is_none_or(|rule| rule.entries() == 0);
+            if logits.iter().any(|logit| logit.is_nan() || is_unchanged && *logit == f32::INFINITY) {
+                assert_eq!(got, NOT_A_NUMBER, "{} tokens, column {}", head.vocab, columns[i]);
+                continue;
+            }
             if rule.is_none() {
-                let best = logits.iter().enumerate().fold(0, |best, (i, &v)| {
-                    if v > logits[best] || (logits[best].is_nan() && v > f32::NEG_INFINITY) { i } else { best }
-                });
-                assert!(got == best as u32 || logits[best].is_nan() || logits[best] == f32::NEG_INFINITY);
+                let best = (0..)
+                    .zip(logits)
+                    .fold((NO_TOKEN, f32::NEG_INFINITY), |best, (i, &v)| if v > best.1 { (i, v) } else { best });
+                assert_eq!(got, best.0, "{} tokens, column {}", head.vocab, columns[i]);
                 continue;
             }
             let expected = choose(&trial.rule(), logits, &mut Scratch::default()).unwrap().token;
@@ -293,10 +301,10 @@ fn a_gpu_chooses_from_large_vocabularies() {
 }
 
 #[test]
-fn a_gpu_passes_over_what_is_no_number() {
+fn a_gpu_tells_what_is_nan() {
     let Some(gpu) = gpu::gpu(1) else { return };
     let mut rng = Rng(13);
-    for (vocab, kind) in [1, 33, 1500].into_iter().flat_map(|vocab| (0..5).map(move |kind| (vocab, kind))) {
+    for (vocab, kind) in [1, 33, 1500].into_iter().flat_map(|vocab| (0..7).map(move |kind| (vocab, kind))) {
         let head = Head { vocab, columns: vec![odd_column(vocab, kind, &mut rng)] };
         agree(gpu.0.as_ref(), &head, 16, &mut rng);
     }
@@ -542,5 +550,68 @@ fn batches_and_jobs_choose_on_the_device() {
             })
             .unwrap();
         }
+    }
+}
+
+/// A token whose embedding is NaN: calls and jobs that append it fail, alone, and name its position.
+#[test]
+fn what_is_nan_is_an_error_of_its_own_sequence() {
+    const NAN_TOKEN: u32 = 123;
+    let Some(_gpu) = gpu::gpu(1) else { return };
+    let tiny = tiny().change(|t| t.tied = false);
+    let (mut file, ..) = tiny.file();
+    let table = file.tensors.iter_mut().find(|t| t.name == "token_embd.weight").unwrap();
+    // The scale of a block of 8 bits.
+    let block = NAN_TOKEN as usize * tiny.net.hidden / 32 * 34;
+    table.data[block..block + 2].copy_from_slice(&[0x00, 0x7e]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nan.gguf");
+    std::fs::write(&path, file.build().0).unwrap();
+    let model = load(&path, 0);
+    let start = |n: usize| {
+        let mut s = session(&model);
+        s.prefill(&PROMPT[..n], None).unwrap();
+        s
+    };
+    let fails = |result: Result<u32>, position: usize| {
+        let error = result.unwrap_err();
+        let named = error.to_string().contains(&format!("position {position} is NaN"));
+        assert!(matches!(error, Error::Format { .. }) && named, "{error}");
+    };
+    let samplers = || std::iter::once(None).chain(samplers().into_iter().map(Some));
+    for params in samplers() {
+        let mut sampler = params.map(|params| Chooser::new(params).unwrap());
+        let mut s = start(5);
+        fails(s.decode(NAN_TOKEN, sampler.as_mut()), 5);
+        let (mut out, mut n) = ([0; 4], 0);
+        fails(s.generate(NAN_TOKEN, sampler.as_mut(), &mut out, &mut n, None).map(|_| 0), 5);
+        assert_eq!((n, s.tokens()), (0, &PROMPT[..5]));
+        s.fetch_logits().unwrap();
+        assert!(s.logits() == start(5).logits());
+    }
+    let mut sessions = [4, 5, 6].map(start);
+    let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+    let tokens = [PROMPT[4], NAN_TOKEN, PROMPT[6]];
+    fails(engine::decode_batch(&mut together, &tokens, &mut [const { None }; 3], &mut [0; 3]).map(|()| 0), 5);
+    assert_eq!(sessions.each_ref().map(Session::len), [4, 5, 6]);
+    for params in samplers() {
+        let job = |prompt: &[u32]| {
+            let s = session(&model);
+            let sampler = params.clone().map(|params| Chooser::new(params).unwrap());
+            let params = JobParams { max_tokens: 8, chooser: sampler, ..Default::default() };
+            let request = Request::new(&s, prompt, params).unwrap();
+            Job::new(s, request)
+        };
+        let prompts = [&PROMPT[..5], &[PROMPT[0], NAN_TOKEN], &PROMPT[2..9]];
+        let made = |job: &mut Job| job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap();
+        let alone = [0, 2].map(|i| {
+            let mut job = job(prompts[i]);
+            while !step_jobs(&mut [&mut job], None).unwrap() {}
+            made(&mut job)
+        });
+        let mut jobs = prompts.map(job);
+        while !step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), None).unwrap() {}
+        fails(jobs[1].failure().cloned().map_or(Ok(0), Err), 1);
+        assert_eq!([0, 2].map(|i| made(&mut jobs[i])), alone);
     }
 }

@@ -14,6 +14,7 @@ use super::kernels::hadamard::{LONGEST, rotate};
 use super::kernels::simd::LANES;
 use super::kernels::{Isa, quantize};
 use super::memory::map;
+use super::nan::{NanRange, all_finite};
 use crate::cpu::kernels::attention::CHUNK;
 use crate::cpu::kernels::attention::kv_storage::{BLOCK, KEY_LINE, KvView, SCALES, Storage, padded};
 use crate::cpu::threads::disjoint::DisjointSlice;
@@ -177,6 +178,8 @@ pub struct CpuKv {
     memory: Arc<Pages>,
     /// `[layer][chunk]`
     chunks: Vec<Chunk>,
+    /// `[layer]`, the keys and values that are not finite, which integers do not tell.
+    nans: Arc<[NanRange]>,
 }
 
 impl CpuKv {
@@ -189,7 +192,8 @@ impl CpuKv {
     fn with_layout(spec: &SequenceSpec, layout: Arc<KvLayout>, bytes: usize) -> Result<CpuKv> {
         let memory = Arc::new(map("the key-value cache", bytes)?);
         let chunks = try_filled("the layout of a cache", layout.chunks, Chunk::Empty)?;
-        Ok(CpuKv { spec: spec.clone(), layout, memory, chunks })
+        let nans = spec.layers.iter().map(|_| NanRange::default()).collect();
+        Ok(CpuKv { spec: spec.clone(), layout, memory, chunks, nans })
     }
 
     pub fn spec(&self) -> &SequenceSpec {
@@ -236,6 +240,7 @@ impl CpuKv {
             return Err(Error::invalid(format!("a fork of {len} positions of {}", self.spec.capacity)));
         }
         let mut fork = CpuKv::with_layout(&self.spec, self.layout.clone(), self.memory.len())?;
+        fork.nans = self.nans.iter().zip(&self.layout.layers).map(|(nan, l)| nan.fork(len / l.pool)).collect();
         for l in &self.layout.layers {
             let used = l.first_chunk..l.first_chunk + l.keys_of(0..len).end.min(l.kept).div_ceil(CHUNK);
             for (to, from) in fork.chunks[used.clone()].iter_mut().zip(&self.chunks[used]) {
@@ -336,6 +341,11 @@ impl CpuKv {
         }
     }
 
+    /// The keys of a layer from the first to the last one that is not finite, or whose value is not.
+    pub fn nan(&self, layer: usize) -> Range<usize> {
+        self.nans[layer].get()
+    }
+
     pub fn key_storage(&self) -> Storage {
         self.layout.key_storage
     }
@@ -363,9 +373,11 @@ impl CpuKv {
     /// Borrows a layer of the cache so that several threads can write `positions` of its heads.
     pub fn writer(&mut self, layer: usize, positions: Range<usize>) -> Result<KvWriter<'_>> {
         assert!(positions.end <= self.spec.capacity);
-        let layout = self.layout.clone();
+        let (layout, nans) = (self.layout.clone(), self.nans.clone());
+        // What stands from there on is forgotten.
+        nans[layer].truncate(positions.start);
         let memory = DisjointSlice::new(self.own(layer, positions.clone())?);
-        Ok(KvWriter { layout, layer, positions, memory })
+        Ok(KvWriter { layout, layer, positions, memory, nans })
     }
 }
 
@@ -382,6 +394,7 @@ pub struct KvWriter<'a> {
     layer: usize,
     positions: Range<usize>,
     memory: DisjointSlice<'a, u8>,
+    nans: Arc<[NanRange]>,
 }
 
 impl KvWriter<'_> {
@@ -393,6 +406,15 @@ impl KvWriter<'_> {
         let l = &self.layout.layers[self.layer];
         let dim = if part == KvPart::Keys { l.head_dim } else { l.value_dim };
         assert!(self.positions.contains(&position) && row.len() == dim && (part == KvPart::Keys || l.value_bytes > 0));
+        let finite: Vec<f32>;
+        let row = if all_finite(row) {
+            row
+        } else {
+            self.nans[self.layer].add(position);
+            // A weight of 0 times them is 0.
+            finite = row.iter().map(|x| if x.is_finite() { *x } else { 0.0 }).collect();
+            &finite
+        };
         let position = position % l.kept;
         let range = l.place(head, part, position..position + 1);
         // SAFETY: the range lies within this part of this head, which is the caller's alone.

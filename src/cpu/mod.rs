@@ -14,6 +14,7 @@ pub mod kv;
 mod load;
 pub mod matmul;
 mod memory;
+pub mod nan;
 mod open_team;
 pub mod ops;
 pub mod recurrent_state;

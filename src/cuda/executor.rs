@@ -27,7 +27,7 @@ use crate::graph::program::Program;
 use crate::graph::step::{CHOSEN_BEFORE, Sequences, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
 use crate::quant;
-use crate::sampling::NO_TOKEN;
+use crate::sampling::{NO_TOKEN, NOT_A_NUMBER};
 
 /// Steps in flight: one that runs, one that waits for it, one that is being made. Few, because a text that ends early
 /// discards the others.
@@ -496,7 +496,7 @@ impl CudaExecutor {
         let answer = answers.get(slot * self.dims.limits.max_outputs + i).map(|b| u32::from_le_bytes(*b));
         let answer = answer.ok_or_else(|| Error::invalid(format!("output {i}")))?;
         let vocab = self.program.vocab;
-        if answer as usize >= vocab && answer != NO_TOKEN {
+        if answer as usize >= vocab && ![NO_TOKEN, NOT_A_NUMBER].contains(&answer) {
             return Err(self.context().lose(format!("token {answer} of {vocab} was chosen")));
         }
         Ok(answer)

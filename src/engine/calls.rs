@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::Cancel;
 use super::chooser::{self, Chooser, DeviceRules};
 use super::metrics::Phase;
+use super::nan;
 use super::pass::{Lane, Pass};
 use super::pipelined::{self, Lanes};
 use super::prompt::Prompt;
@@ -78,7 +79,11 @@ impl Session {
             // Logits are read with the last piece only, so that the earlier ones are still there if this fails.
             let outputs = usize::from(rest.is_empty());
             let appended = self.append(piece, outputs, cancel);
-            appended.inspect_err(|_| self.rewind(before, logits_at))?;
+            appended.inspect_err(|e| {
+                // Logits that were refused have overwritten those of before.
+                let is_overwritten = matches!(e, Error::Format { .. });
+                self.rewind(before, if is_overwritten { logits_at.overwritten() } else { logits_at });
+            })?;
         }
         self.model().metrics().record_phase(Phase::Prefill, started.elapsed());
         Ok(())
@@ -106,16 +111,27 @@ impl Session {
             let scored = self.append(piece, piece.len(), cancel).and_then(|mut pass| {
                 for (i, (token, score)) in following {
                     pass.step().executor.read_logits(i, &mut row)?;
+                    nan::check_logits(self.model(), &row, before + first - 1 + i)?;
                     self.network().suppress(&mut row);
                     *score = sampling::logprob(&row, *token);
                 }
                 Ok(())
             });
             let left = if before == 0 { Logits::None } else { Logits::OnDevice };
+            let scored = scored.map_err(|e| match e {
+                Error::Format { .. } => self.first_failure(before + first - 1, piece, cancel).unwrap_or(e),
+                e => e,
+            });
             scored.inspect_err(|_| self.rewind(before, left))?;
         }
         self.model().metrics().record_phase(Phase::Prefill, started.elapsed());
         Ok(())
+    }
+
+    /// Appends some tokens after the first `len` one by one; the first error.
+    fn first_failure(&mut self, len: usize, tokens: &[u32], cancel: Option<&Cancel>) -> Option<Error> {
+        self.rewind(len, Logits::None);
+        tokens.iter().find_map(|token| self.append(std::slice::from_ref(token), 1, cancel).err())
     }
 
     /// Computes tokens again where the layers no longer hold what the token after the first `len` needs, as after a
@@ -160,10 +176,10 @@ impl Session {
         self.check(&[token], chooser.as_deref())?;
         let started = Instant::now();
         self.restore(self.len(), cancel)?;
-        let (tokens, before) = ([token], self.len());
+        let (tokens, before, logits_at) = ([token], self.len(), self.logits_at().overwritten());
         let lane = Lane { outputs: 1, chooser: chooser.as_deref_mut(), on_device: true, ..Lane::new(self, &tokens) };
         let (_, chosen) = Session::step(lane, cancel)?;
-        let next = self.choose(chosen, chooser).inspect_err(|_| self.rewind(before, Logits::None))?;
+        let next = self.choose(chosen, chooser).inspect_err(|_| self.rewind(before, logits_at))?;
         self.model().metrics().record_phase(Phase::Decode, started.elapsed());
         Ok(next)
     }
@@ -275,6 +291,7 @@ impl Lanes for OneLane<'_> {
     }
 
     fn accept(&mut self, chosen: &[u32], _: Duration) -> Result<bool> {
+        nan::check_chosen(self.session.model(), chosen[0], self.session.len())?;
         let next = chooser::chosen(chosen[0], self.chooser.as_deref_mut())?;
         self.session.commit((0, &self.token), 0, |_| Ok(Logits::OnDevice))?;
         self.token = [next];
@@ -309,14 +326,16 @@ pub fn decode_batch(
         session.check(std::slice::from_ref(token), chooser.as_deref()).map_err(|e| e.of_entry(i))?;
     }
     let started = Instant::now();
+    let mut logits_at = try_vec("caches", n)?;
+    logits_at.extend(sessions.iter().map(|session| session.logits_at().overwritten()));
     let mut chosen = try_vec("tokens", n)?;
     let mut result = step_batch(sessions, tokens, choosers, &mut chosen);
     if result.is_ok() {
         result = choose_all(sessions, choosers, &chosen, next);
     }
     if result.is_err() {
-        for session in &mut sessions[..chosen.len()] {
-            session.rewind(session.len() - 1, Logits::None);
+        for (session, logits_at) in sessions.iter_mut().zip(logits_at).take(chosen.len()) {
+            session.rewind(session.len() - 1, logits_at);
         }
     }
     model.metrics().record_phase(Phase::Decode, started.elapsed());
@@ -367,7 +386,8 @@ fn step_batch(
         cancels.extend(own.iter().map(|cancel| Some(&**cancel)));
         let mut pass = Pass::whole(&mut lanes, &cancels)?;
         for (i, lane) in lanes.into_iter().enumerate() {
-            chosen.push(pass.commit(lane.session, (0, lane.tokens), 0, Some(i))?);
+            let committed = pass.commit(lane.session, (0, lane.tokens), 0, Some(i));
+            chosen.push(committed.map_err(|e| e.of_entry(chosen.len()))?);
         }
     }
     Ok(())

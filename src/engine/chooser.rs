@@ -110,7 +110,6 @@ impl<'a> DeviceRules<'a> {
             random: sampler.random_behind(draws),
             recent,
             allowed: (!mask.is_empty()).then_some(&mask[..]),
-            none: NO_TOKEN,
             ..likeliest
         }
     }

@@ -82,7 +82,7 @@ impl Model {
             embedder,
             limits,
             cancel,
-            out: Vectors::new(&embedder.head, pooling, params.raw, len)?,
+            out: Vectors::new(self, &embedder.head, pooling, params.raw, len)?,
             hidden: try_filled("hidden states", limits.max_tokens.saturating_mul(embedder.head.hidden), 0f32)?,
         };
         let is_long = |text: &Text| embedder.program.is_long(text.tokens.len());

@@ -2,7 +2,7 @@
 //! in the place of embeddings. What becomes of a tile depends on that tile alone, and neither on threads nor on how its
 //! work is cut.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Reservation;
@@ -15,6 +15,7 @@ use super::stage::{Stage, StageExecutor, StageState};
 use super::vectors::normalise;
 use super::{Cancel, LogLevel};
 use crate::cpu::kv::CpuKv;
+use crate::cpu::nan::all_finite;
 use crate::device::sequence::Sequence;
 use crate::device::{Backend, CPU_DEVICE, Copied, LoadOptions, Placement, StepBudget};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -53,6 +54,8 @@ pub enum Run {
 /// The encoder of a model with its projector. Immutable: any number of calls may use it at once.
 pub struct Encoder {
     model: Arc<Model>,
+    /// Its file or folder.
+    path: PathBuf,
     facts: Facts,
     backend: Backend,
     /// Convolutions that make the encoder's input of a sound, chunk by chunk.
@@ -149,6 +152,7 @@ impl Encoder {
         Ok(Arc::new(Encoder {
             _memory: runtime.reserve("the encoder's weights", if plan { 0 } else { weight_bytes })?,
             model: model.clone(),
+            path: path.to_owned(),
             backend,
             weight_bytes,
             convolutions,
@@ -440,6 +444,10 @@ impl Encoding {
         let [width, row_dim] = [encoder.projector.program.width(encoder.projector.results[0]), encoder.facts.row_dim];
         let mut made = try_filled("the rows of a tile", blocks * width, 0f32)?;
         second.executor.read(encoder.projector.results[0], &mut made)?;
+        if let Some(row) = made.chunks_exact(width).position(|row| !all_finite(row)) {
+            let row = rows.len() / row_dim + row;
+            return Err(Error::format(&encoder.path, format!("row {row} of the encoded media is NaN or infinite")));
+        }
         let start = rows.len();
         rows.resize(start + blocks * row_dim, 0.0);
         if encoder.facts.is_pooled {

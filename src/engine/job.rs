@@ -11,6 +11,7 @@ use super::draft::{Draft, DraftParams, MOST};
 use super::draft_policy::PassStats;
 use super::job_logprobs::JobLogprobs;
 use super::job_text::JobText;
+use super::nan;
 use super::network::Network;
 use super::parked::{Member, Parked};
 use super::pass::{Lane, Pass};
@@ -583,6 +584,7 @@ impl Job {
     pub(super) fn accept_ahead(&mut self, token: u32, time: Duration) -> Result<()> {
         self.token_time += time;
         let last = self.request.made.last().map_or(&[][..], std::slice::from_ref);
+        nan::check_chosen(self.session.model(), token, self.session.len())?;
         self.session.commit((0, last), 0, |_| Ok(Logits::OnDevice))?;
         (self.undecided, self.chosen) = (true, Some(token));
         self.make_token()

@@ -27,6 +27,7 @@ mod media;
 mod media_work;
 pub mod metrics;
 mod model;
+mod nan;
 mod network;
 mod observed;
 mod parked;

@@ -9,6 +9,7 @@ use super::Cancel;
 use super::chooser::{Chooser, DeviceRules};
 use super::executors::Lent;
 use super::metrics::Phase;
+use super::nan;
 use super::network::Network;
 use super::session::{Logits, Session};
 use super::step::Step;
@@ -133,7 +134,7 @@ impl Pass {
 
     /// Commits the next tokens of a lane, some of which are computed again; `left` of it come after them. With the
     /// number of its output the logits of the last one are read, or the token that the device has chosen after it is
-    /// returned, and its logits stay there.
+    /// returned, and its logits stay there. Logits that are not finite are an error.
     pub fn commit(
         &mut self,
         session: &mut Session,
@@ -143,14 +144,18 @@ impl Pass {
     ) -> Result<Option<u32>> {
         let Pass { network, lent, chosen, .. } = self;
         let (executor, mut next) = (&mut lent.step().executor, None);
+        let (model, position) = (session.model().clone(), (session.len() + tokens.len()).saturating_sub(1));
         session.commit((again, tokens), left, |logits| match output {
             None => Ok(Logits::None),
             Some(i) if *chosen >> i & 1 == 1 => {
-                next = Some(executor.token(i)?);
+                let token = executor.token(i)?;
+                nan::check_chosen(&model, token, position)?;
+                next = Some(token);
                 Ok(Logits::OnDevice)
             }
             Some(i) => {
                 executor.read_logits(i, logits)?;
+                nan::check_logits(&model, logits, position)?;
                 network.suppress(logits);
                 Ok(Logits::OnHost)
             }

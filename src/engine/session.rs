@@ -12,6 +12,7 @@ use super::network::Network;
 use super::prompt::Prompt;
 use super::runs::{Run, Runs, Text};
 use super::{Cancel, LogLevel, Reservation};
+use crate::cpu::nan::has_nan;
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::adapter_set::AdapterSet;
@@ -28,6 +29,13 @@ pub(super) enum Logits {
     OnHost,
     /// The device kept them: the last token is computed again to read them.
     OnDevice,
+}
+
+impl Logits {
+    /// Where logits are found that others may have overwritten.
+    pub(super) fn overwritten(self) -> Logits {
+        if self == Logits::OnHost { Logits::OnDevice } else { self }
+    }
 }
 
 /// A sequence, and the bytes of it that count against the ceiling.
@@ -80,6 +88,9 @@ impl Session {
         let mut session = Session::new(model, params)?;
         let text = (&mut session.tokens, &mut session.runs);
         session.logits_at = fill(text, &mut session.logits, &mut session.sequence)?;
+        if session.logits().is_some_and(has_nan) {
+            return Err(Error::invalid("what was saved has logits that are NaN"));
+        }
         Ok(session)
     }
 
@@ -327,7 +338,9 @@ impl Session {
         left: usize,
         result: impl FnOnce(&mut [f32]) -> Result<Logits>,
     ) -> Result<()> {
-        let logits_at = result(&mut self.logits)?;
+        let logits_at = result(&mut self.logits).inspect_err(|_| {
+            self.logits_at = self.logits_at.overwritten();
+        })?;
         self.tokens.extend_from_slice(tokens);
         if left == 0 || self.sequence.spec().recurrent.is_empty() {
             self.sequence.commit(if tokens.is_empty() { again } else { self.pending().len() });

@@ -1,11 +1,14 @@
 //! From the hidden states of texts to their vectors: pooling, the layers after it, and lengths of 1. Sums go through
 //! the tokens of a text in order, in f64.
 
-use crate::error::{Result, try_filled, try_vec};
+use super::model::Model;
+use crate::cpu::nan::all_finite;
+use crate::error::{Error, Result, try_filled, try_vec};
 use crate::model::pooling::{Dense, DenseActivation, EmbeddingHead, Pooling};
 
 /// The vectors of a call, of which the last one may be under way.
 pub struct Vectors<'a> {
+    model: &'a Model,
     head: &'a EmbeddingHead,
     pooling: Pooling,
     raw: bool,
@@ -13,13 +16,24 @@ pub struct Vectors<'a> {
     /// `[hidden]`, what the tokens so far have become.
     pooled: Vec<f64>,
     n_tokens: usize,
+    /// Number of texts that have ended.
+    n_texts: usize,
+    /// The first token of the text whose hidden state is not finite.
+    nan_at: Option<usize>,
 }
 
 impl<'a> Vectors<'a> {
     /// Returns an empty list with room for `len` values.
-    pub fn new(head: &'a EmbeddingHead, pooling: Pooling, raw: bool, len: usize) -> Result<Vectors<'a>> {
+    pub fn new(
+        model: &'a Model,
+        head: &'a EmbeddingHead,
+        pooling: Pooling,
+        raw: bool,
+        len: usize,
+    ) -> Result<Vectors<'a>> {
         let pooled = try_filled("an embedding", head.hidden, 0.0)?;
-        Ok(Vectors { head, pooling, raw, values: try_vec("embeddings", len)?, pooled, n_tokens: 0 })
+        let (values, n_tokens, n_texts, nan_at) = (try_vec("embeddings", len)?, 0, 0, None);
+        Ok(Vectors { model, head, pooling, raw, values, pooled, n_tokens, n_texts, nan_at })
     }
 
     /// The way to the vector that the layers after the pooling take.
@@ -47,6 +61,9 @@ impl<'a> Vectors<'a> {
             if way == Pooling::Cls && !is_first {
                 continue;
             }
+            if !all_finite(row) {
+                self.nan_at.get_or_insert(self.n_tokens - 1);
+            }
             let mut x = try_vec("an embedding", row.len())?;
             x.extend(row.iter().copied().map(f64::from));
             for layer in ahead {
@@ -58,6 +75,7 @@ impl<'a> Vectors<'a> {
             }
             if way == Pooling::None {
                 push(&mut self.values, &self.pooled, !self.raw);
+                self.check(self.pooled.len())?;
             }
         }
         Ok(())
@@ -67,6 +85,7 @@ impl<'a> Vectors<'a> {
     pub fn finish(&mut self) -> Result<()> {
         let n_tokens = std::mem::take(&mut self.n_tokens) as f64;
         if self.pooling == Pooling::None {
+            self.n_texts += 1;
             return Ok(());
         }
         if self.way() == Pooling::Mean {
@@ -84,7 +103,20 @@ impl<'a> Vectors<'a> {
             x.iter_mut().for_each(|x| *x /= sum);
         }
         push(&mut self.values, &x, !self.raw && self.pooling != Pooling::Rank);
+        self.check(x.len())?;
+        self.n_texts += 1;
+        self.nan_at = None;
         Ok(())
+    }
+
+    /// Refuses a last vector, of `n` values, that is not finite.
+    fn check(&self, n: usize) -> Result<()> {
+        if all_finite(&self.values[self.values.len() - n..]) {
+            return Ok(());
+        }
+        let from = self.nan_at.map_or(String::new(), |token| format!(", from its token {token} on"));
+        let what = format!("the embedding of text {} is NaN or infinite{from}", self.n_texts);
+        Err(Error::format(self.model.metadata().path(), what))
     }
 }
 
@@ -120,7 +152,7 @@ fn apply(layer: &Dense, x: &[f64]) -> Result<Vec<f64>> {
     match layer.activation {
         None => {}
         Some(DenseActivation::Tanh) => y.iter_mut().for_each(|y| *y = libm::tanh(*y)),
-        Some(DenseActivation::Relu) => y.iter_mut().for_each(|y| *y = y.max(0.0)),
+        Some(DenseActivation::Relu) => y.iter_mut().filter(|y| **y <= 0.0).for_each(|y| *y = 0.0),
         Some(DenseActivation::GeluErf) => {
             y.iter_mut().for_each(|y| *y *= 0.5 * (1.0 + erf(*y * std::f64::consts::FRAC_1_SQRT_2)));
         }

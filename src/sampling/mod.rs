@@ -17,7 +17,7 @@ pub use filter::Filter;
 pub use logprobs::{likeliest, likeliest_into, logprob};
 pub use params::SamplerParams;
 pub(crate) use params::numbers;
-pub use rule::{Choice, MAX_ENTRIES, NO_TOKEN, SamplingRule};
+pub use rule::{Choice, MAX_ENTRIES, NO_TOKEN, NOT_A_NUMBER, SamplingRule};
 
 use std::sync::Arc;
 

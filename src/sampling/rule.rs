@@ -6,6 +6,9 @@ use super::SamplerParams;
 /// The token that stands for none, where none can be chosen.
 pub const NO_TOKEN: u32 = u32::MAX;
 
+/// What a device answers in place of a token where a logit is NaN or infinite.
+pub const NOT_A_NUMBER: u32 = u32::MAX - 2;
+
 /// Biases, banned and newest tokens that a device takes for one output.
 pub const MAX_ENTRIES: usize = 512;
 
@@ -48,7 +51,7 @@ impl Default for SamplingRule<'_> {
             recent: [&[]; 2],
             banned: &[],
             allowed: None,
-            none: 0,
+            none: NO_TOKEN,
         }
     }
 }

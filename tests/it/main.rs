@@ -30,6 +30,7 @@ mod hybrid_folders;
 mod layering;
 mod media;
 mod mtp;
+mod nan;
 mod network;
 mod packed_file;
 mod program_checks;

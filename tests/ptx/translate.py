@@ -304,6 +304,12 @@ def _(k, a, compare, type_):
     return k.write(a[0], f'{ordered}{x} {COMPARE[compare]} {y}', 'pred')
 
 
+@operation(rf'setp\.(nan|num)\.({FLOAT})')
+def _(k, a, which, type_):
+    negation = '!' if which == 'num' else ''
+    return k.write(a[0], f'{negation}unordered({k.read(a[1], type_)}, {k.read(a[2], type_)})', 'pred')
+
+
 @operation(rf'setp\.(eq|ne|lt|le|gt|ge)u\.({FLOAT})')
 def _(k, a, compare, type_):
     x, y = k.read(a[1], type_), k.read(a[2], type_)

@@ -7,6 +7,7 @@
 //! is the same sequence of operations.
 #![allow(unsafe_code)]
 
+mod nan;
 mod plan;
 mod scratch;
 mod select;
@@ -14,6 +15,7 @@ mod source;
 
 use std::f32::consts::LOG2_E;
 
+pub use self::nan::carry_nan;
 pub use self::plan::{Heads, Scoring};
 use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, Span, bits, chunks, divide, keys_of, segments, visible};
 pub use self::scratch::AttentionScratch;

@@ -12,6 +12,7 @@ use crate::cpu::kernels::Isa;
 use crate::cpu::kernels::attention::kv_storage::Storage;
 use crate::cpu::kernels::attention::{CHUNK, Queries, QueryRows, score_chunk};
 use crate::cpu::kv::CpuKv;
+use crate::cpu::nan::all_finite;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::graph::op::Groups;
@@ -39,6 +40,8 @@ pub fn select<'c>(
     let (per_thread, out) = (DisjointSlice::new(per_thread), DisjointSlice::new(out));
     team.for_each_with(taken.len(), |share, i| {
         let t = taken.start + i;
+        let queries = &q[t * heads.queries * heads.dim..][..heads.queries * heads.dim];
+        let weights = &weights[t * heads.queries..][..heads.queries];
         // SAFETY: a share runs on one thread at a time, and each row is one item.
         let (scratch, out) =
             unsafe { (&mut per_thread.slice_mut(share..share + 1)[0], out.slice_mut(t * top..(t + 1) * top)) };
@@ -47,9 +50,11 @@ pub fn select<'c>(
         if len <= top {
             scratch.best.extend((0..len as u32).map(|position| (0.0, position)));
         } else {
-            let queries = &q[t * heads.queries * heads.dim..][..heads.queries * heads.dim];
-            let weights = &weights[t * heads.queries..][..heads.queries];
             rank(isa, heads, source, sequences[t], len, (groups, top), [queries, weights], scratch);
+        }
+        if !all_finite(queries) || !all_finite(weights) || source.nan(sequences[t]).start < len {
+            // The attention to them makes its results NaN.
+            return out.fill(f32::NAN);
         }
         out.fill(-1.0);
         let size = if len <= top { 1 } else { groups.size() };

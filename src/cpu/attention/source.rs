@@ -39,6 +39,11 @@ impl<'c, F: Fn(u32) -> &'c CpuKv> LayerSource<'c, F> {
         LayerSource { isa, cache, layer }
     }
 
+    /// Returns the keys of a sequence among which some are not finite.
+    pub(super) fn nan(&self, sequence: u32) -> Range<usize> {
+        (self.cache)(sequence).nan(self.layer)
+    }
+
     /// Returns the keys of the one head of a sequence, from position `from`, a multiple of 32, to the end of its chunk.
     pub(super) fn keys(&self, sequence: u32, from: usize) -> KvView<'c> {
         (self.cache)(sequence).cached(self.layer, 0, from)

@@ -458,7 +458,12 @@ impl CpuExecutor {
         let (pool, goes_on) = (program.kv_layers[op.layer.0 as usize].pool, matches!(op.half, Some(Half::Second(_))));
         let scoring = Scoring { scale, softcap, mask, slopes, distances, sinks, among, spans, pool, goes_on };
         let team = team(open)?;
-        Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, [out, sums], scratch))
+        let results = [&mut *out, &mut *sums];
+        let done = attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, results, scratch);
+        if done {
+            attention::carry_nan(&team, &scoring, [positions, slots], &source, q, [out, sums]);
+        }
+        Ok(done)
     }
 
     fn select(&mut self, sequences: &dyn Sequences<CpuSequence>, op: &Select) -> Result<bool> {

@@ -131,7 +131,8 @@ impl<S: Simd> Unary<S> for SignedRoot {
         let mut lanes = [0.0; LANES];
         s.store(x, &mut lanes);
         for x in &mut lanes {
-            *x = if *x == 0.0 { 0.0 } else { x.abs().max(1e-6).sqrt().copysign(*x) };
+            let size = if x.abs() < 1e-6 { 1e-6 } else { x.abs() };
+            *x = if *x == 0.0 { 0.0 } else { size.sqrt().copysign(*x) };
         }
         s.load(&lanes)
     }
@@ -265,9 +266,10 @@ impl<V: Copy> Clamped<V> {
 impl<S: Simd> Binary<S> for Clamped<S::F> {
     #[inline(always)]
     fn at(self, s: S, gate: S::F, up: S::F) -> S::F {
-        let g = s.min(gate, self.highest);
-        let u = s.max(s.min(up, self.limit), s.sub(s.splat(0.0), self.limit));
-        let g = s.min(times_sigmoid(s, g, s.mul(g, self.slope)), self.most);
+        // The operand that may be NaN stands last, where it is kept.
+        let g = s.min(self.highest, gate);
+        let u = s.max(s.sub(s.splat(0.0), self.limit), s.min(self.limit, up));
+        let g = s.min(self.most, times_sigmoid(s, g, s.mul(g, self.slope)));
         s.mul(g, s.add(u, self.shift))
     }
 }

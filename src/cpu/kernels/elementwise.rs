@@ -148,14 +148,16 @@ fn centre<S: Simd>(s: S, x: &mut [f32]) -> f32 {
     mean_square_lanes(s, x)
 }
 
-/// Computes `x = min(max(x, low), high)`
+/// Computes `x = min(max(x, low), high)`, NaN where x is.
 pub fn clamp(isa: Isa, x: &mut [f32], low: f32, high: f32) {
     dispatch!(isa, clamp_lanes(x: &mut [f32], low: f32, high: f32))
 }
 
 #[inline(always)]
 fn clamp_lanes<S: Simd>(s: S, x: &mut [f32], low: f32, high: f32) {
-    map(s, Clamp { low: s.splat(low), high: s.splat(high) }, x);
+    // What is added to a bound of 0 makes it a positive one; to others nothing.
+    let zero = if low == 0.0 || high == 0.0 { 0.0 } else { -0.0 };
+    map(s, Clamp { low: s.splat(low), high: s.splat(high), zero: s.splat(zero) }, x);
 }
 
 /// Rotates dimension `i` of a head with `i + n`, where `n` is the length of `cos` and `sin`.
@@ -351,11 +353,13 @@ impl<S: Simd> Unary<S> for Above<S::F> {
 struct Clamp<V> {
     low: V,
     high: V,
+    zero: V,
 }
 impl<S: Simd> Unary<S> for Clamp<S::F> {
     #[inline(always)]
     fn at(self, s: S, x: S::F) -> S::F {
-        s.max(s.min(x, self.high), self.low)
+        // The operand that may be NaN stands last, where it is kept.
+        s.add(s.max(self.low, s.min(self.high, x)), self.zero)
     }
 }
 

@@ -229,8 +229,12 @@ pub const CHOSEN_BEFORE: u32 = 0xffffffff;
 /// The id that stands for a row of media instead of a token.
 pub const MEDIA_ROW: u32 = 0xfffffffe;
 
+/// The answer in place of a token where a logit is NaN or infinite.
+pub const NOT_A_NUMBER: u32 = 0xfffffffd;
+
 // What kernels know as constants and other parts of the library define.
 const _: () = {
+    assert!(NOT_A_NUMBER == crate::sampling::NOT_A_NUMBER);
     assert!(CHOSEN_BEFORE == step::CHOSEN_BEFORE && MEDIA_ROW == step::MEDIA_ROW);
     assert!(NormKind::NoNorm as u32 == 0, "the kind of a default norm");
     assert!(Type::F32 as u32 == quant::F32.0 && Type::F16 as u32 == quant::F16.0 && Type::BF16 as u32 == quant::BF16.0);

@@ -31,6 +31,7 @@ use crate::cpu::kernels::math::{exp2, tanh};
 use crate::cpu::kernels::quantize::{I16_PEAK, QuantizedBytes, QuantizedRows};
 use crate::cpu::kernels::simd::{LANES, Simd};
 use crate::cpu::kernels::{Isa, dispatch, prefetch};
+use crate::cpu::nan::has_nan;
 use crate::error::{Result, try_filled};
 
 /// Number of positions in a chunk: large enough that joining chunks costs little, small enough that the scores of a
@@ -392,7 +393,11 @@ fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, table: &[f32], n: u
     for v in scores.as_chunks::<LANES>().0 {
         peak = s.max(peak, s.load(v));
     }
-    s.max_lane(peak)
+    match s.max_lane(peak) {
+        // Of keys that are seen and have no number.
+        f32::NEG_INFINITY if has_nan(&scores[start..end]) => f32::NAN,
+        peak => peak,
+    }
 }
 
 /// Adds to scores, the first of which is of the key at distance `first`, what a table has for each distance; the keys

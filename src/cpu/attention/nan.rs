@@ -1,0 +1,52 @@
+//! The rows of an attention that are NaN, whatever its integers have made of them.
+#![allow(unsafe_code)]
+
+use super::plan::{Scoring, keys_of, visible};
+use super::source::LayerSource;
+use crate::cpu::kv::CpuKv;
+use crate::cpu::nan::all_finite;
+use crate::cpu::threads::disjoint::DisjointSlice;
+use crate::cpu::threads::pool::Team;
+
+/// Values that are looked at before another thread has started.
+const SMALL: usize = 32 * 1024;
+
+/// Makes the rows of `out` and `sums` NaN whose query is not finite, or a key or value that it may see. Arguments are
+/// those of `attend`, which has ended.
+pub fn carry_nan<'c>(
+    team: &Team,
+    scoring: &Scoring,
+    [positions, sequences]: [&[u32]; 2],
+    source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
+    q: &[f32],
+    [out, sums]: [&mut [f32]; 2],
+) {
+    let n = positions.len();
+    let (q_width, width, n_sums) = (q.len() / n.max(1), out.len() / n.max(1), sums.len() / n.max(1));
+    let (out, sums) = (DisjointSlice::new(out), DisjointSlice::new(sums));
+    let row = |t: usize| {
+        let sequence = sequences[t];
+        let nan = source.nan(sequence);
+        let sees = || {
+            let last = sequences.iter().rposition(|other| *other == sequence).unwrap_or(t);
+            visible(scoring, t, positions[t], keys_of(positions[last], scoring.pool))
+        };
+        let among = scoring.among.map_or(&[][..], |all| &all[t * (all.len() / n)..][..all.len() / n]);
+        let is_seen = || {
+            let sees = sees();
+            nan.start.max(sees.start) < nan.end.min(sees.end)
+        };
+        let is_spoiled = !all_finite(&q[t * q_width..][..q_width]) || !all_finite(among);
+        if is_spoiled || (!nan.is_empty() && is_seen()) {
+            // SAFETY: each row is one item.
+            unsafe {
+                out.slice_mut(t * width..(t + 1) * width).fill(f32::NAN);
+                sums.slice_mut(t * n_sums..(t + 1) * n_sums).fill(f32::NAN);
+            }
+        }
+    };
+    match q.len() <= SMALL {
+        true => (0..n).for_each(row),
+        false => team.for_each(n, row),
+    }
+}
