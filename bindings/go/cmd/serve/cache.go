@@ -78,7 +78,7 @@ func (l *lease) recall(g *generation, setup string, trace []uint64) (c *cache, e
 			best, most = i, n
 		}
 	}
-	if best >= 0 && most < len(e.caches[best].trace) && e.store != nil && len(l.adapters) == 0 {
+	if best >= 0 && most < len(e.caches[best].trace) && e.outlasts && len(l.adapters) == 0 {
 		best = -1 // the store has what it holds, and may have more
 	}
 	if best >= 0 && (most == len(e.caches[best].trace) || e.alive == e.slots && len(e.caches) == 1) {

@@ -113,6 +113,7 @@ func (o *outcome) usage() map[string]any {
 type engine struct {
 	model    *realizar.Model
 	store    *realizar.Store // prefixes of prompts; nil: none
+	outlasts bool            // the store has a folder, and may know more than the caches at rest
 	session  realizar.SessionOptions
 	capacity int // tokens of a prompt and its reply
 	maxQueue int

@@ -23,6 +23,10 @@ import (
 // storeMemory is how many bytes of prefixes a store holds in memory.
 const storeMemory = 256 << 20
 
+// minEntries is how many prefixes a store in memory holds at least: with more than there are slots, looking through them
+// takes longer than the service has for a reply of a small model.
+const minEntries = 16
+
 // models are those that requests may name. A name stands for a file, or for a low-rank adapter on one of the others.
 type models struct {
 	options *options
@@ -298,15 +302,16 @@ func (m *models) load(file *model) {
 			return nil, err
 		}
 		in.template = templateOf(in.model)
-		kept := realizar.StoreOptions{MinTokens: minCommon, MemoryLimit: storeMemory}
+		kept := realizar.StoreOptions{MinTokens: minCommon, MemoryLimit: storeMemory, MaxEntries: max(minEntries, m.options.slots)}
 		if m.options.store != "" {
-			kept.Path = filepath.Join(m.options.store, "prefixes")
+			kept.Path, kept.MaxEntries = filepath.Join(m.options.store, "prefixes"), 0
 		}
 		store, err := in.model.NewStore(&kept)
 		if err != nil {
 			log.Printf("prefixes are not stored: %v", err) // such as of a model that has no caches
 		}
 		in.engine = newEngine(in.model, store, session, capacityOf(in.model, session), m.options.slots, m.options.queue, m.metrics.of(file.name))
+		in.engine.outlasts = m.options.store != ""
 		return in, nil
 	}()
 	m.mu.Lock()
