@@ -240,6 +240,8 @@ def inventory(triple: str, linked: List[str]) -> Files:
             raise SystemExit(f"FAILED: {crate['name']} has no licence")
         license = (crate["license"] or "see its file").replace("/", " OR ")
         texts = [file.read_text(errors="replace") for file in files]
+        if "MPL-" in license:
+            texts.insert(0, f"Its source code, which was not changed: {crate['repository'] or crate['name']}, version {crate['version']}.")
         add(crate["name"], crate["version"], license, texts, purl=f"pkg:cargo/{crate['name']}@{crate['version']}")
     zig = importlib.util.find_spec("ziglang")
     for name in linked:

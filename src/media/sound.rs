@@ -2,14 +2,15 @@
 
 use std::f64::consts::PI;
 
+use super::compressed::Compressed;
 use super::wav;
-use crate::error::{Error, Result, try_filled, try_vec};
+use crate::error::{Error, Result, try_vec};
 
 /// Samples a second that encoders take.
 pub const SAMPLE_RATE: usize = 16_000;
 
 /// Rates that are resampled.
-const RATES: std::ops::RangeInclusive<u32> = 8_000..=192_000;
+const RATES: std::ops::RangeInclusive<u32> = 4_000..=384_000;
 
 /// The most channels.
 const MAX_CHANNELS: usize = 64;
@@ -36,31 +37,50 @@ impl Sound {
     /// `InvalidArgument` for no samples, one that is no number of sensible size, a rate or a number of channels without
     /// sense; `TooComplex` for more than `most`.
     pub fn new(samples: &[f32], channels: usize, rate: u32, most: usize) -> Result<Sound> {
+        let mut work = Sound::begin(samples, channels, rate, most)?;
+        work.advance(&mut || false)?;
+        Ok(work.finish())
+    }
+
+    /// `new`, of which the samples have been mixed and nothing else is done.
+    pub fn begin(samples: &[f32], channels: usize, rate: u32, most: usize) -> Result<Resampling> {
         let n = length(samples.len(), channels, rate, most)?;
         if let Some(i) = samples.iter().position(|x| x.is_nan() || x.abs() > MAX_SAMPLE) {
             return Err(Error::invalid(format!("sample {i} is {}, full scale is from -1 to 1", samples[i])));
         }
-        let given = samples.len() / channels;
-        let mut mono = try_vec("samples", given)?;
+        let mut mono = try_vec("samples", samples.len() / channels)?;
         let mean = |frame: &[f32]| frame.iter().map(|x| f64::from(*x)).sum::<f64>() / channels as f64;
         mono.extend(samples.chunks_exact(channels).map(|frame| mean(frame) as f32));
-        let samples = if rate as usize == SAMPLE_RATE { mono } else { resampled(&mono, rate, n)? };
-        Ok(Sound { samples, given })
+        Resampling::new(mono, rate, n)
     }
 
-    /// The sound of a WAV file, brought to one channel and the rate of encoders.
+    /// The sound of a WAV, MP3, FLAC or Ogg file, brought to one channel and the rate of encoders.
     ///
     /// # Errors
     /// As `new`; `Format` for a damaged file, `Unsupported` for another format.
     pub fn decode(file: &[u8], most: usize) -> Result<Sound> {
+        let mut work = Sound::begin_file(file, most, &mut || false)?;
+        work.advance(&mut || false)?;
+        Ok(work.finish())
+    }
+
+    /// `decode`, of which the samples have been decoded and mixed and nothing else is done; `Cancelled` where `stops`
+    /// says so.
+    pub fn begin_file(file: &[u8], most: usize, stops: &mut dyn FnMut() -> bool) -> Result<Resampling> {
+        if let Some(mut decoding) = Compressed::open(file, most)? {
+            return match decoding.advance(stops)? {
+                true => Sound::begin(&decoding.samples, decoding.channels, decoding.rate, most),
+                false => Err(Error::Cancelled),
+            };
+        }
         let wav = wav::open(file)?;
         length(wav.n_samples(), wav.channels, wav.rate, most)?;
-        Sound::new(&wav.samples()?, wav.channels, wav.rate, most)
+        Sound::begin(&wav.samples()?, wav.channels, wav.rate, most)
     }
 }
 
 /// Number of samples that some become, before any memory is taken for them.
-fn length(n: usize, channels: usize, rate: u32, most: usize) -> Result<usize> {
+pub(super) fn length(n: usize, channels: usize, rate: u32, most: usize) -> Result<usize> {
     if !(1..=MAX_CHANNELS).contains(&channels) {
         return Err(Error::invalid(format!("{channels} channels of sound: 1 to {MAX_CHANNELS} are mixed")));
     }
@@ -80,37 +100,105 @@ fn length(n: usize, channels: usize, rate: u32, most: usize) -> Result<usize> {
     Ok(n as usize)
 }
 
-/// `n` samples at `SAMPLE_RATE`: sums of those around each, by a sinc under a Hann window whose band is that of the
-/// lower rate.
-fn resampled(samples: &[f32], rate: u32, n: usize) -> Result<Vec<f32>> {
-    let common = gcd(rate as usize, SAMPLE_RATE);
-    // So many samples in become so many out, after which the kernels come again.
-    let (step, phases) = (rate as usize / common, SAMPLE_RATE / common);
-    let cut = (SAMPLE_RATE as f64 / f64::from(rate)).min(1.0);
-    let reach = (ZEROS / cut) as usize;
-    let taps = 2 * reach + 1;
-    let mut kernels = try_filled("a resampler", taps * phases.min(n), 0f64)?;
-    for (phase, kernel) in kernels.chunks_exact_mut(taps).enumerate() {
-        let past = (phase * step % phases) as f64 / phases as f64;
-        for (i, weight) in kernel.iter_mut().enumerate() {
-            let t = past + reach as f64 - i as f64;
-            if t.abs() < reach as f64 {
-                let hann = 0.5 + 0.5 * libm::cos(PI * t / reach as f64);
-                *weight = cut * hann * if t == 0.0 { 1.0 } else { libm::sin(PI * cut * t) / (PI * cut * t) };
+/// The work of bringing one channel to `SAMPLE_RATE`: sums of the samples around each, by a sinc under a Hann window
+/// whose band is that of the lower rate.
+pub struct Resampling {
+    /// One channel at the rate of the caller.
+    mono: Vec<f32>,
+    /// So many samples in become so many out, after which the kernels come again.
+    step: usize,
+    phases: usize,
+    /// The share of the band that is kept, and samples on each side of a kernel's middle.
+    cut: f64,
+    reach: usize,
+    /// The kernels that are made, `2 * reach + 1` weights each.
+    kernels: Vec<f64>,
+    /// Number of samples of the result, and those that are done.
+    n: usize,
+    out: Vec<f32>,
+}
+
+/// Samples that are computed between two looks at what pauses.
+const CHUNK: usize = 512;
+
+impl Resampling {
+    fn new(mono: Vec<f32>, rate: u32, n: usize) -> Result<Resampling> {
+        let common = gcd(rate as usize, SAMPLE_RATE);
+        let (step, phases) = (rate as usize / common, SAMPLE_RATE / common);
+        let cut = (SAMPLE_RATE as f64 / f64::from(rate)).min(1.0);
+        let reach = (ZEROS / cut) as usize;
+        let (kernels, out) = match rate as usize == SAMPLE_RATE {
+            true => (Vec::new(), Vec::new()),
+            false => (try_vec("a resampler", (2 * reach + 1) * phases.min(n))?, try_vec("samples", n)?),
+        };
+        Ok(Resampling { mono, step, phases, cut, reach, kernels, n, out })
+    }
+
+    /// Number of samples of a channel as they were given, and of the result.
+    pub fn samples(&self) -> [usize; 2] {
+        [self.mono.len(), self.n]
+    }
+
+    /// Goes on until all is done, which is true, or `pauses` says so.
+    pub fn advance(&mut self, pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
+        if self.step == self.phases {
+            return Ok(true);
+        }
+        let taps = 2 * self.reach + 1;
+        while self.kernels.len() < taps * self.phases.min(self.n) {
+            if pauses() {
+                return Ok(false);
+            }
+            self.add_kernel(self.kernels.len() / taps);
+        }
+        while self.out.len() < self.n {
+            if pauses() {
+                return Ok(false);
+            }
+            for i in self.out.len()..self.n.min(self.out.len() + CHUNK) {
+                let at = i / self.phases * self.step + i % self.phases * self.step / self.phases;
+                // Ahead of the first sample and behind the last there is silence.
+                let (missing, first) = (self.reach.saturating_sub(at), at.saturating_sub(self.reach));
+                let near = self.mono.get(first..self.mono.len().min(at + self.reach + 1)).unwrap_or_default();
+                let kernel = &self.kernels[i % self.phases * taps..][missing..taps];
+                self.out.push(product(near, kernel) as f32);
             }
         }
+        Ok(true)
     }
-    let mut out = try_vec("samples", n)?;
-    for i in 0..n {
-        let (centre, kernel) = (i / phases * step + i % phases * step / phases, i % phases * taps);
-        // Ahead of the first sample and behind the last there is silence.
-        let missing = reach.saturating_sub(centre);
-        let first = centre.saturating_sub(reach);
-        let near = samples.get(first..samples.len().min(centre + reach + 1)).unwrap_or_default();
-        let kernel = &kernels[kernel + missing..kernel + taps];
-        out.push(near.iter().zip(kernel).map(|(x, weight)| f64::from(*x) * weight).sum::<f64>() as f32);
+
+    /// Makes the weights for the samples that lie the same share of a sample behind one that was given.
+    fn add_kernel(&mut self, phase: usize) {
+        let past = (phase * self.step % self.phases) as f64 / self.phases as f64;
+        let (cut, reach) = (self.cut, self.reach as f64);
+        self.kernels.extend((0..=2 * self.reach).map(|i| {
+            let t = past + reach - i as f64;
+            let hann = 0.5 + 0.5 * libm::cos(PI * t / reach);
+            let sinc = if t == 0.0 { 1.0 } else { libm::sin(PI * cut * t) / (PI * cut * t) };
+            if t.abs() < reach { cut * hann * sinc } else { 0.0 }
+        }));
     }
-    Ok(out)
+
+    /// The result, once all is done.
+    pub fn finish(self) -> Sound {
+        let given = self.mono.len();
+        Sound { samples: if self.step == self.phases { self.mono } else { self.out }, given }
+    }
+}
+
+/// The sum of products of numbers, as many as the shorter list has, in an order that all processors have.
+fn product(x: &[f32], weights: &[f64]) -> f64 {
+    let n = x.len().min(weights.len());
+    let ((x, x_rest), (weights, weights_rest)) = (x[..n].as_chunks::<8>(), weights[..n].as_chunks::<8>());
+    let mut sums = [0.0; 8];
+    for (x, weights) in x.iter().zip(weights) {
+        sums.iter_mut().zip(x.iter().zip(weights)).for_each(|(sum, (x, weight))| *sum += f64::from(*x) * weight);
+    }
+    for (sum, (x, weight)) in sums.iter_mut().zip(x_rest.iter().zip(weights_rest)) {
+        *sum += f64::from(*x) * weight;
+    }
+    let four: [f64; 4] = std::array::from_fn(|i| sums[i] + sums[i + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
 }
 
 fn gcd(a: usize, b: usize) -> usize {

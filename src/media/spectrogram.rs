@@ -2,91 +2,102 @@
 
 use std::f64::consts::PI;
 
+use super::fourier::{FREQUENCIES, LANES, Lanes, Transform, WINDOW};
 use super::sound::SAMPLE_RATE;
-use crate::error::{Result, try_filled, try_vec};
+use crate::error::{Result, try_filled};
 
-/// Samples of a window, and from one to the next.
-const WINDOW: usize = 400;
+/// Samples from one window to the next.
 pub const HOP: usize = 160;
-
-/// Frequencies of a window.
-const FREQUENCIES: usize = WINDOW / 2 + 1;
 
 /// Frequency at which the scale is no longer linear, its mel, and the logarithm of a mel's ratio above it.
 const BEND: f64 = 1000.0;
 const BEND_MEL: f64 = 15.0;
 const LOG_STEP: f64 = 1.856_297_990_365_626_3 / 27.0;
 
-/// The transform of a window and the filters of so many bins.
+/// The window and the filters of so many bins.
 pub struct LogMel {
     window: Vec<f64>,
-    /// `[WINDOW / 2 - 1, FREQUENCIES]`, of the samples from the second on.
-    cosines: Vec<f64>,
-    sines: Vec<f64>,
     /// The first frequency of each bin, and the weights from there on.
     filters: Vec<(usize, Vec<f64>)>,
 }
 
+/// The work on a spectrogram, some windows at a time.
+pub struct Spectrogram {
+    transform: Transform,
+    /// Samples with the silence behind them.
+    padded: usize,
+    /// `[padded / HOP, bins]`, and windows of it that are done.
+    logs: Vec<f32>,
+    done: usize,
+}
+
 impl LogMel {
-    pub fn new(bins: usize) -> Result<LogMel> {
-        let turn = |i: usize| 2.0 * PI * (i % WINDOW) as f64 / WINDOW as f64;
-        let table = |wave: fn(f64) -> f64| {
-            let mut table = try_vec("a spectrogram", (WINDOW / 2 - 1) * FREQUENCIES)?;
-            table.extend((1..WINDOW / 2).flat_map(|n| (0..FREQUENCIES).map(move |k| wave(turn(n * k)))));
-            Ok::<Vec<f64>, crate::error::Error>(table)
-        };
-        Ok(LogMel {
-            window: (0..WINDOW).map(|i| 0.5 - 0.5 * libm::cos(turn(i))).collect(),
-            cosines: table(libm::cos)?,
-            sines: table(libm::sin)?,
-            filters: filters(bins),
-        })
+    pub fn new(bins: usize) -> LogMel {
+        let turn = |i: usize| 2.0 * PI * i as f64 / WINDOW as f64;
+        LogMel { window: (0..WINDOW).map(|i| 0.5 - 0.5 * libm::cos(turn(i))).collect(), filters: filters(bins) }
     }
 
     /// The spectrogram of a sound and of the silence behind it, up to `padded` samples and beyond them mirrored:
     /// `[padded / HOP, bins]`. `padded` is at least a window.
     pub fn of(&self, samples: &[f32], padded: usize) -> Result<Vec<f32>> {
-        let (n, bins) = (padded / HOP, self.filters.len());
-        let mut logs = try_filled("a spectrogram", n.saturating_mul(bins), -10f32)?;
-        let sample = |i: usize| samples.get(i).map_or(0.0, |x| f64::from(*x));
-        let (mut frame, mut power) = ([0.0; WINDOW], [0.0; FREQUENCIES]);
-        for (t, logs) in logs.chunks_exact_mut(bins.max(1)).enumerate() {
-            // The window is around its sample; outside the sound lies its mirror image.
-            let first = t * HOP;
-            for (i, (x, weight)) in frame.iter_mut().zip(&self.window).enumerate() {
-                let at = (first + i).abs_diff(WINDOW / 2);
-                let at = if at < padded { at } else { (2 * padded - 2).saturating_sub(at) };
-                *x = sample(at) * weight;
-            }
-            if frame.iter().any(|x| *x != 0.0) {
-                self.power(&frame, &mut power);
-                for (log, (first, weights)) in logs.iter_mut().zip(&self.filters) {
-                    let sum: f64 = power[*first..].iter().zip(weights).map(|(power, weight)| power * weight).sum();
-                    *log = libm::log10(sum.max(1e-10)) as f32;
-                }
-            }
-        }
-        let floor = logs.iter().fold(f32::NEG_INFINITY, |most, log| most.max(*log)) - 8.0;
-        logs.iter_mut().for_each(|log| *log = (log.max(floor) + 4.0) / 4.0);
-        Ok(logs)
+        let mut work = self.begin(padded)?;
+        self.advance(&mut work, samples, &mut || false);
+        Ok(work.finish())
     }
 
-    /// The squares of a window's Fourier transform. Of a real one, the samples at both sides of the middle come
-    /// together.
-    fn power(&self, frame: &[f64; WINDOW], power: &mut [f64; FREQUENCIES]) {
-        let (mut real, mut imaginary) = ([0.0; FREQUENCIES], [0.0; FREQUENCIES]);
-        for (k, real) in real.iter_mut().enumerate() {
-            *real = frame[0] + if k % 2 == 0 { frame[WINDOW / 2] } else { -frame[WINDOW / 2] };
+    /// `of`, of which nothing is done.
+    pub fn begin(&self, padded: usize) -> Result<Spectrogram> {
+        let logs = try_filled("a spectrogram", (padded / HOP).saturating_mul(self.filters.len()), -10f32)?;
+        Ok(Spectrogram { transform: Transform::new(), padded, logs, done: 0 })
+    }
+
+    /// Goes on until all windows are done, which is true, or `pauses` says so ahead of some.
+    pub fn advance(&self, work: &mut Spectrogram, samples: &[f32], pauses: &mut dyn FnMut() -> bool) -> bool {
+        let (bins, padded) = (self.filters.len(), work.padded);
+        let (mut windows, mut power) = ([[0.0; LANES]; WINDOW], [[0.0; LANES]; FREQUENCIES]);
+        while work.done < padded / HOP {
+            if pauses() {
+                return false;
+            }
+            let n = LANES.min(padded / HOP - work.done);
+            for lane in 0..LANES {
+                self.take(samples, padded, if lane < n { Some(work.done + lane) } else { None }, lane, &mut windows);
+            }
+            let are_heard: [bool; LANES] = std::array::from_fn(|lane| windows.iter().any(|x| x[lane] != 0.0));
+            if are_heard.contains(&true) {
+                work.transform.power(&windows, &mut power);
+                for (bin, (first, weights)) in self.filters.iter().enumerate() {
+                    let mut sums = [0.0; LANES];
+                    for (power, weight) in power[*first..].iter().zip(weights) {
+                        sums.iter_mut().zip(power).for_each(|(sum, power)| *sum += power * weight);
+                    }
+                    for (lane, sum) in sums.into_iter().enumerate().filter(|(lane, _)| are_heard[*lane]) {
+                        work.logs[(work.done + lane) * bins + bin] = libm::log10(sum.max(1e-10)) as f32;
+                    }
+                }
+            }
+            work.done += n;
         }
-        let tables = self.cosines.chunks_exact(FREQUENCIES).zip(self.sines.chunks_exact(FREQUENCIES));
-        for (n, (cosines, sines)) in (1..).zip(tables) {
-            let (even, odd) = (frame[n] + frame[WINDOW - n], frame[n] - frame[WINDOW - n]);
-            real.iter_mut().zip(cosines).for_each(|(sum, cosine)| *sum += even * cosine);
-            imaginary.iter_mut().zip(sines).for_each(|(sum, sine)| *sum += odd * sine);
+        true
+    }
+
+    /// Puts the samples around that of window `t` into a lane, or zeros.
+    fn take(&self, samples: &[f32], padded: usize, t: Option<usize>, lane: usize, windows: &mut [Lanes; WINDOW]) {
+        for (i, (x, weight)) in windows.iter_mut().zip(&self.window).enumerate() {
+            // Outside the sound lies its mirror image.
+            let at = t.map(|t| (t * HOP + i).abs_diff(WINDOW / 2));
+            let at = at.map(|at| if at < padded { at } else { (2 * padded - 2).saturating_sub(at) });
+            x[lane] = at.and_then(|at| samples.get(at)).map_or(0.0, |x| f64::from(*x)) * weight;
         }
-        for (power, (re, im)) in power.iter_mut().zip(real.iter().zip(&imaginary)) {
-            *power = re * re + im * im;
-        }
+    }
+}
+
+impl Spectrogram {
+    /// The result, once all windows are done.
+    pub fn finish(mut self) -> Vec<f32> {
+        let floor = self.logs.iter().fold(f32::NEG_INFINITY, |most, log| most.max(*log)) - 8.0;
+        self.logs.iter_mut().for_each(|log| *log = (log.max(floor) + 4.0) / 4.0);
+        self.logs
     }
 }
 

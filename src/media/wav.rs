@@ -1,6 +1,9 @@
-//! WAV files: whole numbers of 8, 16, 24 and 32 bits, floats of 32 and 64 bits; no compression.
+//! WAV files, RF64 and BW64 among them: whole numbers of up to 32 bits, floats of 32 and 64 bits, and the 8 bits of
+//! telephones, A-law and mu-law.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+use std::ops::Range;
 
 use super::chunks::{number, of_riff};
 use crate::error::{Error, Result, try_vec};
@@ -8,18 +11,16 @@ use crate::error::{Error, Result, try_vec};
 /// Numbers by which a file tells how its samples are written.
 const PCM: usize = 1;
 const FLOAT: usize = 3;
+const A_LAW: usize = 6;
+const MU_LAW: usize = 7;
 const EXTENSIBLE: usize = 0xfffe;
 
-/// The length of a chunk whose writer did not know it: it lasts to the end of the file.
-const UNKNOWN: usize = 0xffff_ffff;
+/// From here on the length of the samples is one that a program writes which does not know it, 0x7ffff000, 0x80000000
+/// or 0xffffffff: they last to the end of the file.
+const UNKNOWN: usize = 0x7fff_0000;
 
 /// Formats that are refused by their names: name, place, bytes.
 const OTHERS: &[(&str, usize, &[u8])] = &[
-    ("FLAC", 0, b"fLaC"),
-    ("Ogg", 0, b"OggS"),
-    ("MP3", 0, b"ID3"),
-    ("MP3", 0, b"\xff\xfb"),
-    ("MP3", 0, b"\xff\xf3"),
     ("AAC", 0, b"\xff\xf1"),
     ("AAC", 0, b"\xff\xf9"),
     ("MP4", 4, b"ftyp"),
@@ -27,7 +28,7 @@ const OTHERS: &[(&str, usize, &[u8])] = &[
     ("AIFF", 0, b"FORM"),
     ("AU", 0, b".snd"),
     ("AMR", 0, b"#!AMR"),
-    ("RF64", 0, b"RF64"),
+    ("RIFX", 0, b"RIFX"),
 ];
 
 /// The samples of a WAV file, not yet read.
@@ -45,29 +46,34 @@ enum Kind {
     Whole(usize),
     /// Floats of 4 or 8 bytes.
     Float(usize),
+    /// Logarithms of telephones, a byte each.
+    ALaw,
+    MuLaw,
 }
 
 impl Kind {
     fn bytes(self) -> usize {
         match self {
             Kind::Whole(bytes) | Kind::Float(bytes) => bytes,
+            Kind::ALaw | Kind::MuLaw => 1,
         }
     }
 }
 
 /// Reads the header of a file.
 pub fn open(file: &[u8]) -> Result<Wav<'_>> {
-    if !(file.starts_with(b"RIFF") && file.get(8..12) == Some(b"WAVE")) {
+    let is_kind = [&b"RIFF"[..], b"RF64", b"BW64"].iter().any(|kind| file.starts_with(kind));
+    if !(is_kind && file.get(8..12) == Some(b"WAVE")) {
         return Err(refusal(file));
     }
-    let (mut format, mut data) = (None, None);
+    let (mut format, mut data, mut long) = (None, None, None);
     for (name, range) in of_riff(file, 12..file.len()) {
         match &name {
             b"fmt " => format = Some(range),
+            // Lengths of 64 bits: of the file, then of the samples.
+            b"ds64" => long = Some([8, 12].map(|at| number(file, range.start + at, 4, false).unwrap_or(0))),
             b"data" => {
-                // A stream was written before its length was known.
-                let is_open = number(file, range.start.saturating_sub(4), 4, false) == Some(UNKNOWN);
-                data = Some(if is_open { range.start..file.len() } else { range });
+                data = Some(samples_of(file, range, long));
                 break;
             }
             _ => {}
@@ -83,17 +89,21 @@ pub fn open(file: &[u8]) -> Result<Wav<'_>> {
     let (block, bits) = (field(12, 2)?, field(14, 2)?);
     let told = if told == EXTENSIBLE { field(24, 2)? } else { told };
     let kind = match (told, bits) {
-        (PCM, 8 | 16 | 24 | 32) => Kind::Whole(bits / 8),
+        // Numbers of other bits stand at the upper end of whole bytes.
+        (PCM, 1..=32) => Kind::Whole(bits.div_ceil(8)),
         (FLOAT, 32 | 64) => Kind::Float(bits / 8),
+        (A_LAW, 8) => Kind::ALaw,
+        (MU_LAW, 8) => Kind::MuLaw,
         _ => return Err(Error::unsupported(format!("a WAV file of kind {told:#x} with {bits} bits"))),
     };
-    if channels == 0 || block != channels * kind.bytes() {
+    let frame = channels * kind.bytes();
+    if channels == 0 || ![0, frame].contains(&block) {
         return Err(damaged(&format!("{channels} channels of {bits} bits in {block} bytes")));
     }
     let (told, rate) = (data.len(), u32::try_from(rate).unwrap_or(u32::MAX));
     let data = file.get(data).ok_or_else(|| damaged(&format!("it ends within its {told} bytes of samples")))?;
     // A stream may have been cut within a sample.
-    let data = data.get(..data.len() / block * block).unwrap_or_default();
+    let data = data.get(..data.len() / frame * frame).unwrap_or_default();
     Ok(Wav { channels, rate, kind, data })
 }
 
@@ -113,9 +123,50 @@ impl Wav<'_> {
             Kind::Whole(n) => out.extend(self.data.chunks_exact(n).map(|x| (f64::from(upper(x)) / FULL) as f32)),
             Kind::Float(4) => out.extend(self.data.as_chunks().0.iter().map(|x| f32::from_le_bytes(*x))),
             Kind::Float(_) => out.extend(self.data.as_chunks().0.iter().map(|x| f64::from_le_bytes(*x) as f32)),
+            Kind::ALaw => out.extend(self.data.iter().map(|byte| f32::from(a_law(*byte)) / 32768.0)),
+            Kind::MuLaw => out.extend(self.data.iter().map(|byte| f32::from(mu_law(*byte)) / 32768.0)),
         }
         Ok(out)
     }
+}
+
+/// The place of the samples whose chunk has some range, or the length that `long` tells, of which the lower half
+/// comes first.
+fn samples_of(file: &[u8], range: Range<usize>, long: Option<[usize; 2]>) -> Range<usize> {
+    let (from, told) = (range.start, range.len());
+    let rest = from..file.len().max(from);
+    match long {
+        Some([low, 0]) if told == 0xffff_ffff => from..from.saturating_add(low),
+        _ if told >= UNKNOWN && range.end > file.len() => rest,
+        // The length was to be written at the end, unless other chunks follow.
+        _ if told == 0 && !is_chunks(file, &rest) => rest,
+        _ => range,
+    }
+}
+
+/// True where bytes up to the end of a file are chunks with names of letters.
+fn is_chunks(file: &[u8], range: &Range<usize>) -> bool {
+    let mut end = 0;
+    let are_named = of_riff(file, range.clone()).all(|(name, range)| {
+        end = range.end;
+        name.iter().all(|byte| (b' '..=b'~').contains(byte))
+    });
+    are_named && end == file.len()
+}
+
+/// The number of 16 bits that a byte of mu-law stands for (G.711).
+fn mu_law(byte: u8) -> i16 {
+    let (sign, exponent, mantissa) = (!byte >> 7, !byte >> 4 & 7, i16::from(!byte & 15));
+    let size = ((2 * mantissa + 33) << exponent) - 33;
+    4 * if sign == 1 { -size } else { size }
+}
+
+/// The same of A-law.
+fn a_law(byte: u8) -> i16 {
+    let byte = byte ^ 0x55;
+    let (exponent, mantissa) = (byte >> 4 & 7, i16::from(byte & 15));
+    let size = if exponent == 0 { 2 * mantissa + 1 } else { (2 * mantissa + 33) << (exponent - 1) };
+    8 * if byte >> 7 == 1 { size } else { -size }
 }
 
 /// Full scale of 32 bits.
@@ -124,7 +175,7 @@ const FULL: f64 = (1u64 << 31) as f64;
 fn refusal(file: &[u8]) -> Error {
     let is = |at: usize, bytes: &[u8]| file.get(at..).is_some_and(|rest| rest.starts_with(bytes));
     if let Some((name, ..)) = OTHERS.iter().find(|(_, at, bytes)| is(*at, bytes)) {
-        return Error::unsupported(format!("a sound in the format {name}: WAV is decoded"));
+        return Error::unsupported(format!("a sound in the format {name}: WAV, MP3, FLAC and Ogg are decoded"));
     }
     let first = file.get(..file.len().min(12)).unwrap_or_default();
     let what = if file.is_empty() { "it is empty".to_owned() } else { format!("no format begins with {first:02x?}") };

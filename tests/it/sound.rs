@@ -14,6 +14,7 @@ use realizar::media::{LogMel, SAMPLE_RATE, Sound};
 use realizar::quant;
 use serde_json::{Value, json};
 
+use crate::media::{random_numbers, rounds};
 use crate::support::gguf::Gguf;
 use crate::support::published::numbers;
 use crate::support::safetensors;
@@ -68,7 +69,7 @@ fn spectrograms_are_those_of_the_maker() {
     for case in data("spectrograms").as_array().unwrap() {
         let n: Vec<usize> = case.as_array().unwrap()[..3].iter().map(|n| n.as_u64().unwrap() as usize).collect();
         let (bins, every) = (n[0], case[4].as_u64().unwrap() as usize);
-        let mel = LogMel::new(bins).unwrap().of(&sound(n[1]), n[2]).unwrap();
+        let mel = LogMel::new(bins).of(&sound(n[1]), n[2]).unwrap();
         assert_eq!([(mel.len() / bins) as u64, bins as u64][..], numbers(&case[3])[..], "{n:?}");
         let worst = |(a, b): (&f32, &f64)| (f64::from(*a) - b).abs();
         let values: Vec<f32> = mel.iter().step_by(every).copied().collect();
@@ -86,7 +87,8 @@ fn resampling_keeps_what_is_below_half_of_both_rates() {
     let wave = |hertz: f64, rate: u32, n: usize| -> Vec<f32> {
         (0..n).map(|i| (2.0 * PI * hertz * i as f64 / f64::from(rate)).sin() as f32).collect()
     };
-    for rate in [8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 44_101, 48_000, 96_000, 192_000] {
+    for rate in [4_000, 6_000, 8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 44_101, 48_000, 96_000, 192_000, 384_000]
+    {
         let n = rate as usize / 4 + 1;
         let limit = f64::from(rate.min(16_000)) / 2.0;
         for (part, gain) in [(0.01, 1.0), (0.3, 1.0), (0.85, 1.0), (1.3, 0.0)] {
@@ -116,7 +118,7 @@ fn samples_without_sense_are_refused() {
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 2e6, f32::MAX] {
         invalid(&[0.0, bad], 1, 16_000);
     }
-    for rate in [0, 1, 7_999, 192_001, u32::MAX] {
+    for rate in [0, 1, 3_999, 384_001, u32::MAX] {
         invalid(&[0.0; 4], 1, rate);
     }
     for (n, channels) in [(4, 0), (4, 3), (4, 65), (65, 65)] {
@@ -135,11 +137,6 @@ fn wav_files_have_the_samples_of_another_reader() {
     for (name, samples) in expected.as_object().unwrap() {
         let file = fs::read(at(&format!("{name}.wav"))).unwrap();
         let decoded = Sound::decode(&file, MANY);
-        if name == "ulaw" {
-            let error = decoded.unwrap_err().to_string();
-            assert!(error.contains("kind 0x7 with 8 bits"), "{error}");
-            continue;
-        }
         let channels: Vec<f32> = floats(samples).into_iter().map(|x| x as f32).collect();
         let mean = Sound::new(&channels, 2, 16_000, MANY).unwrap();
         let decoded = decoded.unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -163,13 +160,119 @@ fn wav_files_have_the_samples_of_another_reader() {
     stream.truncate(stream.len() - 1);
     assert_eq!(Sound::decode(&stream, MANY).unwrap().given, 22);
     assert!(matches!(Sound::decode(&stream, 21), Err(Error::TooComplex(_))));
-    for (first, name) in [(&b"fLaC"[..], "FLAC"), (b"OggS", "Ogg"), (b"ID3\x04", "MP3"), (b"\0\0\0\x20ftypM4A", "MP4")]
+    // Lengths that programs write into a pipe, and those of a header that nobody came back to.
+    let whole = fs::read(at("s16.wav")).unwrap();
+    let with = |riff: u32, data: u32| {
+        let mut file = whole.clone();
+        file[4..8].copy_from_slice(&riff.to_le_bytes());
+        file[told..told + 4].copy_from_slice(&data.to_le_bytes());
+        Sound::decode(&file, MANY)
+    };
+    let expected = Sound::decode(&whole, MANY).unwrap();
+    for data in [0xffff_ffffu32, 0x8000_0000, 0x7fff_f000, 0x7fff_ffdb, 0xffff_fff0, 0] {
+        for riff in [data.wrapping_add(36), 0, 0xffff_ffff, u32::try_from(whole.len() - 8).unwrap()] {
+            assert_eq!(with(riff, data).unwrap(), expected, "{riff:#x} {data:#x}");
+        }
+    }
+    assert!(matches!(with(0, 0x7ffe_0000), Err(Error::Format { .. })));
+    // No samples, and chunks behind them that are none.
+    let mut empty = whole[..told].to_vec();
+    empty.extend_from_slice(b"\0\0\0\0LIST\x04\0\0\0INFO");
+    assert!(Sound::decode(&empty, MANY).unwrap_err().to_string().contains("0 samples"));
+    // BW64 is RF64 by another name; numbers of 20 bits stand at the upper end of three bytes.
+    let mut long = fs::read(at("rf64.wav")).unwrap();
+    let samples = Sound::decode(&long, MANY).unwrap();
+    long[..4].copy_from_slice(b"BW64");
+    assert_eq!(Sound::decode(&long, MANY).unwrap(), samples);
+    let mut odd = fs::read(at("s24.wav")).unwrap();
+    let samples = Sound::decode(&odd, MANY).unwrap();
+    let format = odd.windows(4).position(|window| window == b"fmt ").unwrap() + 8;
+    odd[format + 14..format + 16].copy_from_slice(&20u16.to_le_bytes());
+    assert_eq!(Sound::decode(&odd, MANY).unwrap(), samples);
+    for (first, name) in [(&b".snd"[..], "AU"), (b"FORM", "AIFF"), (b"\xff\xf1", "AAC"), (b"\0\0\0\x20ftypM4A", "MP4")]
     {
         let error = Sound::decode(first, MANY).unwrap_err().to_string();
         assert!(error.contains(name), "{error}");
     }
     assert!(matches!(Sound::decode(b"", MANY), Err(Error::Format { .. })));
     assert!(matches!(Sound::decode(b"RIFF\0\0\0\0WEBP", MANY), Err(Error::Format { .. })));
+}
+
+/// Compressed files, and the samples as another reader has them: rate, channels, frames and every fifth number.
+#[cfg(feature = "sounds")]
+#[test]
+fn compressed_files_have_the_samples_of_another_reader() {
+    use realizar::media::Compressed;
+    for (name, told) in data("compressed").as_object().unwrap() {
+        let file = fs::read(at(name)).unwrap();
+        let n = |key: &str| told[key].as_u64().unwrap() as usize;
+        let decode = |file: &[u8]| -> Result<(usize, u32, Vec<f32>), Error> {
+            let mut decoding = Compressed::open(file, MANY)?.expect("a format that is known");
+            decoding.advance(&mut || false)?;
+            Ok((decoding.channels, decoding.rate, decoding.samples))
+        };
+        let (channels, rate, samples) = decode(&file).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(
+            [channels, rate as usize, samples.len()],
+            [n("channels"), n("rate"), n("frames") * channels],
+            "{name}"
+        );
+        let expected = floats(&told["values"]);
+        let off = samples.iter().step_by(5).zip(&expected).map(|(a, b)| (f64::from(*a) - b).abs());
+        let worst = off.fold(0.0, f64::max);
+        println!("{name} {worst:.1e}");
+        assert!(worst < if name.ends_with("flac") { 1e-6 } else { 2e-4 }, "{name}: {worst:.1e}");
+        let sound = Sound::decode(&file, MANY).unwrap();
+        assert!(sound == Sound::new(&samples, channels, rate, MANY).unwrap());
+        // Tags ahead of the sound are passed over, whatever is in them.
+        let tag = [b"ID3\x04\0\0\0\0\x01\x05", &[0xff; 133][..]].concat();
+        if !name.ends_with("ogg") {
+            assert!(Sound::decode(&[&tag[..], &tag, &file].concat(), MANY).unwrap() == sound, "{name}");
+        }
+        assert!(matches!(Sound::decode(&file, 100), Err(Error::TooComplex(_))), "{name}");
+        // A pause changes nothing.
+        let (mut calls, mut decoding) = (0, Compressed::open(&file, MANY).unwrap().unwrap());
+        while !decoding
+            .advance(&mut || {
+                calls += 1;
+                calls % 2 == 0
+            })
+            .unwrap()
+        {}
+        assert!(decoding.samples == samples && calls > 2, "{name}");
+        // What is cut off is refused, or is the beginning of the whole.
+        let mut refused = 0;
+        for end in (0..file.len()).step_by(7) {
+            match decode(&file[..end.max(4)]) {
+                Ok((.., part)) => assert!(samples.starts_with(&part[..part.len().min(samples.len())]), "{name} {end}"),
+                Err(Error::Format { .. } | Error::Unsupported(_) | Error::InvalidArgument(_)) => refused += 1,
+                Err(e) => panic!("{name} {end}: {e}"),
+            }
+        }
+        assert!(refused > 3 && (!name.ends_with("flac") || refused == file.len().div_ceil(7)), "{name}: {refused}");
+    }
+}
+
+#[cfg(feature = "sounds")]
+#[test]
+fn compressed_files_with_changed_bytes_do_no_harm() {
+    let (mut random, mut refused) = (random_numbers(), 0);
+    for name in data("compressed").as_object().unwrap().keys() {
+        let file = fs::read(at(name)).unwrap();
+        for i in 0..rounds(60) {
+            let mut changed = file.clone();
+            for _ in 0..1 + i % 3 {
+                let at = random(if i % 2 == 0 { file.len() } else { file.len().min(200) });
+                changed[at] = [random(256) as u8, 0, 0xff, changed[at] ^ 1 << random(8)][random(4)];
+            }
+            match Sound::decode(&changed, 1 << 16) {
+                Ok(sound) => assert!(sound.samples.len() <= 1 << 16, "{name}"),
+                Err(e @ (Error::Io { .. } | Error::Busy(_) | Error::OutOfMemory { .. })) => panic!("{name}: {e}"),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(refused > 30, "{refused}");
 }
 
 /// The rows of a sound at the rate of encoders.

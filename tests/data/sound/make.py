@@ -3,7 +3,8 @@
 
 spectrograms.json: values of WhisperFeatureExtractor. FAMILY.json: encoders of small models, as tests/data/vision has them; the rows
 are those of the makers' networks in floats of 64 bits. Ultravox is no part of transformers: its encoder is Whisper's with shorter inputs,
-its projector is written down here. *.wav: a few samples by libsndfile, in wav.json as it reads them.
+its projector is written down here. *.wav: a few samples by libsndfile, in wav.json as it reads them; compressed.json: the same
+of *.mp3, *.flac and *.ogg.
 
 Needs numpy, torch, soundfile and transformers 5.24.
 """
@@ -317,7 +318,8 @@ def wavs():
     out = {}
     left, right = sound(23), -sound(40)[17:]
     for name, kind, form in (("u8", "PCM_U8", "WAV"), ("s16", "PCM_16", "WAV"), ("s24", "PCM_24", "WAV"), ("s32", "PCM_32", "WAV"), ("f32", "FLOAT", "WAV"),
-                             ("f64", "DOUBLE", "WAV"), ("s24x", "PCM_24", "WAVEX"), ("f32x", "FLOAT", "WAVEX"), ("ulaw", "ULAW", "WAV")):
+                             ("f64", "DOUBLE", "WAV"), ("s24x", "PCM_24", "WAVEX"), ("f32x", "FLOAT", "WAVEX"), ("ulaw", "ULAW", "WAV"),
+                             ("alaw", "ALAW", "WAV"), ("ulawx", "ULAW", "WAVEX"), ("rf64", "PCM_16", "RF64")):
         path = os.path.join(HERE, name + ".wav")
         soundfile.write(path, np.stack([left, right], 1), 16000, subtype=kind, format=form)
         out[name] = [float(x) for x in soundfile.read(path, dtype="float32")[0].reshape(-1)]
@@ -325,9 +327,26 @@ def wavs():
         json.dump(out, f, separators=(",", ":"))
 
 
+def compressed():
+    """Waves, which lossy formats keep, by libsndfile, and every fifth sample as it reads them."""
+    out = {}
+    for name, kind, form, rate, channels in (("mono.mp3", "MPEG_LAYER_III", "MP3", 16000, 1), ("both.mp3", "MPEG_LAYER_III", "MP3", 44100, 2),
+                                             ("mono.flac", "PCM_16", "FLAC", 16000, 1), ("both.flac", "PCM_24", "FLAC", 44100, 2),
+                                             ("mono.ogg", "VORBIS", "OGG", 16000, 1), ("both.ogg", "VORBIS", "OGG", 44100, 2)):
+        t = np.arange(3000) / rate
+        waves = [0.4 * np.sin(2 * np.pi * (300 + 200 * c) * t) + 0.2 * np.sin(2 * np.pi * 1100 * t + c) for c in range(channels)]
+        path = os.path.join(HERE, name)
+        soundfile.write(path, np.stack(waves, 1), rate, subtype=kind, format=form)
+        read, _ = soundfile.read(path, dtype="float32", always_2d=True)
+        out[name] = {"rate": rate, "channels": channels, "frames": len(read), "values": [round(float(x), 6) for x in read.reshape(-1)[::5]]}
+    with open(os.path.join(HERE, "compressed.json"), "w") as f:
+        json.dump(out, f, separators=(",", ":"))
+
+
 if __name__ == "__main__":
     with open(os.path.join(HERE, "spectrograms.json"), "w") as f:
         json.dump(spectrograms(), f, separators=(",", ":"))
     wavs()
+    compressed()
     for family in sys.argv[1:] or FAMILIES:
         write_family(family)

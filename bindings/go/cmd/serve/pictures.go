@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	neturl "net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -72,8 +73,8 @@ func readText(name, url string) (text string, is bool, err error) {
 
 // readSound reads a sound of a format that is told.
 func readSound(text, format string) (*medium, error) {
-	if format != "wav" {
-		return nil, fmt.Errorf("a sound of the format %q is not taken: \"wav\" is", format)
+	if !slices.Contains([]string{"wav", "mp3", "flac", "ogg"}, format) {
+		return nil, fmt.Errorf("a sound of the format %q is not taken: \"wav\", \"mp3\", \"flac\" and \"ogg\" are", format)
 	}
 	return readBase64("audio", text)
 }

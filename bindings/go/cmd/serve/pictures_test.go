@@ -172,7 +172,7 @@ func TestWhatIsNoPictureIsRefused(t *testing.T) {
 		"http://example.com/a.png": "http: URLs are not fetched", "HTTPS://example.com/a.png": "https: URLs are not fetched",
 		"file:///etc/passwd": "data: URL", "": "data: URL", "data:image/png,abc": "base64", "data:image/png;base64,": "no bytes",
 		"data:image/png;base64,###": "damaged", "data:image/png;base64," + broken: "picture 0",
-		"data:image/gif;base64," + base64.StdEncoding.EncodeToString([]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00")): "GIF",
+		"data:image/tiff;base64," + base64.StdEncoding.EncodeToString([]byte("II*\x00\x08\x00\x00\x00\x00\x00")): "TIFF",
 	} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/responses"} {
 			status, answer, _ := s.post(t, path, shown(path, "plain", url, "x"))
@@ -251,7 +251,7 @@ func TestSoundsAreHeard(t *testing.T) {
 		t.Error("encoded so often: ", metrics.Encode.Count-before, err)
 	}
 	for _, one := range []struct{ model, request, word string }{
-		{"plain", heard("plain", file, "mp3", "x"), `"mp3" is not taken: "wav" is`},
+		{"plain", heard("plain", file, "aac", "x"), `"aac" is not taken: "wav", "mp3"`},
 		{"plain", heard("plain", file, "", "x"), `"" is not taken`},
 		{"plain", heard("plain", nil, "wav", "x"), "a sound has no bytes"},
 		{"plain", heard("plain", file[:50], "wav", "x"), "sound 0"},

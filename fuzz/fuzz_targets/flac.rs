@@ -1,0 +1,6 @@
+//! A FLAC file, decoded and brought to one channel at the rate of encoders.
+#![no_main]
+
+mod sound;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| sound::decode(b"fLaC", data));
