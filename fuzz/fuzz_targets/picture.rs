@@ -6,7 +6,7 @@ pub fn decode(first: &[u8], data: &[u8]) {
     let mut file = data.to_vec();
     file.resize(data.len().max(first.len()), 0);
     file[..first.len()].copy_from_slice(first);
-    if let Ok(picture) = Picture::decode(&file, 1 << 20) {
+    if let Ok(picture) = Picture::decode(&file, 1 << 20, [255; 3]) {
         assert_eq!(picture.rgb.len(), 3 * picture.width * picture.height);
     }
 }

@@ -8,7 +8,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((head, pixels)) = data.split_at_checked(14) else { return };
     let n: Vec<usize> = head[2..].chunks_exact(2).map(|n| usize::from(u16::from_le_bytes([n[0], n[1]]))).collect();
     let filter = [Filter::Bilinear, Filter::Bicubic, Filter::Lanczos][usize::from(head[1]) % 3];
-    let sizing = match head[0] % 12 {
+    let sizing = match head[0] % 13 {
         0 => Sizing::Square { side: n[0], filter },
         1 => Sizing::ShortestEdge { side: n[0], filter },
         2 => {
@@ -37,10 +37,11 @@ fuzz_target!(|data: &[u8]| {
         8 => Sizing::Canvas { tile: n[0], max_tiles: n[1], filter },
         9 => Sizing::Slices { side: n[0], patch: n[1], max_tiles: n[2], filter },
         10 => Sizing::Fitted { grain: n[0], least: n[1], most: n[2] * 16, filter },
+        11 => Sizing::Expanded { side: n[0], colour: [1, 2, 3], filter },
         _ => Sizing::SplitRatio { tile: n[0], min_tiles: n[1], max_tiles: n[2], filter },
     };
     let Ok(layout) = sizing.layout(n[3], n[4]) else { return };
-    let Ok(picture) = Picture::from_pixels(PixelFormat::Gray8, n[3], n[4], 0, pixels) else { return };
+    let Ok(picture) = Picture::from_pixels(PixelFormat::Gray8, n[3], n[4], 0, pixels, [255; 3]) else { return };
     // Larger ones take their time.
     if layout.seen_width * layout.seen_height > 1 << 18 {
         return;

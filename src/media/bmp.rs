@@ -1,79 +1,219 @@
-//! BMP files: 1, 4 and 8 bits with a palette, 24 and 32 bits; no compression.
+//! BMP files: 1, 4 and 8 bits with a palette, also packed in runs, and 16, 24 and 32 bits, also by masks.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use super::chunks::number;
-use super::picture::{Picture, claimed, gather};
-use crate::error::{Error, Result, try_vec};
+use super::picture::{Picture, PixelBytes, claimed, over};
+use crate::error::{Error, Result, try_filled, try_vec};
 
 /// Bytes of the header of the file, which stands ahead of that of the picture.
 const FILE_HEADER: usize = 14;
 
-pub fn decode(file: &[u8], max_pixels: u64) -> Result<Picture> {
-    let read = |at, bytes| number(file, at, bytes, false).ok_or_else(|| damaged("it ends within its header"));
-    let header = read(FILE_HEADER, 4)?;
-    // The first version has sides of 16 bits, and palettes of three bytes a colour.
-    let is_old = header == 12;
-    let (side, colour) = if is_old { (2, 3) } else { (4, 4) };
-    if !is_old && !(40..=1024).contains(&header) {
-        return Err(Error::unsupported(format!("a BMP picture with a header of {header} bytes")));
-    }
-    let at = FILE_HEADER + 4;
-    let (width, height) = (read(at, side)?, read(at + side, side)?);
-    // Rows go upwards, except where the height is negative.
-    let signed = height as u32 as i32;
-    let is_upright = !is_old && signed < 0;
-    let height = if is_upright { signed.unsigned_abs() as usize } else { height };
+/// The first size of a header that has a mask of alpha.
+const WITH_ALPHA: usize = 56;
+
+/// Ways in which pixels are written.
+const PLAIN: usize = 0;
+const RUNS_OF_8: usize = 1;
+const RUNS_OF_4: usize = 2;
+const MASKS: usize = 3;
+const MASKS_AND_ALPHA: usize = 6;
+
+pub fn decode(file: &[u8], max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+    let head = Header::read(file)?;
+    let Header { width, height, bits, compression, .. } = head;
     let bytes = claimed("BMP", width as u64, height as u64, max_pixels)?;
-    let bits = read(at + 2 * side + 2, 2)?;
-    let compression = if is_old { 0 } else { read(FILE_HEADER + 16, 4)? };
-    let places = match (bits, compression) {
-        (1 | 4 | 8 | 24 | 32, 0) => [2, 1, 0],
-        // Masks say where the colours are.
-        (32, 3 | 6) => {
-            let mask = |i: usize| {
-                let mask = read(FILE_HEADER + 40 + 4 * i, 4)?;
-                let place = (0..4).find(|place| mask == 0xff << (8 * place));
-                place.ok_or_else(|| Error::unsupported(format!("a BMP picture with the mask {mask:#x}")))
-            };
-            [mask(0)?, mask(1)?, mask(2)?]
+    let pixels = file.get(head.pixels..).unwrap_or_default();
+    let mut rgb = try_vec("pixels", bytes)?;
+    if let (RUNS_OF_8, 8) | (RUNS_OF_4, 4) = (compression, bits) {
+        let indices = unpacked(pixels, width, height, bits)?;
+        for y in 0..height {
+            let line = indices.get(head.row(y) * width..).and_then(|rest| rest.get(..width)).unwrap_or_default();
+            rgb.extend(line.iter().flat_map(|index| head.colour(file, usize::from(*index))));
         }
-        _ => return Err(Error::unsupported(format!("a BMP picture of {bits} bits and compression {compression}"))),
-    };
-    let palette = if bits <= 8 {
-        let n = if is_old { 0 } else { read(FILE_HEADER + 32, 4)? };
-        let n = if (1..1 << bits).contains(&n) { n } else { 1 << bits };
-        let from = FILE_HEADER + header;
-        file.get(from..from + n * colour).ok_or_else(|| damaged("it ends within its palette"))?
-    } else {
-        &[]
-    };
+        return Ok(Picture { width, height, rgb });
+    }
     // Rows end on multiples of four bytes; those of the last may be missing.
     let row = (width * bits).div_ceil(8);
     let stride = row.next_multiple_of(4);
-    let pixels = file.get(read(10, 4)?..).unwrap_or_default();
     if pixels.len() < stride * (height - 1) + row {
         return Err(damaged(&format!("it ends within its {height} rows of {stride} bytes")));
     }
-    let mut rgb = try_vec("pixels", bytes)?;
     for y in 0..height {
-        let y = if is_upright { y } else { height - 1 - y };
-        let line = pixels.get(stride * y..).and_then(|rest| rest.get(..row)).unwrap_or_default();
-        if bits > 8 {
-            gather(line, bits / 8, places, &mut rgb);
-            continue;
-        }
-        for x in 0..width {
-            let byte = line.get(x * bits / 8).copied().unwrap_or_default();
-            let index = usize::from(byte) >> (8 - bits - x * bits % 8) & ((1 << bits) - 1);
-            let Some(&[b, g, r, ..]) = palette.get(index * colour..(index + 1) * colour) else {
-                let n = palette.len() / colour;
-                return Err(damaged(&format!("pixel {x}, {y} has colour {index} of {n}")));
-            };
-            rgb.extend([r, g, b]);
+        let line = pixels.get(stride * head.row(y)..).and_then(|rest| rest.get(..row)).unwrap_or_default();
+        match (bits, &head.masks) {
+            (1..=8, _) => rgb.extend((0..width).flat_map(|x| {
+                let byte = line.get(x * bits / 8).copied().unwrap_or_default();
+                head.colour(file, usize::from(byte) >> (8 - bits - x * bits % 8) & ((1 << bits) - 1))
+            })),
+            (24 | 32, None) => {
+                PixelBytes { step: bits / 8, colours: [2, 1, 0], alpha: None }.gather(line, behind, &mut rgb);
+            }
+            (_, masks) => {
+                let masks = masks.unwrap_or(OF_16_BITS);
+                let pixels = line.chunks_exact(bits / 8).map(|pixel| number(pixel, 0, pixel.len(), false).unwrap_or(0));
+                rgb.extend(pixels.flat_map(|pixel| masks.colour(pixel as u32, behind)));
+            }
         }
     }
     Ok(Picture { width, height, rgb })
+}
+
+/// What the headers say.
+struct Header {
+    width: usize,
+    height: usize,
+    /// Rows go downwards.
+    is_upright: bool,
+    bits: usize,
+    compression: usize,
+    /// The masks of 16 and 32 bits, where the file has some.
+    masks: Option<Masks>,
+    /// The place of the palette, the number of its colours and the bytes of each.
+    palette: [usize; 3],
+    /// The place of the pixels.
+    pixels: usize,
+}
+
+impl Header {
+    fn read(file: &[u8]) -> Result<Header> {
+        let read = |at, bytes| number(file, at, bytes, false).ok_or_else(|| damaged("it ends within its header"));
+        let header = read(FILE_HEADER, 4)?;
+        // The first version has sides of 16 bits, and palettes of three bytes a colour.
+        let is_old = header == 12;
+        let (side, colour) = if is_old { (2, 3) } else { (4, 4) };
+        if !is_old && !(40..=1024).contains(&header) {
+            return Err(Error::unsupported(format!("a BMP picture with a header of {header} bytes")));
+        }
+        let at = FILE_HEADER + 4;
+        let (width, height) = (read(at, side)?, read(at + side, side)?);
+        // Rows go upwards, except where the height is negative.
+        let signed = height as u32 as i32;
+        let is_upright = !is_old && signed < 0;
+        let height = if is_upright { signed.unsigned_abs() as usize } else { height };
+        let bits = read(at + 2 * side + 2, 2)?;
+        let compression = if is_old { PLAIN } else { read(FILE_HEADER + 16, 4)? };
+        let has_masks = match (bits, compression) {
+            (1 | 4 | 8 | 16 | 24 | 32, PLAIN) | (8, RUNS_OF_8) | (4, RUNS_OF_4) => false,
+            (16 | 32, MASKS | MASKS_AND_ALPHA) => true,
+            _ => {
+                let what = format!("a BMP picture of {bits} bits and compression {compression}");
+                return Err(Error::unsupported(what));
+            }
+        };
+        let has_alpha = header >= WITH_ALPHA || compression == MASKS_AND_ALPHA;
+        let masks = has_masks.then(|| Masks::read(file, has_alpha, bits)).transpose()?.flatten();
+        // Masks stand in the header, or behind one that has no room for them.
+        let behind_header = if has_masks && header == 40 { if has_alpha { 16 } else { 12 } } else { 0 };
+        let (first, told) = (FILE_HEADER + header + behind_header, read(10, 4)?);
+        let n = if bits > 8 {
+            0
+        } else {
+            let n = if is_old { 0 } else { read(FILE_HEADER + 32, 4)? };
+            let n = if (1..1 << bits).contains(&n) { n } else { 1 << bits };
+            // A palette ends where the pixels begin, unless the writer forgot to count it.
+            if told > first { n.min((told - first) / colour) } else { n }
+        };
+        if file.len() < first + n * colour {
+            return Err(damaged("it ends within its palette"));
+        }
+        let pixels = if told > first { told } else { first + n * colour };
+        Ok(Header { width, height, is_upright, bits, compression, masks, palette: [first, n, colour], pixels })
+    }
+
+    /// Returns the number of the row of the file that is row `y` of the picture.
+    fn row(&self, y: usize) -> usize {
+        if self.is_upright { y } else { self.height - 1 - y }
+    }
+
+    /// Returns the colour of an index; black where the palette has none.
+    fn colour(&self, file: &[u8], index: usize) -> [u8; 3] {
+        let [first, n, bytes] = self.palette;
+        match file.get(first + index * bytes..) {
+            Some(&[b, g, r, ..]) if index < n => [r, g, b],
+            _ => [0; 3],
+        }
+    }
+}
+
+/// The bits of red, green and blue in a pixel, and of alpha, which may be none.
+#[derive(Clone, Copy)]
+struct Masks {
+    colours: [u32; 3],
+    alpha: u32,
+}
+
+/// Five bits for each colour, as 16 bits without masks have them.
+const OF_16_BITS: Masks = Masks { colours: [0x7c00, 0x3e0, 0x1f], alpha: 0 };
+
+impl Masks {
+    /// Reads the masks of a file; `None` where all are 0.
+    fn read(file: &[u8], has_alpha: bool, bits: usize) -> Result<Option<Masks>> {
+        let mask = |i: usize| {
+            let mask = number(file, FILE_HEADER + 40 + 4 * i, 4, false);
+            let mask = mask.ok_or_else(|| damaged("it ends within its masks"))? as u32;
+            // Bits without gaps, within the pixel.
+            let run = (mask >> mask.trailing_zeros().min(31)).wrapping_add(1);
+            match mask == 0 || run.is_power_of_two() || run == 0 {
+                true if bits == 32 || mask <= 0xffff => Ok(mask),
+                _ => Err(Error::unsupported(format!("a BMP picture of {bits} bits with the mask {mask:#x}"))),
+            }
+        };
+        let masks = Masks { colours: [mask(0)?, mask(1)?, mask(2)?], alpha: if has_alpha { mask(3)? } else { 0 } };
+        let colours = masks.colours;
+        let all = colours.iter().map(|mask| u64::from(*mask)).sum::<u64>() + u64::from(masks.alpha);
+        let joined = colours.iter().fold(masks.alpha, |all, mask| all | mask);
+        if all != u64::from(joined) || colours != [0; 3] && colours.contains(&0) {
+            return Err(Error::unsupported(format!("a BMP picture with the masks {colours:#x?}")));
+        }
+        Ok((colours != [0; 3]).then_some(masks))
+    }
+
+    fn colour(&self, pixel: u32, behind: [u8; 3]) -> [u8; 3] {
+        // The largest number of a mask becomes 255; what is between is rounded down, as Pillow does it.
+        let byte = |mask: u32| {
+            let shift = mask.trailing_zeros().min(31);
+            (u64::from((pixel & mask) >> shift) * 255 / u64::from(mask >> shift).max(1)) as u8
+        };
+        let alpha = if self.alpha == 0 { 255 } else { byte(self.alpha) };
+        over(self.colours.map(byte), alpha, behind)
+    }
+}
+
+/// Returns the colours of all pixels in the order of the file, of runs of equal ones and of single ones. Pixels that
+/// are passed over have colour 0, and what is beyond the end of a row is dropped.
+fn unpacked(data: &[u8], width: usize, height: usize, bits: usize) -> Result<Vec<u8>> {
+    let mut out = try_filled("pixels", width * height, 0u8)?;
+    let (mut x, mut y, mut rest) = (0usize, 0usize, data);
+    let cut = || damaged("it ends within its runs");
+    // The end is told, or follows from the number of pixels.
+    while y < height && !(y + 1 == height && x >= width) {
+        let (&[n, value], behind) = rest.split_first_chunk().ok_or_else(cut)?;
+        rest = behind;
+        match (n, value) {
+            (0, 0) => (x, y) = (0, y + 1),
+            (0, 1) => break,
+            (0, 2) => {
+                let (&[right, up], behind) = rest.split_first_chunk().ok_or_else(cut)?;
+                (x, y, rest) = (x + usize::from(right), y + usize::from(up), behind);
+            }
+            _ => {
+                let is_run = n > 0;
+                let count = usize::from(if is_run { n } else { value });
+                // Single pixels fill whole pairs of bytes.
+                let bytes = if is_run { 0 } else { (count * bits).div_ceil(8).next_multiple_of(2) };
+                let (single, behind) = rest.split_at_checked(bytes).ok_or_else(cut)?;
+                rest = behind;
+                let line = out.get_mut(y * width..(y + 1) * width).unwrap_or_default();
+                for (i, place) in line.iter_mut().skip(x).take(count).enumerate() {
+                    let byte = if is_run { value } else { single.get(i * bits / 8).copied().unwrap_or_default() };
+                    *place = if bits == 8 { byte } else { byte >> (4 - i % 2 * 4) & 15 };
+                }
+                x += count;
+            }
+        }
+    }
+    Ok(out)
 }
 
 fn damaged(what: &str) -> Error {

@@ -4,8 +4,15 @@
 
 use std::ops::Range;
 
+#[cfg(feature = "images")]
+use crate::error::{Result, try_vec};
+
 /// The marker of a JPEG file's end.
 pub const END: u8 = 0xd9;
+
+/// The marker of the head of a scan, behind which there are pixels.
+#[cfg(feature = "images")]
+const SCAN: u8 = 0xda;
 
 /// The segments of a JPEG file, each a marker and the place of what it holds. Pixels between them are passed over.
 pub fn of_jpeg(file: &[u8]) -> impl Iterator<Item = (u8, Range<usize>)> {
@@ -21,6 +28,46 @@ pub fn of_jpeg(file: &[u8]) -> impl Iterator<Item = (u8, Range<usize>)> {
         at = range.end;
         Some((marker, range))
     })
+}
+
+/// A JPEG file without the bytes between its segments that belong to none of them, which decoders pass over; `None`
+/// where it has none.
+#[cfg(feature = "images")]
+pub fn tidy_jpeg(file: &[u8]) -> Result<Option<Vec<u8>>> {
+    // The parts that belong to it: segments, and pixels, which follow the head of a scan.
+    let parts = || {
+        let (mut end, mut is_over, mut in_scan) = (2, false, false);
+        of_jpeg(file).map_while(move |(marker, range)| {
+            let from = if in_scan { end } else { range.start - 4 };
+            let gap = from - end;
+            let to = if marker == END { range.start - 2 } else { range.end.min(file.len()) };
+            let part = (!is_over).then_some((from..to, gap));
+            (end, in_scan, is_over) = (to, marker == SCAN, marker == END);
+            part
+        })
+    };
+    if parts().all(|(_, gap)| gap == 0) {
+        return Ok(None);
+    }
+    let mut tidy = try_vec("a file", file.len())?;
+    tidy.extend_from_slice(file.get(..2).unwrap_or_default());
+    parts().for_each(|(part, _)| tidy.extend_from_slice(file.get(part).unwrap_or_default()));
+    Ok(Some(tidy))
+}
+
+/// A PNG file with the end that it lacks behind its last whole chunk; `None` where it has one.
+#[cfg(feature = "images")]
+pub fn ended_png(file: &[u8]) -> Result<Option<Vec<u8>>> {
+    const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
+    let whole = || of_png(file).filter(|(_, range)| range.end.saturating_add(4) <= file.len());
+    if whole().any(|(name, _)| name == *b"IEND") {
+        return Ok(None);
+    }
+    let kept = file.get(..whole().last().map_or(0, |(_, range)| range.end + 4)).unwrap_or_default();
+    let mut ended = try_vec("a file", kept.len() + END.len())?;
+    ended.extend_from_slice(kept);
+    ended.extend_from_slice(END);
+    Ok(Some(ended))
 }
 
 /// The chunks of a PNG file, each a name and the place of what it holds.

@@ -8,29 +8,36 @@ use super::{bmp, exif};
 use crate::error::{Error, Result};
 
 impl Picture {
-    /// Decodes a PNG, JPEG, WebP or BMP file, of an animation the first picture, and turns it upright by its EXIF data.
-    /// Of 16 bits the high byte is taken, alpha is dropped, colours are taken as they are.
+    /// Decodes a PNG, JPEG, WebP, GIF or BMP file, of an animation the first picture, and turns it upright by its EXIF
+    /// data. Transparent pixels show the colour `behind` them. Of 16 bits the high byte is taken, colours are taken as
+    /// they are.
     ///
     /// # Errors
     /// `Format` for a damaged file, `Unsupported` for other formats by their names, `TooComplex` for more than
     /// `max_pixels` by the header, `OutOfMemory`.
-    pub fn decode(file: &[u8], max_pixels: u64) -> Result<Picture> {
+    pub fn decode(file: &[u8], max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+        Picture::decode_unless(file, max_pixels, behind, &|| false)
+    }
+
+    /// `decode`, which ends with `Cancelled` soon after `stops` says so, but for pictures in WebP.
+    pub fn decode_unless(file: &[u8], max_pixels: u64, behind: [u8; 3], stops: &dyn Fn() -> bool) -> Result<Picture> {
         let (picture, orientation) = match kind(file)? {
-            "PNG" => (foreign::png(file, max_pixels)?, exif::of_png(file)),
-            "JPEG" => (foreign::jpeg(file, max_pixels)?, exif::of_jpeg(file)),
-            "WebP" => (foreign::webp(file, max_pixels)?, exif::of_webp(file)),
-            _ => (bmp::decode(file, max_pixels)?, 1),
+            "PNG" => (foreign::png(file, stops, max_pixels, behind)?, exif::of_png(file)),
+            "JPEG" => (foreign::jpeg(file, stops, max_pixels)?, exif::of_jpeg(file)),
+            "WebP" => (foreign::webp(file, stops, max_pixels, behind)?, exif::of_webp(file)),
+            "GIF" => (foreign::gif(file, stops, max_pixels, behind)?, 1),
+            _ => (bmp::decode(file, max_pixels, behind)?, 1),
         };
         picture.upright(orientation)
     }
 }
 
 /// Formats that are decoded: name, first bytes.
-const DECODED: &[(&str, &[u8])] = &[("PNG", b"\x89PNG\r\n\x1a\n"), ("JPEG", b"\xff\xd8\xff"), ("BMP", b"BM")];
+const DECODED: &[(&str, &[u8])] =
+    &[("PNG", b"\x89PNG\r\n\x1a\n"), ("JPEG", b"\xff\xd8\xff"), ("BMP", b"BM"), ("GIF", b"GIF8")];
 
 /// Formats that are refused by their names: name, place, bytes.
 const OTHERS: &[(&str, usize, &[u8])] = &[
-    ("GIF", 0, b"GIF8"),
     ("AVIF", 4, b"ftypavi"),
     ("HEIC", 4, b"ftyphe"),
     ("HEIC", 4, b"ftypmif1"),
@@ -65,7 +72,9 @@ fn kind(file: &[u8]) -> Result<&'static str> {
         file.get(at..).is_some_and(|rest| rest.starts_with(bytes)) || bytes.starts_with(b"<") && text.starts_with(bytes)
     };
     if let Some((name, ..)) = OTHERS.iter().find(|(_, at, bytes)| is(*at, bytes)) {
-        return Err(Error::unsupported(format!("a picture in the format {name}: PNG, JPEG, WebP and BMP are decoded")));
+        return Err(Error::unsupported(format!(
+            "a picture in the format {name}: PNG, JPEG, WebP, GIF and BMP are decoded"
+        )));
     }
     let first = file.get(..file.len().min(8)).unwrap_or_default();
     let what = if file.is_empty() { "it is empty".to_owned() } else { format!("no format begins with {first:02x?}") };
@@ -76,32 +85,35 @@ fn kind(file: &[u8]) -> Result<&'static str> {
 #[cfg(feature = "images")]
 mod foreign {
     use std::fmt::Display;
-    use std::io::Cursor;
+    use std::num::NonZeroU64;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
+    use gif::{ColorOutput, DecodeOptions, MemoryLimit};
     use image_webp::WebPDecoder;
-    use png::{ColorType, Limits, Transformations};
-    use zune_core::bytestream::ZCursor;
+    use png::{Limits, Transformations};
     use zune_core::colorspace::ColorSpace;
     use zune_core::options::DecoderOptions;
     use zune_jpeg::JpegDecoder;
 
     use crate::error::{Error, Result, secured, try_filled, try_vec};
     use crate::media::chunks::{self, number};
-    use crate::media::picture::{MAX_SIDE, Picture, claimed, gather};
+    use crate::media::picture::{MAX_SIDE, Picture, PixelBytes, claimed};
+    use crate::media::watched::{Stops, Watched};
 
     /// Memory that a decoder takes beside what goes by pixels: rows, tables, windows.
     const FIXED: usize = 8 << 20;
 
-    pub fn jpeg(file: &[u8], max_pixels: u64) -> Result<Picture> {
+    pub fn jpeg(file: &[u8], stops: Stops, max_pixels: u64) -> Result<Picture> {
+        let tidy = chunks::tidy_jpeg(file)?;
+        let file = tidy.as_deref().unwrap_or(file);
         // Without strictness a file that was cut off decodes without a word.
         let options = DecoderOptions::default()
             .set_strict_mode(true)
             .set_max_width(MAX_SIDE)
             .set_max_height(MAX_SIDE)
             .jpeg_set_out_colorspace(ColorSpace::RGB);
-        let mut decoder = JpegDecoder::new_with_options(ZCursor::new(file), options);
-        caught("JPEG", file.len() + FIXED, || decoder.decode_headers())?;
+        let mut decoder = JpegDecoder::new_with_options(Watched::new(file, stops), options);
+        caught("JPEG", file.len() + FIXED, stops, || decoder.decode_headers())?;
         let (width, height) = decoder.dimensions().unwrap_or_default();
         let bytes = claimed("JPEG", width as u64, height as u64, max_pixels)?;
         // Two components have no meaning that could be told.
@@ -114,14 +126,16 @@ mod foreign {
         }
         let mut rgb = try_filled("pixels", bytes, 0)?;
         // Progressive files are held as coefficients of 16 bits, of up to four components.
-        caught("JPEG", bytes / 3 * 12 + FIXED, || decoder.decode_into(&mut rgb))?;
+        caught("JPEG", bytes / 3 * 12 + FIXED, stops, || decoder.decode_into(&mut rgb))?;
         Ok(Picture { width, height, rgb })
     }
 
-    pub fn png(file: &[u8], max_pixels: u64) -> Result<Picture> {
-        let mut decoder = png::Decoder::new(Cursor::new(file));
+    pub fn png(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+        let ended = chunks::ended_png(file)?;
+        let file = ended.as_deref().unwrap_or(file);
+        let mut decoder = png::Decoder::new(Watched::new(file, stops));
         let (width, height) =
-            caught("PNG", FIXED, || decoder.read_header_info().map(|info| (info.width, info.height)))?;
+            caught("PNG", FIXED, stops, || decoder.read_header_info().map(|info| (info.width, info.height)))?;
         let bytes = claimed("PNG", u64::from(width), u64::from(height), max_pixels)?;
         // Chunks that are kept are no larger than the file.
         let limit = bytes / 3 * 4 + (64 << 10) + file.len();
@@ -129,20 +143,19 @@ mod foreign {
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
         decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
-        let mut reader = caught("PNG", limit + FIXED, || decoder.read_info())?;
+        let mut reader = caught("PNG", limit + FIXED, stops, || decoder.read_info())?;
         let step = reader.output_color_type().0.samples();
         let mut data = try_filled("pixels", bytes / 3 * step, 0)?;
-        let frame = caught("PNG", limit + FIXED, || reader.next_frame(&mut data))?;
+        let frame = caught("PNG", limit + FIXED, stops, || reader.next_frame(&mut data))?;
         if (frame.width, frame.height) != (width, height) {
             let what = format!("its first picture has {} x {} of {width} x {height}", frame.width, frame.height);
             return Err(damaged("PNG", what));
         }
-        let is_grey = matches!(frame.color_type, ColorType::Grayscale | ColorType::GrayscaleAlpha);
-        packed(width, height, data, step, is_grey)
+        packed(width, height, data, step, behind)
     }
 
-    pub fn webp(file: &[u8], max_pixels: u64) -> Result<Picture> {
-        let mut decoder = caught("WebP", file.len() + FIXED, || WebPDecoder::new(Cursor::new(file)))?;
+    pub fn webp(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+        let mut decoder = caught("WebP", file.len() + FIXED, stops, || WebPDecoder::new(Watched::new(file, stops)))?;
         let (width, height) = decoder.dimensions();
         let bytes = claimed("WebP", u64::from(width), u64::from(height), max_pixels)?;
         check_frames(file, width as usize, height as usize)?;
@@ -151,8 +164,40 @@ mod foreign {
         // An animation holds a frame, the canvas, planes and alpha.
         let limit = bytes / 3 * 16 + (64 << 10) + file.len();
         decoder.set_memory_limit(limit);
-        caught("WebP", limit + FIXED, || decoder.read_image(&mut data))?;
-        packed(width, height, data, step, false)
+        caught("WebP", limit + FIXED, stops, || decoder.read_image(&mut data))?;
+        packed(width, height, data, step, behind)
+    }
+
+    pub fn gif(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+        let mut options = DecodeOptions::new();
+        options.set_color_output(ColorOutput::Indexed);
+        options.set_memory_limit(MemoryLimit::Bytes(NonZeroU64::new(max_pixels).unwrap_or(NonZeroU64::MIN)));
+        let mut decoder = caught("GIF", FIXED, stops, || options.read_info(Watched::new(file, stops)))?;
+        let screen = [decoder.width(), decoder.height()].map(usize::from);
+        let frame = caught("GIF", FIXED, stops, || decoder.next_frame_info().map(|frame| frame.cloned()))?;
+        let frame = frame.ok_or_else(|| damaged("GIF", "it has no picture".to_owned()))?;
+        let [left, top, inner, lines] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
+        // A frame may reach beyond the screen, which it enlarges.
+        let [width, height] = [screen[0].max(left + inner), screen[1].max(top + lines)];
+        let bytes = claimed("GIF", width as u64, height as u64, max_pixels)?;
+        let mut indices = try_filled("pixels", inner * lines, 0u8)?;
+        caught("GIF", FIXED, stops, || decoder.read_into_buffer(&mut indices))?;
+        let palette = caught("GIF", FIXED, stops, || decoder.palette())?;
+        let colour = |index: u8| match palette.as_chunks().0.get(usize::from(index)) {
+            _ if frame.transparent == Some(index) => behind,
+            Some(colour) => *colour,
+            None => [0; 3],
+        };
+        let around = colour(frame.transparent.unwrap_or(0));
+        let mut rgb = try_vec("pixels", bytes)?;
+        for y in 0..height {
+            let line = y.checked_sub(top).and_then(|y| indices.get(y * inner..(y + 1) * inner)).unwrap_or_default();
+            let ahead = if line.is_empty() { width } else { left };
+            rgb.extend(std::iter::repeat_n(around, ahead).flatten());
+            rgb.extend(line.iter().flat_map(|index| colour(*index)));
+            rgb.extend(std::iter::repeat_n(around, width - ahead - line.len()).flatten());
+        }
+        Ok(Picture { width, height, rgb })
     }
 
     /// Refuses what the decoder does not: chunks that are cut off, of which it makes up the rest, and lossy frames
@@ -162,7 +207,7 @@ mod foreign {
             let inner = (name == *b"ANMF").then(|| chunks::of_riff(file, range.start + 16..range.end).take(2));
             std::iter::once((name, range)).chain(inner.into_iter().flatten())
         });
-        const READ: [[u8; 4]; 5] = [*b"VP8 ", *b"VP8L", *b"ALPH", *b"ANMF", *b"EXIF"];
+        const READ: [[u8; 4]; 6] = [*b"VP8 ", *b"VP8L", *b"ALPH", *b"ANMF", *b"EXIF", *b"XMP "];
         for (name, range) in frames.filter(|(name, _)| READ.contains(name)) {
             if range.end > file.len() {
                 return Err(damaged("WebP", format!("it ends within a chunk of {} bytes", range.len())));
@@ -175,20 +220,22 @@ mod foreign {
         Ok(())
     }
 
-    fn packed(width: u32, height: u32, data: Vec<u8>, step: usize, is_grey: bool) -> Result<Picture> {
+    /// A picture of grey, grey and alpha, colours, or colours and alpha, by the bytes of a pixel.
+    fn packed(width: u32, height: u32, data: Vec<u8>, step: usize, behind: [u8; 3]) -> Result<Picture> {
         let (width, height) = (width as usize, height as usize);
         if step == 3 {
             return Ok(Picture { width, height, rgb: data });
         }
         let mut rgb = try_vec("pixels", 3 * width * height)?;
-        gather(&data, step, if is_grey { [0; 3] } else { [0, 1, 2] }, &mut rgb);
+        let colours = if step <= 2 { [0; 3] } else { [0, 1, 2] };
+        PixelBytes { step, colours, alpha: step.is_multiple_of(2).then(|| step - 1) }.gather(&data, behind, &mut rgb);
         Ok(Picture { width, height, rgb })
     }
 
     /// Runs a decoder, which takes up to some bytes without asking; its panics become errors.
-    fn caught<T, E: Display>(name: &str, bytes: usize, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    fn caught<T, E: Display>(name: &str, bytes: usize, stops: Stops, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
         secured("a picture", bytes, || match catch_unwind(AssertUnwindSafe(work)) {
-            Ok(result) => result.map_err(|e| damaged(name, e.to_string())),
+            Ok(result) => result.map_err(|e| if stops() { Error::Cancelled } else { damaged(name, e.to_string()) }),
             Err(_) => Err(damaged(name, "its decoder failed on it".to_owned())),
         })
     }
@@ -203,16 +250,20 @@ mod foreign {
     use crate::error::{Error, Result};
     use crate::media::picture::Picture;
 
-    pub fn jpeg(_: &[u8], _: u64) -> Result<Picture> {
+    pub fn jpeg(_: &[u8], _: &dyn Fn() -> bool, _: u64) -> Result<Picture> {
         Err(absent("JPEG"))
     }
 
-    pub fn png(_: &[u8], _: u64) -> Result<Picture> {
+    pub fn png(_: &[u8], _: &dyn Fn() -> bool, _: u64, _: [u8; 3]) -> Result<Picture> {
         Err(absent("PNG"))
     }
 
-    pub fn webp(_: &[u8], _: u64) -> Result<Picture> {
+    pub fn webp(_: &[u8], _: &dyn Fn() -> bool, _: u64, _: [u8; 3]) -> Result<Picture> {
         Err(absent("WebP"))
+    }
+
+    pub fn gif(_: &[u8], _: &dyn Fn() -> bool, _: u64, _: [u8; 3]) -> Result<Picture> {
+        Err(absent("GIF"))
     }
 
     fn absent(name: &str) -> Error {

@@ -3,19 +3,28 @@
 
 mod bmp;
 mod chunks;
+mod compressed;
 mod decode;
 mod exif;
+mod fourier;
 mod patches;
 mod picture;
 mod resample;
 mod sizing;
 mod sound;
 mod spectrogram;
+mod tiling;
+#[cfg(feature = "sounds")]
+mod vorbis;
+#[cfg(feature = "images")]
+mod watched;
 mod wav;
 
+pub use compressed::Compressed;
 pub use patches::patches;
-pub use picture::{MAX_SIDE, Part, Picture, PixelFormat};
+pub use picture::{MAX_SIDE, Part, Picture, PixelFormat, WHITE};
 pub use resample::Filter;
 pub use sizing::{Grids, Layout, Narrow, Sizing};
-pub use sound::{SAMPLE_RATE, Sound};
-pub use spectrogram::{HOP, LogMel};
+pub use sound::{Resampling, SAMPLE_RATE, Sound};
+pub use spectrogram::{HOP, LogMel, Spectrogram};
+pub use tiling::Tiling;

@@ -24,7 +24,10 @@ impl fmt::Debug for Picture {
     }
 }
 
-/// Bytes of a pixel in memory of the host. A fourth is alpha, which is dropped, as makers of models do.
+/// The colour behind transparent pixels where the caller names none, as makers of models have it.
+pub const WHITE: [u8; 3] = [255; 3];
+
+/// Bytes of a pixel in memory of the host. A fourth is alpha: what is not opaque shows the colour behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PixelFormat {
     Rgb8,
@@ -54,7 +57,8 @@ impl Part {
 }
 
 impl Picture {
-    /// Copies pixels of the host. Rows begin `stride` bytes after one another; 0: without a gap.
+    /// Copies pixels of the host, transparent ones on the colour `behind` them. Rows begin `stride` bytes after one
+    /// another; 0: without a gap.
     ///
     /// # Errors
     /// `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride below a row, too few bytes.
@@ -64,17 +68,18 @@ impl Picture {
         height: usize,
         stride: usize,
         data: &[u8],
+        behind: [u8; 3],
     ) -> Result<Picture> {
         if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
             return Err(Error::invalid(format!("pixels of {width} x {height}: sides are 1 to {MAX_SIDE}")));
         }
-        let (step, places) = match format {
-            PixelFormat::Rgb8 => (3, [0, 1, 2]),
-            PixelFormat::Rgba8 => (4, [0, 1, 2]),
-            PixelFormat::Bgra8 => (4, [2, 1, 0]),
-            PixelFormat::Gray8 => (1, [0; 3]),
+        let pixel = match format {
+            PixelFormat::Rgb8 => PixelBytes { step: 3, colours: [0, 1, 2], alpha: None },
+            PixelFormat::Rgba8 => PixelBytes { step: 4, colours: [0, 1, 2], alpha: Some(3) },
+            PixelFormat::Bgra8 => PixelBytes { step: 4, colours: [2, 1, 0], alpha: Some(3) },
+            PixelFormat::Gray8 => PixelBytes { step: 1, colours: [0; 3], alpha: None },
         };
-        let row = width * step;
+        let row = width * pixel.step;
         let stride = if stride == 0 { row } else { stride };
         if stride < row {
             return Err(Error::invalid(format!("pixels with a stride of {stride} bytes: a row has {row}")));
@@ -85,8 +90,13 @@ impl Picture {
             return Err(Error::invalid(format!("{height} rows of {stride} bytes do not fit into the {held} given")));
         }
         let mut rgb = try_vec("pixels", width.saturating_mul(height).saturating_mul(3))?;
-        data.chunks(stride).take(height).for_each(|line| gather(&line[..row], step, places, &mut rgb));
+        data.chunks(stride).take(height).for_each(|line| pixel.gather(&line[..row], behind, &mut rgb));
         Ok(Picture { width, height, rgb })
+    }
+
+    /// Width and height.
+    pub fn size(&self) -> [usize; 2] {
+        [self.width, self.height]
     }
 
     /// The pixels of a part.
@@ -131,9 +141,33 @@ impl Picture {
     }
 }
 
-/// Appends red, green and blue of pixels of `step` bytes, which stand at `places` in each.
-pub(super) fn gather(row: &[u8], step: usize, places: [usize; 3], rgb: &mut Vec<u8>) {
-    rgb.extend(row.chunks_exact(step).flat_map(|pixel| places.map(|place| pixel[place])));
+/// The places of a pixel's numbers within its bytes.
+#[derive(Clone, Copy)]
+pub(super) struct PixelBytes {
+    /// Bytes of a pixel.
+    pub step: usize,
+    /// Places of red, green and blue.
+    pub colours: [usize; 3],
+    pub alpha: Option<usize>,
+}
+
+impl PixelBytes {
+    /// Appends red, green and blue of the pixels of a row, those that are not opaque over the colour `behind` them.
+    pub fn gather(self, row: &[u8], behind: [u8; 3], rgb: &mut Vec<u8>) {
+        let pixels = row.chunks_exact(self.step);
+        match self.alpha {
+            None => rgb.extend(pixels.flat_map(|pixel| self.colours.map(|place| pixel[place]))),
+            Some(alpha) => {
+                rgb.extend(pixels.flat_map(|pixel| over(self.colours.map(|place| pixel[place]), pixel[alpha], behind)))
+            }
+        }
+    }
+}
+
+/// A colour of some alpha over an opaque one, rounded as Pillow rounds it: to the nearest.
+pub(super) fn over(colour: [u8; 3], alpha: u8, behind: [u8; 3]) -> [u8; 3] {
+    let alpha = u32::from(alpha);
+    std::array::from_fn(|i| ((u32::from(colour[i]) * alpha + u32::from(behind[i]) * (255 - alpha) + 127) / 255) as u8)
 }
 
 /// The bytes of a picture whose size a file of the format `name` claims, before any memory is taken for it.

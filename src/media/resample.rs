@@ -3,6 +3,7 @@
 //! of some pictures first, and has other bytes there, because those between the passes are clamped.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
 use super::picture::{Part, Picture};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -15,6 +16,9 @@ const TORCH_LIMIT: f64 = 32768.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
+    Nearest,
+    Box,
+    Hamming,
     Bilinear,
     Bicubic,
     Lanczos,
@@ -24,19 +28,26 @@ impl Filter {
     /// Distance in pixels from which on the kernel is 0.
     fn support(self) -> f64 {
         match self {
-            Filter::Bilinear => 1.0,
+            Filter::Nearest | Filter::Box => 0.5,
+            Filter::Bilinear | Filter::Hamming => 1.0,
             Filter::Bicubic => 2.0,
             Filter::Lanczos => 3.0,
         }
     }
 
     fn kernel(self, x: f64) -> f64 {
+        // A box has one of its edges.
+        if matches!(self, Filter::Nearest | Filter::Box) {
+            return if -0.5 < x && x <= 0.5 { 1.0 } else { 0.0 };
+        }
         let x = x.abs();
         if x >= self.support() {
             return 0.0;
         }
         let sinc = |x: f64| if x == 0.0 { 1.0 } else { libm::sin(x * PI) / (x * PI) };
         match self {
+            Filter::Nearest | Filter::Box => 1.0,
+            Filter::Hamming => sinc(x) * (0.54 + 0.46 * libm::cos(x * PI)),
             Filter::Bilinear => 1.0 - x,
             Filter::Bicubic if x < 1.0 => (1.5 * x - 2.5) * x * x + 1.0,
             Filter::Bicubic => (((x - 5.0) * x + 8.0) * x - 4.0) * -0.5,
@@ -61,6 +72,9 @@ impl Taps {
     /// below `limit`.
     fn new(n_in: usize, n_out: usize, [from, n]: [usize; 2], filter: Filter, limit: f64) -> Result<Taps> {
         let scale = n_in as f64 / n_out as f64;
+        if filter == Filter::Nearest {
+            return Taps::nearest(n_in, scale, [from, n]);
+        }
         // The kernel widens where a picture shrinks.
         let spread = scale.max(1.0);
         let support = filter.support() * spread;
@@ -91,19 +105,47 @@ impl Taps {
         Ok(Taps { most, spans, weights, bits })
     }
 
+    /// The taps of outputs that are one input each, at places that are added up as Pillow adds them up.
+    fn nearest(n_in: usize, scale: f64, [from, n]: [usize; 2]) -> Result<Taps> {
+        let mut spans = try_vec("taps", n)?;
+        let mut at = scale * 0.5;
+        for i in 0..from.saturating_add(n) {
+            if i >= from {
+                spans.push(((at as usize).min(n_in - 1), 1));
+            }
+            at += scale;
+        }
+        Ok(Taps { most: 1, spans, weights: try_filled("taps", n, 1 << BITS)?, bits: BITS })
+    }
+
     fn each(&self) -> impl Iterator<Item = (usize, &[i32])> {
         let weights = self.weights.chunks_exact(self.most);
         self.spans.iter().zip(weights).map(|(&(first, count), weights)| (first, &weights[..count]))
     }
 
-    fn apply(&self, row: &[u8], out: &mut [u8]) {
-        for ((first, weights), out) in self.each().zip(out.chunks_exact_mut(3)) {
-            let mut sums = [self.half(); 3];
-            for (pixel, weight) in row[3 * first..].chunks_exact(3).zip(weights) {
+    /// The sums of a row, each from `begun` on, of which there are pixels from `left` on.
+    fn apply(&self, row: &[u8], left: usize, begun: &[[i32; 3]], out: &mut [u8]) {
+        for (((first, weights), out), begun) in self.each().zip(out.chunks_exact_mut(3)).zip(begun) {
+            let mut sums = *begun;
+            let weights = weights.get(left.saturating_sub(first)..).unwrap_or_default();
+            let pixels = row.get(3 * first.saturating_sub(left)..).unwrap_or_default();
+            for (pixel, weight) in pixels.chunks_exact(3).zip(weights) {
                 sums.iter_mut().zip(pixel).for_each(|(sum, &byte)| *sum += i32::from(byte) * weight);
             }
             out.iter_mut().zip(sums).for_each(|(out, sum)| *out = self.byte(sum));
         }
+    }
+
+    /// The part of each sum that is due to what lies outside of some inputs and has one colour, and half a unit, by
+    /// which sums are rounded.
+    fn begun(&self, inside: Range<usize>, colour: [u8; 3]) -> Result<Vec<[i32; 3]>> {
+        let mut begun = try_vec("pixels", self.spans.len())?;
+        begun.extend(self.each().map(|(first, weights)| {
+            let outside = (first..).zip(weights).filter(|(at, _)| !inside.contains(at)).map(|(_, weight)| weight);
+            let weight: i32 = outside.sum();
+            colour.map(|byte| self.half() + i32::from(byte) * weight)
+        }));
+        Ok(begun)
     }
 
     /// Returns half a unit, with which sums begin so that they are rounded.
@@ -122,7 +164,7 @@ impl Picture {
     /// # Errors
     /// `InvalidArgument` for a size without pixels, `OutOfMemory`.
     pub fn resize(&self, width: usize, height: usize, filter: Filter) -> Result<Picture> {
-        self.resize_part(width, height, Part { x: 0, y: 0, width, height }, filter)
+        Resizing::whole(self, [width, height], filter)?.run(self)
     }
 
     /// A part of the picture stretched to this size, without the rest of it.
@@ -130,7 +172,7 @@ impl Picture {
     /// # Errors
     /// As `resize`, and `InvalidArgument` for a part that is not within that size.
     pub fn resize_part(&self, width: usize, height: usize, part: Part, filter: Filter) -> Result<Picture> {
-        self.stretched(width, height, part, filter, f64::INFINITY)
+        Resizing::part(self, [width, height], part, filter)?.run(self)
     }
 
     /// The picture as a frame of a video stretched to this size, with the bytes of torchvision.
@@ -138,38 +180,170 @@ impl Picture {
     /// # Errors
     /// As `resize`.
     pub fn resize_frame(&self, width: usize, height: usize, filter: Filter) -> Result<Picture> {
-        self.stretched(width, height, Part { x: 0, y: 0, width, height }, filter, TORCH_LIMIT)
+        let whole = Part { x: 0, y: 0, width, height };
+        Resizing::with(Ground::none(self), self, [width, height], whole, filter, TORCH_LIMIT)?.run(self)
+    }
+}
+
+/// The work on a part of a picture of another size.
+pub(super) enum Resizing {
+    /// A picture that has the size.
+    Crop(Part),
+    Stretch(Box<Stretch>),
+}
+
+impl Resizing {
+    /// All of a picture stretched to a size.
+    pub fn whole(picture: &Picture, size: [usize; 2], filter: Filter) -> Result<Resizing> {
+        Resizing::part(picture, size, Part { x: 0, y: 0, width: size[0], height: size[1] }, filter)
     }
 
-    /// Returns a part of the picture stretched to this size, by weights below `limit`.
-    fn stretched(&self, width: usize, height: usize, part: Part, filter: Filter, limit: f64) -> Result<Picture> {
-        part.check(width, height)?;
-        if (width, height) == (self.width, self.height) {
-            return self.crop(part);
+    /// A part of a picture stretched to a size.
+    pub fn part(picture: &Picture, size: [usize; 2], part: Part, filter: Filter) -> Result<Resizing> {
+        Resizing::with(Ground::none(picture), picture, size, part, filter, f64::INFINITY)
+    }
+
+    /// A picture in the middle of a square of one colour, of `side` pixels each way, stretched to another square.
+    pub fn within(
+        picture: &Picture,
+        side: usize,
+        colour: [u8; 3],
+        stretched: usize,
+        filter: Filter,
+    ) -> Result<Resizing> {
+        let [left, top] = picture.size().map(|of| side.checked_sub(of).map(|rest| rest / 2));
+        let (Some(left), Some(top)) = (left, top) else {
+            return Err(Error::invalid(format!("{picture:?} within {side} x {side}")));
+        };
+        let ground = Ground { size: [side; 2], at: [left, top], colour };
+        let whole = Part { x: 0, y: 0, width: stretched, height: stretched };
+        Resizing::with(ground, picture, [stretched; 2], whole, filter, f64::INFINITY)
+    }
+
+    fn with(
+        ground: Ground,
+        picture: &Picture,
+        size: [usize; 2],
+        part: Part,
+        filter: Filter,
+        limit: f64,
+    ) -> Result<Resizing> {
+        part.check(size[0], size[1])?;
+        Ok(match size == picture.size() && ground.size == size {
+            true => Resizing::Crop(part),
+            false => Resizing::Stretch(Box::new(Stretch::new(ground, picture.size(), size, part, filter, limit)?)),
+        })
+    }
+
+    /// Goes on with the picture that it was made for until all is done, or `pauses` says so ahead of a row; the result.
+    pub fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> Result<Option<Picture>> {
+        match self {
+            Resizing::Crop(part) => picture.crop(*part).map(Some),
+            Resizing::Stretch(stretch) => Ok(stretch.advance(picture, pauses).then(|| stretch.take())),
         }
-        let across = Taps::new(self.width, width, [part.x, part.width], filter, limit)?;
-        let down = Taps::new(self.height, height, [part.y, part.height], filter, limit)?;
+    }
+
+    fn run(mut self, picture: &Picture) -> Result<Picture> {
+        let made = self.advance(picture, &mut || false)?;
+        made.ok_or_else(|| Error::invalid(format!("{picture:?} was not resized")))
+    }
+}
+
+/// The picture of one colour within which another one stands.
+#[derive(Clone, Copy)]
+struct Ground {
+    size: [usize; 2],
+    /// The column and row of the inner one's corner.
+    at: [usize; 2],
+    colour: [u8; 3],
+}
+
+impl Ground {
+    /// A picture by itself.
+    fn none(picture: &Picture) -> Ground {
+        Ground { size: [picture.width, picture.height], at: [0; 2], colour: [0; 3] }
+    }
+}
+
+/// The work on a part of a stretched picture, row by row.
+pub(super) struct Stretch {
+    ground: Ground,
+    /// Pixels of the inner picture.
+    inner: [usize; 2],
+    part: Part,
+    across: Taps,
+    down: Taps,
+    /// What sums of a row begin with.
+    begun: Vec<[i32; 3]>,
+    /// A row of the ground alone after the first pass.
+    bare: Vec<u8>,
+    /// Rows after the first pass, each at its number modulo theirs: the spans only move on.
+    ring: Vec<u8>,
+    sums: Vec<i32>,
+    /// The next row of the source, and rows of the result that are done.
+    next: usize,
+    done: usize,
+    rgb: Vec<u8>,
+}
+
+impl Stretch {
+    /// Weights are below `limit`.
+    fn new(
+        ground: Ground,
+        inner: [usize; 2],
+        size: [usize; 2],
+        part: Part,
+        filter: Filter,
+        limit: f64,
+    ) -> Result<Self> {
+        let across = Taps::new(ground.size[0], size[0], [part.x, part.width], filter, limit)?;
+        let down = Taps::new(ground.size[1], size[1], [part.y, part.height], filter, limit)?;
         let too_large = || Error::invalid(format!("{part:?} is too large"));
         let row = part.width.checked_mul(3).ok_or_else(too_large)?;
-        let mut rgb = try_vec("pixels", row.checked_mul(part.height).ok_or_else(too_large)?)?;
-        // Rows of the source after the first pass, each at its number modulo theirs: the spans only move on.
-        let mut ring = try_filled("pixels", row.saturating_mul(down.most), 0u8)?;
-        let slot = |i: usize| i % down.most * row..(i % down.most + 1) * row;
-        let mut sums = try_filled("pixels", row, 0i32)?;
-        let mut next = 0;
-        for (first, weights) in down.each() {
-            next = next.max(first);
-            while next < first + weights.len() {
-                across.apply(&self.rgb[3 * self.width * next..][..3 * self.width], &mut ring[slot(next)]);
-                next += 1;
+        let rgb = try_vec("pixels", row.checked_mul(part.height).ok_or_else(too_large)?)?;
+        let begun = across.begun(ground.at[0]..ground.at[0] + inner[0], ground.colour)?;
+        let mut bare = try_filled("pixels", row, 0u8)?;
+        across.apply(&[], 0, &across.begun(0..0, ground.colour)?, &mut bare);
+        let ring = try_filled("pixels", row.saturating_mul(down.most), 0u8)?;
+        let sums = try_filled("pixels", row, 0i32)?;
+        Ok(Stretch { ground, inner, part, across, down, begun, bare, ring, sums, next: 0, done: 0, rgb })
+    }
+
+    /// Goes on until all is done, which is true, or `pauses` says so ahead of a row.
+    fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> bool {
+        let (row, [left, top], [width, height]) = (3 * self.part.width, self.ground.at, self.inner);
+        let most = self.down.most;
+        let slot = |i: usize| i % most * row..(i % most + 1) * row;
+        while self.done < self.part.height {
+            let (first, count) = self.down.spans[self.done];
+            self.next = self.next.max(first);
+            while self.next < first + count {
+                if pauses() {
+                    return false;
+                }
+                let out = &mut self.ring[slot(self.next)];
+                match self.next.checked_sub(top).filter(|y| *y < height) {
+                    Some(y) => self.across.apply(&picture.rgb[3 * width * y..][..3 * width], left, &self.begun, out),
+                    None => out.copy_from_slice(&self.bare),
+                }
+                self.next += 1;
             }
-            sums.fill(down.half());
-            for (i, weight) in weights.iter().enumerate() {
-                let line = &ring[slot(first + i)];
-                sums.iter_mut().zip(line).for_each(|(sum, &byte)| *sum += i32::from(byte) * weight);
+            if pauses() {
+                return false;
             }
-            rgb.extend(sums.iter().map(|&sum| down.byte(sum)));
+            self.sums.fill(self.down.half());
+            for (i, weight) in self.down.weights[most * self.done..][..count].iter().enumerate() {
+                let line = &self.ring[slot(first + i)];
+                self.sums.iter_mut().zip(line).for_each(|(sum, &byte)| *sum += i32::from(byte) * weight);
+            }
+            self.rgb.extend(self.sums.iter().map(|&sum| self.down.byte(sum)));
+            self.done += 1;
         }
-        Ok(Picture { width: part.width, height: part.height, rgb })
+        true
+    }
+
+    /// The result, once all is done.
+    fn take(&mut self) -> Picture {
+        Picture { width: self.part.width, height: self.part.height, rgb: std::mem::take(&mut self.rgb) }
     }
 }

@@ -1,9 +1,9 @@
 //! The rules by which families of models resize pictures and cut them into tiles. They are the makers' in their own
 //! arithmetic: double precision, Python's rounding.
 
-use super::picture::{MAX_SIDE, Part, Picture};
+use super::picture::MAX_SIDE;
 use super::resample::Filter;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result};
 
 /// The most pixels of all tiles of a picture.
 const MAX_SEEN: usize = 1 << 26;
@@ -19,8 +19,10 @@ const MAX_RATIO: f64 = 200.0;
 pub enum Sizing {
     /// Stretched to a square (Gemma 3).
     Square { side: usize, filter: Filter },
-    /// The shorter edge becomes `side`, and the middle is taken (LLaVA 1.5).
+    /// The shorter edge becomes `side`, and the middle is taken (CLIP).
     ShortestEdge { side: usize, filter: Filter },
+    /// Padded on both sides to a square of one colour, which is stretched (LLaVA 1.5).
+    Expanded { side: usize, colour: [u8; 3], filter: Filter },
     /// Sides that are multiples of `grain`, with `least` to `most` pixels (Qwen), of all `frames` of a video together
     /// where these are more than one.
     Area { grain: usize, least: usize, most: usize, frames: usize, narrow: Narrow, filter: Filter },
@@ -153,7 +155,9 @@ impl Sizing {
         let mut overview_size = None;
         // The tile, and the grid of tiles.
         let ((tile_width, tile_height), (columns, lines)) = match *self {
-            Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => ((side, side), (1, 1)),
+            Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } | Sizing::Expanded { side, .. } => {
+                ((side, side), (1, 1))
+            }
             Sizing::Area { grain, least, most, frames, narrow, .. } => {
                 (area(width, height, grain, [least, most], frames, narrow)?, (1, 1))
             }
@@ -222,63 +226,12 @@ impl Sizing {
         })
     }
 
-    /// The tiles of a picture row by row, then the overview. `layout` is that of the picture's size.
-    pub fn tiles(&self, picture: &Picture, layout: &Layout) -> Result<Vec<Picture>> {
-        let (seen_width, seen_height) = (layout.seen_width, layout.seen_height);
-        let (width, height) = (picture.width, picture.height);
-        let filter = self.filter();
-        let whole = match *self {
-            Sizing::ShortestEdge { side, .. } => {
-                let (width, height) = shortest_edge(width, height, side);
-                let middle = Part { x: (width - side) / 2, y: (height - side) / 2, width: side, height: side };
-                picture.resize_part(width, height, middle, filter)?
-            }
-            Sizing::SplitLongest { longest, tile, .. } => {
-                let (first, _) = split_longest(width, height, longest, tile);
-                picture.resize(first.0, first.1, filter)?.resize(seen_width, seen_height, filter)?
-            }
-            Sizing::Pinpoints { .. } => {
-                let (width, height) = fitted(width, height, seen_width, seen_height);
-                let middle = [(seen_width - width) / 2, (seen_height - height) / 2];
-                picture.resize(width, height, filter)?.padded(seen_width, seen_height, middle)?
-            }
-            Sizing::Padded { patch, most, longest, .. } => {
-                let (width, height) = shrunk(width, height, patch, most, longest);
-                picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
-            }
-            Sizing::Fitted { least, .. } => {
-                let (width, height) = within_rounded([width, height], [seen_width, seen_height], least);
-                picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
-            }
-            Sizing::Canvas { tile, .. } => {
-                let (width, height) = within_canvas([width, height], [seen_width, seen_height], tile);
-                picture.resize(width, height, filter)?.padded(seen_width, seen_height, [0, 0])?
-            }
-            _ => picture.resize(seen_width, seen_height, filter)?,
-        };
-        let mut tiles = try_vec("tiles", layout.n_tiles())?;
-        if layout.n_tiles() == 1 {
-            tiles.push(whole);
-            return Ok(tiles);
-        }
-        let (tile_width, tile_height) = (layout.tile_width, layout.tile_height);
-        for i in 0..layout.columns * layout.lines {
-            let (x, y) = (i % layout.columns * tile_width, i / layout.columns * tile_height);
-            tiles.push(whole.crop(Part { x, y, width: tile_width, height: tile_height })?);
-        }
-        if layout.overview {
-            // Idefics3 shrinks the enlarged picture, InternVL the picture itself.
-            let of = if matches!(self, Sizing::SplitLongest { .. }) { &whole } else { picture };
-            tiles.push(of.resize(layout.overview_width, layout.overview_height, filter)?);
-        }
-        Ok(tiles)
-    }
-
     /// The filter by which pictures are resized.
     pub fn filter(&self) -> Filter {
         match *self {
             Sizing::Square { filter, .. }
             | Sizing::ShortestEdge { filter, .. }
+            | Sizing::Expanded { filter, .. }
             | Sizing::Area { filter, .. }
             | Sizing::SplitLarge { filter, .. }
             | Sizing::Rows { filter, .. }
@@ -297,7 +250,9 @@ impl Sizing {
     /// Refuses numbers, which come from files, that no tile can have.
     fn check(&self) -> Result<()> {
         let sides = match *self {
-            Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } => [side, 1],
+            Sizing::Square { side, .. } | Sizing::ShortestEdge { side, .. } | Sizing::Expanded { side, .. } => {
+                [side, 1]
+            }
             Sizing::Area { grain, .. } => [grain, 1],
             Sizing::SplitLarge { grain, tile, .. } => [grain, tile],
             Sizing::Rows { grain, rows, .. } => [grain, rows],
@@ -334,7 +289,7 @@ impl Sizing {
 }
 
 /// The size whose middle is taken.
-fn shortest_edge(width: usize, height: usize, side: usize) -> (usize, usize) {
+pub(super) fn shortest_edge(width: usize, height: usize, side: usize) -> (usize, usize) {
     if height <= width { (side * width / height, side) } else { (side, side * height / width) }
 }
 
@@ -439,7 +394,11 @@ fn rounded_up(width: usize, height: usize, grain: usize, least: usize, most: usi
 }
 
 /// The size of the picture within its rounded one.
-fn within_rounded([width, height]: [usize; 2], [most_width, most_height]: [usize; 2], least: usize) -> (usize, usize) {
+pub(super) fn within_rounded(
+    [width, height]: [usize; 2],
+    [most_width, most_height]: [usize; 2],
+    least: usize,
+) -> (usize, usize) {
     let scale = (most_height as f64 / height as f64).min(most_width as f64 / width as f64);
     let scale = if width * height >= least { scale.min(1.0) } else { scale };
     let side = |side: usize, most: usize| ((side as f64 * scale) as usize).clamp(1, most);
@@ -447,7 +406,7 @@ fn within_rounded([width, height]: [usize; 2], [most_width, most_height]: [usize
 }
 
 /// `navit_resize`
-fn shrunk(width: usize, height: usize, patch: usize, most: usize, longest: usize) -> (usize, usize) {
+pub(super) fn shrunk(width: usize, height: usize, patch: usize, most: usize, longest: usize) -> (usize, usize) {
     let patches = (width / patch).max(1) as f64 * (height / patch).max(1) as f64;
     let [across, down] = [width, height].map(|side| longest as f64 / side as f64);
     let scale = (most as f64 / patches).sqrt().min(1.0).min(across).min(down);
@@ -474,7 +433,12 @@ fn filled(width: usize, height: usize, patch: usize, most: usize) -> (usize, usi
 }
 
 /// The size after the first resize, and that after the second, whole tiles.
-fn split_longest(width: usize, height: usize, longest: usize, tile: usize) -> ((usize, usize), (usize, usize)) {
+pub(super) fn split_longest(
+    width: usize,
+    height: usize,
+    longest: usize,
+    tile: usize,
+) -> ((usize, usize), (usize, usize)) {
     /// Beyond it the makers shrink the first size; published models stay below.
     const MOST: f64 = 4096.0;
     let (edge, ratio) = (longest as f64, width as f64 / height as f64);
@@ -513,7 +477,7 @@ fn pinpoint(width: usize, height: usize, tile: usize, grids: &Grids) -> (usize, 
 }
 
 /// `get_patch_output_size`
-fn fitted(width: usize, height: usize, most_width: usize, most_height: usize) -> (usize, usize) {
+pub(super) fn fitted(width: usize, height: usize, most_width: usize, most_height: usize) -> (usize, usize) {
     let [across, down] = [most_width as f64 / width as f64, most_height as f64 / height as f64];
     match across < down {
         true => (most_width, ((height as f64 * across).ceil() as usize).clamp(1, most_height)),
@@ -539,7 +503,7 @@ fn canvas(width: usize, height: usize, tile: usize, max_tiles: usize) -> (usize,
 
 /// `get_max_res_without_distortion` of a canvas with the sides of the picture, but for those of a tile or more. Sides
 /// that the canvas bounds are tensors there, and what is computed with them has 32 bits.
-fn within_canvas(size: [usize; 2], canvas: [usize; 2], tile: usize) -> (usize, usize) {
+pub(super) fn within_canvas(size: [usize; 2], canvas: [usize; 2], tile: usize) -> (usize, usize) {
     let is_bounded: [bool; 2] = std::array::from_fn(|i| canvas[i] < size[i].max(tile));
     let most: [usize; 2] = std::array::from_fn(|i| size[i].max(tile).min(canvas[i]));
     let scale: [f64; 2] = std::array::from_fn(|i| match is_bounded[i] {

@@ -12,12 +12,20 @@ mod adapter;
 mod bmp;
 #[path = "../../fuzz/fuzz_targets/calls.rs"]
 mod calls;
+#[path = "../../fuzz/fuzz_targets/flac.rs"]
+mod flac;
 #[path = "../../fuzz/fuzz_targets/gguf.rs"]
 mod gguf;
+#[path = "../../fuzz/fuzz_targets/gif.rs"]
+mod gif;
 #[path = "../../fuzz/fuzz_targets/grammar.rs"]
 mod grammar;
 #[path = "../../fuzz/fuzz_targets/jpeg.rs"]
 mod jpeg;
+#[path = "../../fuzz/fuzz_targets/mp3.rs"]
+mod mp3;
+#[path = "../../fuzz/fuzz_targets/ogg.rs"]
+mod ogg;
 #[path = "../../fuzz/fuzz_targets/packed.rs"]
 mod packed;
 #[path = "../../fuzz/fuzz_targets/png.rs"]
@@ -58,13 +66,17 @@ macro_rules! fuzz_target {
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 16] = [
+const TARGETS: [(&str, Target); 20] = [
     ("adapter", adapter::run),
     ("bmp", bmp::run),
     ("calls", calls::run),
+    ("flac", flac::run),
     ("gguf", gguf::run),
+    ("gif", gif::run),
     ("grammar", grammar::run),
     ("jpeg", jpeg::run),
+    ("mp3", mp3::run),
+    ("ogg", ogg::run),
     ("packed", packed::run),
     ("png", png::run),
     ("reply", reply::run),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use realizar::error::{Error, Result};
-use realizar::media::{Filter, Grids, Layout, Narrow, Part, Picture, PixelFormat, Sizing, patches};
+use realizar::media::{Filter, Grids, Layout, Narrow, Part, Picture, PixelFormat, Sizing, Tiling, WHITE, patches};
 use serde_json::Value;
 
 const MANY: u64 = 1 << 26;
@@ -53,6 +53,9 @@ fn filter(name: &Value) -> Filter {
         Some("bilinear") => Filter::Bilinear,
         Some("bicubic") => Filter::Bicubic,
         Some("lanczos") => Filter::Lanczos,
+        Some("nearest") => Filter::Nearest,
+        Some("box") => Filter::Box,
+        Some("hamming") => Filter::Hamming,
         _ => panic!("{name}"),
     }
 }
@@ -62,6 +65,10 @@ fn sizing(rule: &Value, filter: Filter) -> Sizing {
     match rule["rule"].as_str() {
         Some("square") => Sizing::Square { side: of("side"), filter },
         Some("shortest_edge") => Sizing::ShortestEdge { side: of("side"), filter },
+        Some("expanded") => {
+            let colour = [0, 1, 2].map(|i| number(&rule["colour"][i]) as u8);
+            Sizing::Expanded { side: of("side"), colour, filter }
+        }
         Some("area") => {
             let narrow = match rule["narrow"].as_str() {
                 None => Narrow::Own,
@@ -120,7 +127,7 @@ fn resizing_has_the_bytes_of_pillow() {
 #[test]
 fn a_part_of_a_resized_picture_is_what_it_is_in_the_whole() {
     let picture = noise(61, 47);
-    for filter in [Filter::Bilinear, Filter::Bicubic, Filter::Lanczos] {
+    for filter in [Filter::Nearest, Filter::Box, Filter::Hamming, Filter::Bilinear, Filter::Bicubic, Filter::Lanczos] {
         for (width, height) in [(30, 20), (100, 90), (61, 20), (20, 47), (61, 47)] {
             let whole = picture.resize(width, height, filter).unwrap();
             for part in [(0, 0, 5, 6), (3, 7, 17, 13), (width - 1, height - 1, 1, 1), (0, 5, width, 2)] {
@@ -181,6 +188,33 @@ fn tiles_are_those_of_the_makers() {
         let expected: Vec<(usize, usize, String)> =
             list(&case["tiles"]).iter().map(|t| (number(&t[0]), number(&t[1]), text(&t[2]))).collect();
         assert_eq!(found, expected, "{sizing:?} of {picture:?}");
+    }
+}
+
+/// The work on tiles is cut between any two rows, and a reader of a file ends where it is told to.
+#[test]
+fn pauses_change_no_pixel() {
+    let mut pauses = 0;
+    for case in list(&expected()["tiles"]) {
+        let sizing = sizing(case, filter(&case["filter"]));
+        let picture = noise(number(&case["width"]), number(&case["height"]));
+        let layout = sizing.layout(picture.width, picture.height).unwrap();
+        let (mut tiling, mut looks) = (Tiling::new(sizing, layout).unwrap(), 0);
+        let mut pauses_each_third = || {
+            looks += 1;
+            looks % 3 == 0
+        };
+        while !tiling.advance(&picture, &mut pauses_each_third).unwrap() {
+            pauses += 1;
+        }
+        assert!(tiling.finish() == sizing.tiles(&picture, &layout).unwrap(), "{sizing:?}");
+    }
+    assert!(pauses > 1000, "{pauses}");
+    if cfg!(feature = "images") {
+        for name in ["rgb.png", "420.jpg", "progressive.jpg", "lossy.webp", "palette.gif"] {
+            let stopped = Picture::decode_unless(&read(name), MANY, WHITE, &|| true);
+            assert!(matches!(stopped, Err(Error::Cancelled)), "{name}: {stopped:?}");
+        }
     }
 }
 
@@ -260,7 +294,7 @@ fn pixels_of_the_host_are_taken_in_every_format() {
     let picture = noise(width, height);
     let spread = |places: &[usize], gap: usize| -> Vec<u8> {
         let rows = picture.rgb.chunks(3 * width).map(|row| {
-            let pixels = row.chunks(3).flat_map(|p| places.iter().map(|&i| *p.get(i).unwrap_or(&77)));
+            let pixels = row.chunks(3).flat_map(|p| places.iter().map(|&i| *p.get(i).unwrap_or(&255)));
             pixels.chain(std::iter::repeat_n(9, gap)).collect::<Vec<u8>>()
         });
         rows.flatten().collect()
@@ -271,23 +305,78 @@ fn pixels_of_the_host_are_taken_in_every_format() {
         for gap in [0, 5] {
             let data = spread(places, gap);
             let stride = if gap == 0 { 0 } else { places.len() * width + gap };
-            let found = Picture::from_pixels(format, width, height, stride, &data).unwrap();
+            let found = Picture::from_pixels(format, width, height, stride, &data, WHITE).unwrap();
             assert!(found == picture, "{format:?} {gap}");
             // The gap behind the last row may be missing, and nothing else.
             let all = &data[..data.len() - gap];
-            assert!(Picture::from_pixels(format, width, height, stride, all).is_ok());
-            let short = Picture::from_pixels(format, width, height, stride, &all[..all.len() - 1]);
+            assert!(Picture::from_pixels(format, width, height, stride, all, WHITE).is_ok());
+            let short = Picture::from_pixels(format, width, height, stride, &all[..all.len() - 1], WHITE);
             assert!(matches!(short, Err(Error::InvalidArgument(_))), "{short:?}");
         }
     }
-    let grey = Picture::from_pixels(PixelFormat::Gray8, 2, 1, 0, &[5, 250]).unwrap();
+    let grey = Picture::from_pixels(PixelFormat::Gray8, 2, 1, 0, &[5, 250], WHITE).unwrap();
     assert_eq!(grey.rgb, [5, 5, 5, 250, 250, 250]);
     for (width, height, stride) in
         [(0, 1, 0), (1, 0, 0), (65536, 1, 0), (1, 65536, 0), (2, 2, 1), (2, 2, usize::MAX), (65535, 65535, 0)]
     {
-        let refused = Picture::from_pixels(PixelFormat::Rgba8, width, height, stride, &[0; 64]);
+        let refused = Picture::from_pixels(PixelFormat::Rgba8, width, height, stride, &[0; 64], WHITE);
         assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{width} {height} {stride}: {refused:?}");
     }
+}
+
+#[test]
+fn transparent_pixels_show_the_colour_behind_them() {
+    let pixels = [10, 20, 30, 0, 10, 20, 30, 255, 0, 0, 0, 128, 255, 0, 100, 51];
+    let seen = |format, behind| Picture::from_pixels(format, 4, 1, 0, &pixels, behind).expect("a picture").rgb;
+    // Of Pillow's alpha_composite.
+    let on_white = [255, 255, 255, 10, 20, 30, 127, 127, 127, 255, 204, 224];
+    assert_eq!(seen(PixelFormat::Rgba8, WHITE), on_white);
+    let on_blue = [0, 64, 200, 10, 20, 30, 0, 32, 100, 51, 51, 180];
+    assert_eq!(seen(PixelFormat::Rgba8, [0, 64, 200]), on_blue);
+    let mirrored = [0, 64, 200, 30, 20, 10, 0, 32, 100, 20, 51, 211];
+    assert_eq!(seen(PixelFormat::Bgra8, [0, 64, 200]), mirrored);
+    // Black on nothing is black on white, whatever the file.
+    if cfg!(feature = "images") {
+        for name in ["clear.webp", "clear-colour.png", "clear-grey.png", "clear-palette.png", "rgba16.png"] {
+            let [white, black] =
+                [WHITE, [0; 3]].map(|behind| Picture::decode(&read(name), MANY, behind).expect("a picture"));
+            assert!(white != black && white.rgb.iter().zip(&black.rgb).all(|(w, b)| w >= b), "{name}");
+        }
+    }
+}
+
+/// Runs of a bitmap: two pixels, a jump of one to the right and one up, a pixel, the end.
+#[test]
+fn jumps_of_bitmaps_leave_pixels_of_the_first_colour() {
+    let le = |x: u32| x.to_le_bytes();
+    let colours: Vec<u8> = (0..4).flat_map(|i| [i, 10 * i, 20 * i, 0]).collect();
+    let codes = [2, 1, 0, 2, 1, 1, 1, 3, 0, 1];
+    let head = [&le(40)[..], &le(4), &le(3), &[1, 0, 8, 0], &le(1), &[0; 12], &le(4), &le(0)].concat();
+    let file = [&b"BM"[..], &[0; 8], &le(70), &head, &colours, &codes].concat();
+    let picture = Picture::decode(&file, MANY, WHITE).unwrap();
+    let indices: Vec<u8> = picture.rgb.chunks(3).map(|pixel| pixel[2]).collect();
+    assert_eq!(indices, [0, 0, 0, 0, 0, 0, 0, 3, 1, 1, 0, 0]);
+    for end in 70..file.len() - 1 {
+        assert!(matches!(Picture::decode(&file[..end], MANY, WHITE), Err(Error::Format { .. })), "{end}");
+    }
+    // Nothing is written beyond the picture, and a jump out of it ends it.
+    let far = [&file[..70], &[0, 2, 255, 255, 9, 1]].concat();
+    assert!(Picture::decode(&far, MANY, WHITE).unwrap().rgb == [0; 36]);
+}
+
+/// A picture of any proportions is padded without a picture of that square.
+#[test]
+fn long_pictures_are_padded_to_a_square() {
+    let sizing = Sizing::Expanded { side: 28, colour: [122, 116, 104], filter: Filter::Bicubic };
+    for (width, height) in [(1, 65535), (65535, 1)] {
+        let tiles = sizing.tiles(&noise(width, height), &sizing.layout(width, height).unwrap()).unwrap();
+        let ground = tiles[0].rgb.chunks(3).filter(|pixel| *pixel == [122, 116, 104]).count();
+        assert!(ground >= 28 * 26, "{ground}");
+    }
+    let red = Picture { width: 30, height: 10, rgb: [255, 0, 0].repeat(300) };
+    let tile = &sizing.tiles(&red, &sizing.layout(30, 10).unwrap()).unwrap()[0];
+    let [top, middle] = [0, 28 * 14 + 14].map(|at| tile.rgb[3 * at..][..3].to_vec());
+    assert_eq!((top, middle), (vec![122, 116, 104], vec![255, 0, 0]));
 }
 
 /// Names of the files that were decoded by Pillow.
@@ -303,14 +392,14 @@ fn files_have_the_pixels_of_pillow() {
     assert!(list(&all["files"]).len() > 45);
     for file in list(&all["files"]) {
         let name = file[0].as_str().unwrap();
-        let picture = Picture::decode(&read(name), MANY).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let picture = Picture::decode(&read(name), MANY, WHITE).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!((picture.width, picture.height), (number(&file[1]), number(&file[2])), "{name}");
         if !name.ends_with(".jpg") {
             assert_eq!(hash(&picture), file[3].as_str().unwrap(), "{name}");
             continue;
         }
         // Decoders of JPEG round in ways of their own.
-        let theirs = Picture::decode(&read(&format!("{name}.png")), MANY).unwrap();
+        let theirs = Picture::decode(&read(&format!("{name}.png")), MANY, WHITE).unwrap();
         let off: Vec<u32> = picture.rgb.iter().zip(&theirs.rgb).map(|(a, b)| u32::from(a.abs_diff(*b))).collect();
         let (most, sum) = (off.iter().max().unwrap(), off.iter().sum::<u32>());
         let mean = f64::from(sum) / off.len() as f64;
@@ -321,7 +410,7 @@ fn files_have_the_pixels_of_pillow() {
 
 /// A call that may fail, but only as calls on damaged files do.
 fn survives(name: &str, file: &[u8], max_pixels: u64) -> Option<Picture> {
-    match Picture::decode(file, max_pixels) {
+    match Picture::decode(file, max_pixels, WHITE) {
         Ok(picture) => {
             assert_eq!(picture.rgb.len(), 3 * picture.width * picture.height, "{name}");
             assert!((picture.width * picture.height) as u64 <= max_pixels, "{name}");
@@ -404,7 +493,10 @@ fn claims(width: u32, height: u32) -> Vec<(&'static str, Vec<u8>)> {
     let extended = [b"VP8X\x0a\0\0\0\0\0\0\0".as_slice(), &three(width), &three(height)].concat();
     let frame = b"VP8 \x0a\0\0\0\x10\0\0\x9d\x01\x2a\x01\0\x01\0";
     let webp = [b"RIFF\x28\0\0\0WEBP".as_slice(), &extended, frame].concat();
-    vec![("PNG", png), ("JPEG", jpeg), ("BMP", bmp), ("WebP", webp)]
+    let short = |x: u32| (x.min(65535) as u16).to_le_bytes();
+    let image = [b"\x2c\0\0\0\0".as_slice(), &short(width), &short(height), &[0, 2, 1, 0x44]].concat();
+    let gif = [b"GIF89a".as_slice(), &short(width), &short(height), &[0x80, 0, 0], &[0; 6], &image].concat();
+    vec![("PNG", png), ("JPEG", jpeg), ("BMP", bmp), ("WebP", webp), ("GIF", gif)]
 }
 
 fn decoders_are_here(name: &str) -> bool {
@@ -415,11 +507,11 @@ fn decoders_are_here(name: &str) -> bool {
 fn sizes_that_headers_claim_are_checked_first() {
     let refused = |width, height, max_pixels: u64, is_expected: fn(&Result<Picture>) -> bool| {
         for (name, file) in claims(width, height).iter().filter(|(name, _)| decoders_are_here(name)) {
-            // JPEG has sides of 16 bits, and WebP no side without pixels.
-            if *name == "JPEG" && width > 65535 || *name == "WebP" && width == 0 {
+            // JPEG and GIF have sides of 16 bits, and WebP no side without pixels.
+            if ["JPEG", "GIF"].contains(name) && width > 65535 || *name == "WebP" && width == 0 {
                 continue;
             }
-            let found = Picture::decode(file, max_pixels);
+            let found = Picture::decode(file, max_pixels, WHITE);
             assert!(is_expected(&found), "{name} of {width} x {height}: {found:?}");
         }
     };
@@ -442,7 +534,7 @@ fn frames_larger_than_their_picture_are_refused() {
     let anim = b"ANIM\x06\0\0\0\0\0\0\0\0\0ANMF\x22\0\0\0";
     let animated = [b"RIFF\x60\0\0\0WEBP".as_slice(), &extended(2), anim, &[0; 16], huge].concat();
     for file in [still, animated] {
-        let found = Picture::decode(&file, MANY);
+        let found = Picture::decode(&file, MANY, WHITE);
         let is_named = matches!(&found, Err(Error::Format { what, .. }) if what.contains("16383 x 16383"));
         assert!(is_named, "{found:?}");
     }
@@ -450,8 +542,7 @@ fn frames_larger_than_their_picture_are_refused() {
 
 #[test]
 fn other_formats_are_refused_by_their_names() {
-    let others: [(&str, &[u8]); 14] = [
-        ("GIF", b"GIF89a"),
+    let others: [(&str, &[u8]); 13] = [
         ("HEIC", b"\0\0\0\x18ftypheic"),
         ("HEIC", b"\0\0\0\x18ftypmif1"),
         ("AVIF", b"\0\0\0\x18ftypavif"),
@@ -467,14 +558,14 @@ fn other_formats_are_refused_by_their_names() {
         ("PDF", b"%PDF-1.7"),
     ];
     for (name, file) in others {
-        let found = Picture::decode(file, MANY);
+        let found = Picture::decode(file, MANY, WHITE);
         assert!(matches!(&found, Err(Error::Unsupported(what)) if what.contains(name)), "{name}: {found:?}");
     }
     for file in [&b""[..], b"\0", b"text of no format", b"RIFF\0\0\0\0WAVE"] {
-        assert!(matches!(Picture::decode(file, MANY), Err(Error::Format { .. })), "{file:?}");
+        assert!(matches!(Picture::decode(file, MANY, WHITE), Err(Error::Format { .. })), "{file:?}");
     }
     if cfg!(not(feature = "images")) {
-        let found = Picture::decode(&read("rgb.png"), MANY);
+        let found = Picture::decode(&read("rgb.png"), MANY, WHITE);
         assert!(matches!(&found, Err(Error::Unsupported(what)) if what.contains("PNG")), "{found:?}");
     }
 }

@@ -5,7 +5,7 @@ Needs numpy, xxhash, pillow 12, torch, torchvision and transformers 5.24.
 """
 import io, json, math, os, struct, zlib
 import numpy as np, torch, xxhash
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 from transformers.image_processing_utils import select_best_resolution
 from transformers.image_utils import SizeDict
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
@@ -17,6 +17,7 @@ from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2Im
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3
 from transformers.models.kimi_k25.image_processing_kimi_k25 import navit_resize
 from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
+from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
 from transformers.models.llama4 import image_processing_llama4 as llama4
 from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import smart_resize as smart_resize_paddleocr
 from transformers.models.pixtral import image_processing_pil_pixtral as pixtral
@@ -24,7 +25,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 from transformers.models.siglip2.image_processing_pil_siglip2 import get_image_size_for_max_num_patches
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FILTERS = {"bilinear": 2, "bicubic": 3, "lanczos": 1}
+FILTERS = {"bilinear": 2, "bicubic": 3, "lanczos": 1, "nearest": 0, "box": 4, "hamming": 5}
 
 
 def noise(w, h, channels=3):
@@ -235,6 +236,9 @@ def tiles():
         case({"rule": "square", "side": 70, "filter": "bilinear"}, w, h, [hwc(x) for x in p(image)["pixel_values"]])
         p = CLIPImageProcessorPil(size={"shortest_edge": 42}, crop_size={"height": 42, "width": 42}, **raw)
         case({"rule": "shortest_edge", "side": 42, "filter": "bicubic"}, w, h, [hwc(x) for x in p(image)["pixel_values"]])
+        p = LlavaImageProcessorPil(size={"shortest_edge": 42}, crop_size={"height": 42, "width": 42}, do_pad=True, **raw)
+        colour = [int(x * 255) for x in p.image_mean]
+        case({"rule": "expanded", "side": 42, "colour": colour, "filter": "bicubic"}, w, h, [hwc(x) for x in p(image)["pixel_values"]])
         p = pixtral.PixtralImageProcessorPil(size={"longest_edge": 90}, patch_size={"height": 16, "width": 16}, **raw)
         case({"rule": "longest_edge", "longest": 90, "grain": 16, "filter": "bicubic"}, w, h, [hwc(x) for x in p([image])["pixel_values"]])
         p = idefics3.Idefics3ImageProcessorPil(size={"longest_edge": 130}, max_image_size={"longest_edge": 64}, do_pad=False, **raw)
@@ -272,6 +276,10 @@ def png(w, h, bits, colour, rows, before=b"", interlaced=False):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + before + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
 
 
+def without_end(data):
+    return data[:-12]
+
+
 def adam7(a):
     rows = b""
     for y, x, dy, dx in ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)):
@@ -288,6 +296,35 @@ def bmp(a, bits, palette=b"", top_down=False):
     head = struct.pack("<IiiHHIIiiII", 40, w, -h if top_down else h, 1, bits, 0, 0, 0, 0, len(palette) // 4, 0)
     at = 54 + len(palette)
     return b"BM" + struct.pack("<IHHI", at + len(data), 0, 0, at) + head + palette + data
+
+
+def masked(a, bits, masks, header=40):
+    """`a`: rows of pixels, by masks of red, green and blue, and of alpha."""
+    h, w = a.shape
+    data = b"".join(line.astype(f"<u{bits // 8}").tobytes() + b"\0" * (-w * bits // 8 % 4) for line in a[::-1])
+    head = struct.pack("<IiiHHIIiiII", header, w, h, 1, bits, 3 if masks else 0, 0, 0, 0, 0, 0)
+    head += struct.pack(f"<{len(masks)}I", *masks)
+    head += bytes(max(0, header - len(head)))
+    return b"BM" + struct.pack("<IHHI", 14 + len(head) + len(data), 0, 0, 14 + len(head)) + head + data
+
+
+def runs(w, h, bits, palette, codes):
+    head = struct.pack("<IiiHHIIiiII", 40, w, h, 1, bits, 1 if bits == 8 else 2, len(codes), 0, 0, len(palette) // 4, 0)
+    at = 54 + len(palette)
+    return b"BM" + struct.pack("<IHHI", at + len(codes), 0, 0, at) + head + palette + codes
+
+
+def run_codes(bits):
+    """Rows of 11 pixels: runs, single pixels, a row that is cut by its end, one too long. Pillow misreads jumps."""
+    one = lambda *x: bytes(x) if bits == 8 else bytes(a << 4 | b for a, b in zip(x[::2], (*x[1::2], 0)[:len(x[::2])]))
+    pair = lambda a, b: a if bits == 8 else a << 4 | b
+    even = lambda data: data + b"\0" * (len(data) % 2)
+    rows = bytes([11, pair(3, 5), 0, 0])
+    rows += bytes([4, pair(1, 1), 0, 6]) + even(one(2, 3, 4, 5, 6, 7)) + bytes([1, pair(9, 9), 0, 0])
+    rows += bytes([5, pair(2, 8), 0, 0])
+    rows += bytes([2, pair(7, 7), 0, 0]) + bytes([4, pair(6, 4), 0, 0])
+    rows += bytes([20, pair(4, 2), 0, 0, 0, 8]) + even(one(1, 2, 3, 4, 5, 6, 7, 8)) + bytes([3, pair(0, 1), 0, 1])
+    return rows
 
 
 def save(image, name, **options):
@@ -323,6 +360,20 @@ def files():
     for i in range(1, 9):
         save(Image.fromarray(noise(5, 3)), f"turned{i}.png", format="PNG", exif=exif(i))
         save(Image.fromarray(smooth(16, 8)), f"turned{i}.jpg", format="JPEG", quality=90, subsampling=0, exif=exif(i))
+    told = lambda n: (f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="{n}"/></x:xmpmeta>').encode()
+    save(Image.fromarray(smooth(16, 8)), "told6.jpg", format="JPEG", quality=90, subsampling=0, xmp=told(6))
+    save(n, "told5.webp", format="WEBP", lossless=True, xmp=told(5))
+    data = exif(8).tobytes()
+    lines = [data.hex()[i : i + 72] for i in range(0, 2 * len(data), 72)]
+    profile = "\n".join(["", "exif", f"{len(data):8}", *lines, ""])
+    for name, keyword, text, packed in (("told7.png", "XML:com.adobe.xmp", told(7).decode(), False), ("told3.png", "XML:com.adobe.xmp", told(3).decode(), True),
+                                        ("profile.png", "Raw profile type exif", profile, False), ("profile-packed.png", "Raw profile type exif", profile, True)):
+        info = PngImagePlugin.PngInfo()
+        if keyword.startswith("XML"):
+            info.add_itxt(keyword, text, zip=packed)
+        else:
+            info.add_text(keyword, text, zip=packed)
+        save(n, name, format="PNG", pnginfo=info)
     save(rgb, "444.jpg", format="JPEG", quality=90, subsampling=0)
     save(rgb, "422.jpg", format="JPEG", quality=90, subsampling=1)
     save(rgb, "420.jpg", format="JPEG", quality=75, subsampling=2)
@@ -345,13 +396,57 @@ def files():
     write("top-down.bmp", bmp(noise(13, 9)[..., ::-1].reshape(9, 39), 24, top_down=True))
     colours = noise(16, 1, 4).tobytes()
     write("four-bits.bmp", bmp(noise(7, 9, 1)[..., 0], 4, colours))
+    lines = lambda a: b"".join(b"\0" + line.tobytes() for line in a)
+    write("rgba16.png", png(9, 7, 16, 6, lines(noise(9, 7, 8))))
+    write("grey-alpha16.png", png(9, 7, 16, 4, lines(noise(9, 7, 4))))
+    chunk = lambda n, d: struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d))
+    spotted = noise(13, 9) // 86 * 86
+    write("clear-colour.png", png(13, 9, 8, 2, lines(spotted), chunk(b"tRNS", struct.pack(">HHH", *(int(x) for x in spotted[4, 6])))))
+    write("clear-grey.png", png(13, 9, 8, 0, lines(spotted[..., 0]), chunk(b"tRNS", struct.pack(">H", int(spotted[4, 6, 0])))))
+    several = b"".join(bytes([i * 9, 255 - i * 7, i * 5 % 256]) for i in range(20))
+    write("clear-palette.png", png(13, 9, 8, 3, lines(noise(13, 9, 1)[..., 0] % 20),
+                                   chunk(b"PLTE", several) + chunk(b"tRNS", bytes(i * 25 for i in range(10)))))
+    save(alpha, "clear.webp", format="WEBP", lossless=True, exact=True)
+    write("without-end.png", without_end(png(13, 9, 8, 2, lines(noise(13, 9)))))
+    write("short-palette.png", png(13, 9, 8, 3, lines(noise(13, 9, 1)[..., 0] % 30), chunk(b"PLTE", several)))
+    write("short-palette.bmp", bmp(noise(13, 9, 1)[..., 0] % 30, 8, colours))
+    write("555.bmp", masked(noise(9, 7, 2).view("<u2")[..., 0], 16, ()))
+    write("565.bmp", masked(noise(9, 7, 2).view("<u2")[..., 0], 16, (0xf800, 0x7e0, 0x1f)))
+    write("masks.bmp", masked(noise(9, 7, 4).view("<u4")[..., 0], 32, (0xff000000, 0xff0000, 0xff00)))
+    write("masks-alpha.bmp", masked(noise(9, 7, 4).view("<u4")[..., 0], 32, (0xff, 0xff00, 0xff0000, 0xff000000), 108))
+    write("runs8.bmp", runs(11, 7, 8, colours, run_codes(8)))
+    write("runs4.bmp", runs(11, 7, 4, colours, run_codes(4)))
+    few = rgb.quantize(60)
+    save(few, "palette.gif", format="GIF", interlace=0)
+    save(few, "interlaced.gif", format="GIF", interlace=1)
+    save(few, "clear.gif", format="GIF", transparency=7)
+    save(few, "animated.gif", format="GIF", save_all=True, append_images=[Image.fromarray(255 - a).quantize(9)])
+    palette = open(os.path.join(HERE, "palette.gif"), "rb").read()
+    at = palette.index(b"\x2c", 13 + 3 * (2 << (palette[10] & 7)))
+    placed = lambda w, h, x, y: palette[:6] + struct.pack("<HH", w, h) + palette[10:at + 1] + struct.pack("<HH", x, y) + palette[at + 5:]
+    write("placed.gif", placed(60, 40, 9, 3))
+    write("reaching.gif", placed(20, 10, 0, 0))
+    whole = open(os.path.join(HERE, "progressive.jpg"), "rb").read()
+    ahead = [i for i in range(2, whole.index(b"\xff\xda") + 1) if whole[i] == 255 and whole[i + 1] in (0xc4, 0xdb, 0xc2, 0xda)]
+    for i in reversed(ahead):
+        whole = whole[:i] + b"\x01\x02\xff\0between" + whole[i:]
+    write("gaps.jpg", whole)
+
+
+def on_white(image):
+    """As `convert_to_rgb` of transformers."""
+    image = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", image.size, (255, 255, 255, 255)), image).convert("RGB")
 
 
 def decoded():
     out = []
-    for name in sorted(n for n in os.listdir(HERE) if n.endswith((".png", ".jpg", ".webp", ".bmp")) and not n.endswith(".jpg.png")):
-        image = ImageOps.exif_transpose(Image.open(os.path.join(HERE, name))).convert("RGB")
+    for name in sorted(n for n in os.listdir(HERE) if n.endswith((".png", ".jpg", ".webp", ".bmp", ".gif")) and not n.endswith(".jpg.png")):
+        image = on_white(ImageOps.exif_transpose(Image.open(os.path.join(HERE, name))))
         a = np.asarray(image)
+        if name == "grey-alpha16.png":                       # which Pillow does not read as such
+            image = Image.fromarray(np.ascontiguousarray(noise(9, 7, 4)[..., ::2]), "LA")
+            a = np.asarray(on_white(image))
         if name == "grey16.png":                             # Pillow cuts at 255 here and takes the high byte of all others
             a = np.repeat(noise(11, 7, 6)[..., :1], 3, -1)
         if name.endswith(".jpg"):

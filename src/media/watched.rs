@@ -1,0 +1,63 @@
+//! A file in memory whose reader looks now and then whether to go on.
+
+use std::io::{BufRead, Error, Read, Result, Seek, SeekFrom};
+
+/// Bytes between two looks.
+const STRIDE: usize = 4096;
+
+/// True once work is to end.
+pub type Stops<'a> = &'a dyn Fn() -> bool;
+
+/// Reads fail as soon as `stops` says so.
+pub struct Watched<'a> {
+    file: &'a [u8],
+    stops: Stops<'a>,
+    /// The place of the next byte, and that of the next look.
+    at: usize,
+    look: usize,
+}
+
+impl<'a> Watched<'a> {
+    pub fn new(file: &'a [u8], stops: Stops<'a>) -> Watched<'a> {
+        Watched { file, stops, at: 0, look: 0 }
+    }
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        let n = self.fill_buf()?.read(out)?;
+        self.at += n;
+        Ok(n)
+    }
+}
+
+impl BufRead for Watched<'_> {
+    #[inline]
+    fn fill_buf(&mut self) -> Result<&[u8]> {
+        if self.at >= self.look {
+            if (self.stops)() {
+                return Err(Error::other("the work was stopped"));
+            }
+            self.look = self.at + STRIDE;
+        }
+        // No more than that at once, so that nobody takes all without a look.
+        let rest = self.file.get(self.at..).unwrap_or_default();
+        Ok(&rest[..rest.len().min(STRIDE)])
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.at += n;
+    }
+}
+
+impl Seek for Watched<'_> {
+    fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        let place = match to {
+            SeekFrom::Start(place) => usize::try_from(place).ok(),
+            SeekFrom::End(by) => isize::try_from(by).ok().and_then(|by| self.file.len().checked_add_signed(by)),
+            SeekFrom::Current(by) => isize::try_from(by).ok().and_then(|by| self.at.checked_add_signed(by)),
+        };
+        self.at = place.ok_or_else(|| Error::other("a place ahead of the file"))?;
+        Ok(self.at as u64)
+    }
+}
