@@ -12,6 +12,7 @@ pub(super) mod encoder;
 mod encoder_checks;
 mod encoder_config;
 mod encoder_kinds;
+mod encoder_llava;
 mod encoder_names;
 mod family;
 mod folder;

@@ -14,7 +14,7 @@ use realizar::engine::{
     PromptPart, Run, Session, measure_picture, media_from_rows, saved_media,
 };
 use realizar::error::Error;
-use realizar::media::{Picture, PixelFormat};
+use realizar::media::{Filter, Picture, PixelFormat, WHITE};
 use realizar::quant;
 use serde_json::Value;
 
@@ -32,6 +32,7 @@ const FAMILIES: &[&str] = &[
     "idefics3",
     "gemma3",
     "llava",
+    "llava_siglip",
     "internvl",
     "qwen2",
     "qwen25",
@@ -236,7 +237,7 @@ pub fn picture([width, height]: [usize; 2]) -> Picture {
             rgb.push((x * (3 + c) + y * (5 - c) + x * y / (7 + c) % 41 + spot) as u8);
         }
     }
-    Picture::from_pixels(PixelFormat::Rgb8, width, height, 0, &rgb).unwrap()
+    Picture::from_pixels(PixelFormat::Rgb8, width, height, 0, &rgb, WHITE).unwrap()
 }
 
 /// The rows of a picture.
@@ -331,6 +332,49 @@ fn encoders_give_the_rows_of_another_implementation() {
         assert_eq!(encoder.facts().is_grid, family.starts_with("qwen") || ["glm4v", "paddleocr"].contains(&family));
         let folder = folder(&data, false);
         check(&format!("{family} folder"), &load(&model, folder.0.path()).unwrap(), &data);
+    }
+}
+
+/// Folders of LLaVA whose processor does not pad: the middle of a picture, or all of it, stretched.
+#[test]
+fn pictures_of_llava_are_fitted_as_the_folder_says() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    let mut cropping = data("llava");
+    cropping["pictures"] = cropping["cropped"].take();
+    let mut untold = cropping.clone();
+    cropping["pixels"]["do_pad"] = false.into();
+    untold["pixels"].as_object_mut().unwrap().remove("do_pad");
+    let mut stretching = data("llava_siglip");
+    stretching["pictures"] = stretching["stretched"].take();
+    stretching["pixels"] = stretching["stretching"].take();
+    for (what, data) in [("cropping", &cropping), ("untold", &untold), ("stretching", &stretching)] {
+        check(what, &load(&model, folder(data, false).0.path()).unwrap(), data);
+    }
+    // What lies at the sides alone is seen.
+    let encoder = load(&model, folder(&data("llava"), false).0.path()).unwrap();
+    let [plain, marked] = [90, 255].map(|side| {
+        let pixel = |i: usize| if (95..205).contains(&(i % 300)) { [90; 3] } else { [side, 90, 90] };
+        Picture { width: 300, height: 100, rgb: (0..300 * 100).flat_map(pixel).collect() }
+    });
+    assert!(rows(&encoder, &plain) != rows(&encoder, &marked));
+    for (name, value) in [("height", 32), ("width", 32)] {
+        stretching["pixels"]["size"][name] = value.into();
+        let error = load(&model, folder(&stretching, false).0.path()).err().unwrap().to_string();
+        assert!(error.contains("\"size\""), "{error}");
+    }
+}
+
+#[test]
+fn folders_choose_among_all_filters_of_pillow() {
+    let at = tempfile::tempdir().unwrap();
+    let model = model(at.path(), "", HIDDEN);
+    let filters = [Filter::Nearest, Filter::Lanczos, Filter::Bilinear, Filter::Bicubic, Filter::Box, Filter::Hamming];
+    for (number, filter) in filters.into_iter().enumerate() {
+        let mut data = data("gemma3");
+        data["pixels"]["resample"] = number.into();
+        let encoder = load(&model, folder(&data, false).0.path()).unwrap();
+        assert_eq!(encoder.facts().sizing.filter(), filter, "{number}");
     }
 }
 
@@ -870,6 +914,11 @@ fn folders_whose_keys_nobody_knows_are_refused() {
         ("gemma3", "pixels", "/do_pan_and_scan", true.into(), "do_pan_and_scan"),
         ("gemma3", "pixels", "/magic", true.into(), "\"magic\" with the value true"),
         ("gemma3", "pixels", "/rescale_factor", 1.into(), "rescale_factor"),
+        ("gemma3", "pixels", "/resample", 6.into(), "resample is 6"),
+        ("qwen2", "pixels", "/patch_size", 9.into(), "patch_size"),
+        ("qwen25", "pixels", "/merge_size", 3.into(), "merge_size"),
+        ("qwen3", "pixels", "/merge_size", 4.into(), "merge_size"),
+        ("glm4v", "pixels", "/patch_size", 28.into(), "patch_size"),
         ("gemma3", "pixels", "/image_mean", Value::Null, "image_mean"),
         ("llava", "config", "/vision_feature_layer", Value::from(-9), "vision_feature_layer"),
         ("llava", "config", "/vision_feature_select_strategy", "full".into(), "vision_feature_select_strategy"),

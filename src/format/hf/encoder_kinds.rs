@@ -1,6 +1,7 @@
 //! The kinds of encoders of pictures, and the keys of each that are no plain translation.
 
 use super::encoder_config::{Config, Kind};
+use super::encoder_llava::{clip, llava, llava_next};
 use crate::error::Result;
 use crate::format::json::Json;
 use crate::format::value::whole;
@@ -173,6 +174,16 @@ pub const KINDS: &[Kind] = &[
         projector: "mlp",
         defaults: CLIP,
         activations: &["quick_gelu", "gelu"],
+        resample: 3,
+        extras: llava,
+    },
+    Kind {
+        model_types: &["llava"],
+        encoder: Some("siglip_vision_model"),
+        projector: "mlp",
+        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
+                   image_size=224 layer_norm_eps=1e-6",
+        activations: &["gelu_pytorch_tanh", "gelu"],
         resample: 3,
         extras: llava,
     },
@@ -412,21 +423,6 @@ fn paddleocr(c: &mut Config) -> Result<()> {
     c.expect_rotation()
 }
 
-fn clip(c: &mut Config) -> Result<()> {
-    let side = c.require(&["image_size"])?;
-    clip_pixels(c, side)
-}
-
-/// Refuses a middle of pictures that is not the tile.
-fn clip_pixels(c: &mut Config, side: u64) -> Result<()> {
-    let edges = [c.side("size", "shortest_edge")?, c.side("crop_size", "height")?];
-    if edges.into_iter().flatten().any(|edge| edge != side) {
-        return Err(c.pixels.unsupported("\"size\" or \"crop_size\" with another value than \"image_size\""));
-    }
-    c.set("image_size", side);
-    Ok(())
-}
-
 fn siglip(c: &mut Config) -> Result<()> {
     if c.vision.bool(&["vision_use_head"])? == Some(false) {
         return Err(c.vision.unsupported("\"vision_use_head\" with the value false"));
@@ -512,40 +508,6 @@ fn dots(c: &mut Config) -> Result<()> {
         return Err(c.vision.unsupported("pictures of several frames"));
     }
     c.bounds(1, "projector.scale_factor")
-}
-
-fn llava(c: &mut Config) -> Result<()> {
-    let (side, n) = (c.require(&["image_size"])?, c.require(&["num_hidden_layers"])?);
-    c.expect("vision_feature_select_strategy", "default")?;
-    // A layer by its number from 1, 0 being the embeddings, or from the end.
-    let layer = match c.top.find(&["vision_feature_layer"]) {
-        None => Some(n.saturating_sub(1)),
-        Some((_, Json::Int(layer))) if *layer < 0 => n.saturating_add(1).checked_sub(layer.unsigned_abs()),
-        Some((_, layer)) => layer.as_u64(),
-    };
-    let Some(layer) = layer.filter(|layer| (1..=n).contains(layer)) else {
-        return Err(c.top.unsupported("the value of \"vision_feature_layer\""));
-    };
-    c.set("feature_layer", vec![i64::try_from(layer).unwrap_or(0)]);
-    clip_pixels(c, side)
-}
-
-/// LLaVA 1.6, whose grids are given by height and width.
-fn llava_next(c: &mut Config) -> Result<()> {
-    let told = c.top.list(&["image_grid_pinpoints"])?.or(c.pixels.list(&["image_grid_pinpoints"])?);
-    c.pixels.skip(&["image_grid_pinpoints"]);
-    let pair = |pair: &Json| match pair {
-        Json::Array(sides) => match &sides[..] {
-            [height, width] => [width, height].map(|side| side.as_u64().and_then(|side| i64::try_from(side).ok())),
-            _ => [None; 2],
-        },
-        _ => [None; 2],
-    };
-    let sides: Option<Vec<i64>> = told.unwrap_or_default().iter().flat_map(pair).collect();
-    let sides = sides.ok_or_else(|| c.top.wrong("image_grid_pinpoints", "pairs of sides"))?;
-    llava(c)?;
-    c.set("image_grid_pinpoints", sides);
-    Ok(())
 }
 
 /// The makers' norms have an epsilon of their own, whatever `norm_eps` says.

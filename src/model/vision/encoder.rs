@@ -289,14 +289,19 @@ impl<'a> EncoderBuilder<'a> {
         self.clip.unsupported(key)
     }
 
-    /// The filter by which pictures are resized.
+    /// The filter by which pictures are resized. 0 is a filter.
     pub fn filter(&self, default: Filter) -> Result<Filter> {
-        match self.b.keys.size("resample")? {
+        let (key, keys) = ("resample", &self.b.keys);
+        keys.get(key);
+        match keys.metadata.u32s(&keys.name(key))?.as_deref() {
             None => Ok(default),
-            Some(1) => Ok(Filter::Lanczos),
-            Some(2) => Ok(Filter::Bilinear),
-            Some(3) => Ok(Filter::Bicubic),
-            Some(_) => Err(self.b.keys.unsupported("resample")),
+            Some([0]) => Ok(Filter::Nearest),
+            Some([1]) => Ok(Filter::Lanczos),
+            Some([2]) => Ok(Filter::Bilinear),
+            Some([3]) => Ok(Filter::Bicubic),
+            Some([4]) => Ok(Filter::Box),
+            Some([5]) => Ok(Filter::Hamming),
+            Some(_) => Err(keys.unsupported(key)),
         }
     }
 

@@ -1,27 +1,37 @@
-//! LLaVA 1.5: CLIP over the middle of a picture; 1.6: over tiles of it and an overview. The class token is dropped
-//! behind the last layer that runs.
+//! LLaVA 1.5: CLIP or SigLIP over a picture, padded to a square; 1.6: over tiles of it and an overview. The class
+//! token, which SigLIP has none of, is dropped behind the last layer that runs.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch};
 use crate::error::Result;
-use crate::graph::op::Activation::GeluErf;
+use crate::graph::op::Activation::{Gelu, GeluErf};
 use crate::media::{Filter, Grids, Layout, Sizing};
+
+/// Layers of the SigLIP that makers choose.
+const SIGLIP_LAYERS: usize = 27;
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.merge("projector.scale_factor", Some(1))?;
     let side = e.square(1)?;
     let filter = e.filter(Filter::Bicubic)?;
-    let activation = e.activation(GeluErf)?;
-    stop_at_feature_layer(&mut e)?;
+    let is_clip = e.b.has("v.class_embd");
+    let activation = e.activation(if is_clip { GeluErf } else { Gelu })?;
+    stop_at_feature_layer(&mut e, is_clip)?;
     let x = e.embed()?;
     e.add_places(x, Stretch::Never)?;
-    let x = e.b.layer_norm(x, "v.pre_ln")?;
+    let x = if is_clip { e.b.layer_norm(x, "v.pre_ln")? } else { x };
     e.layers(x, activation, None, |_| false, |_, _| Ok(()))?;
     let x = e.project_blocks(&[x], 1)?[0];
     let rows = e.mlp(x, "mm.0", "mm.2", GeluErf)?;
-    let sizing = match grids(&mut e, side)? {
-        Some(grids) => Sizing::Pinpoints { tile: side, grids, filter },
-        None => Sizing::ShortestEdge { side, filter },
+    let grids = grids(&mut e, side)?;
+    let sizing = match (grids, e.b.keys.str("fit")?) {
+        (Some(grids), _) => Sizing::Pinpoints { tile: side, grids, filter },
+        (None, Some("crop")) => Sizing::ShortestEdge { side, filter },
+        (None, Some("stretch")) => Sizing::Square { side, filter },
+        (None, None | Some("pad")) => {
+            Sizing::Expanded { side, colour: e.mean.map(|mean| (f64::from(mean) * 255.0) as u8), filter }
+        }
+        (None, Some(_)) => return Err(e.b.keys.unsupported("fit")),
     };
     e.finish(rows, sizing, pieces)
 }
@@ -54,8 +64,9 @@ fn grids(e: &mut EncoderBuilder, side: usize) -> Result<Option<Grids>> {
 }
 
 /// Runs the layers up to the one whose hidden states are taken: the last one but one of the network that was trained.
-/// Files without the key hold all layers of it, an even number, or were written without the last.
-fn stop_at_feature_layer(e: &mut EncoderBuilder) -> Result<()> {
+/// Files without the key hold all layers of it, an even number of CLIP and 27 of SigLIP, or were written without the
+/// last.
+fn stop_at_feature_layer(e: &mut EncoderBuilder, is_clip: bool) -> Result<()> {
     let key = "feature_layer";
     let keys = &e.b.keys;
     let held = (0..e.b.hyper.n_layers).take_while(|i| e.b.has(&format!("v.blk.{i}.ln1.weight"))).count();
@@ -66,7 +77,10 @@ fn stop_at_feature_layer(e: &mut EncoderBuilder) -> Result<()> {
     let n = match told.as_deref() {
         Some([layer]) if (1..=held).contains(&(*layer as usize)) => *layer as usize,
         Some(_) => return Err(keys.unsupported(key)),
-        None => held - usize::from(held > 0 && held.is_multiple_of(2)),
+        None => {
+            let holds_all = if is_clip { held > 0 && held.is_multiple_of(2) } else { held == SIGLIP_LAYERS };
+            held - usize::from(holds_all)
+        }
     };
     for i in n..held {
         e.b.tensors.ignore_all(&format!("v.blk.{i}."));

@@ -28,7 +28,7 @@ mod whisper;
 
 pub use encoder::{Convolution, EncoderNetwork};
 pub use facts::{Facts, Pace, Piece, TileInputs, Video};
-pub use sound::{Cutting, Grid, HeardPart, SoundFacts, SoundPart};
+pub use sound::{Cutting, Grid, HeardPart, Hearing, SoundFacts, SoundPart};
 
 use crate::error::{Error, Result};
 use crate::format::Source;

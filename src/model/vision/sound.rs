@@ -3,7 +3,7 @@
 
 use super::inputs::{Piece, TileInputs, text};
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::media::{HOP, LogMel};
+use crate::media::{HOP, LogMel, Spectrogram};
 
 /// Frames on each side of one that two convolutions reach, and all of them.
 const REACH: usize = 2;
@@ -64,6 +64,55 @@ pub struct SoundPart {
 pub struct HeardPart {
     pub part: SoundPart,
     frames: Vec<f32>,
+}
+
+/// The work on the parts of a sound.
+pub struct Hearing {
+    mel: LogMel,
+    parts: Vec<SoundPart>,
+    /// The spectrogram at hand: of the whole sound, or of the next part.
+    spectrogram: Option<Spectrogram>,
+    /// That of the whole sound, once it is done.
+    whole: Vec<f32>,
+    /// The parts that are done.
+    pub heard: Vec<HeardPart>,
+}
+
+impl Hearing {
+    /// Goes on with the sound that it was made for until all is done, which is true, or `pauses` says so.
+    pub fn advance(&mut self, facts: &SoundFacts, samples: &[f32], pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let padded = facts.padded(samples.len());
+        while let Some(part) = self.parts.get(self.heard.len()) {
+            let own = match padded {
+                Some(_) => samples,
+                None => {
+                    let own = samples.get(part.first * HOP..).unwrap_or_default();
+                    &own[..own.len().min(facts.part_samples())]
+                }
+            };
+            if self.whole.is_empty() {
+                let length = padded.unwrap_or_else(|| facts.part_samples());
+                let mut work = self.spectrogram.take().map_or_else(|| self.mel.begin(length), Ok)?;
+                if !self.mel.advance(&mut work, own, pauses) {
+                    self.spectrogram = Some(work);
+                    return Ok(false);
+                }
+                self.whole = work.finish();
+            }
+            let frames = match padded {
+                None => std::mem::take(&mut self.whole),
+                Some(_) => {
+                    let from = self.whole.get(part.first * facts.bins..).unwrap_or_default();
+                    let from = &from[..from.len().min(part.frames * facts.bins)];
+                    let mut frames = try_vec("a spectrogram", from.len())?;
+                    frames.extend_from_slice(from);
+                    frames
+                }
+            };
+            self.heard.push(HeardPart { part: part.clone(), frames });
+        }
+        Ok(true)
+    }
 }
 
 impl SoundFacts {
@@ -145,34 +194,34 @@ impl SoundFacts {
 
     /// The parts of a sound with their frames.
     pub fn hear(&self, samples: &[f32]) -> Result<Vec<HeardPart>> {
-        let (parts, mel) = (self.parts(samples.len())?, LogMel::new(self.bins)?);
-        let mut heard = try_vec("parts of a sound", parts.len())?;
-        let of_part = self.part_samples();
-        let whole = match self.cutting {
-            Cutting::Each => Vec::new(),
-            Cutting::Filled => mel.of(samples, samples.len().next_multiple_of(of_part.max(1)))?,
-            Cutting::Cut => mel.of(samples, samples.len().max(2 * HOP).next_multiple_of(HOP))?,
+        let mut hearing = self.begin(samples.len())?;
+        hearing.advance(self, samples, &mut || false)?;
+        Ok(hearing.heard)
+    }
+
+    /// `hear` for so many samples, of which nothing is done.
+    pub fn begin(&self, samples: usize) -> Result<Hearing> {
+        let parts = self.parts(samples)?;
+        Ok(Hearing {
+            mel: LogMel::new(self.bins),
+            heard: try_vec("parts of a sound", parts.len())?,
+            parts,
+            spectrogram: None,
+            whole: Vec::new(),
+        })
+    }
+
+    /// Samples of the spectrogram that all parts are cut of, with the silence behind them; `None` where each part has
+    /// one of its own.
+    fn padded(&self, samples: usize) -> Option<usize> {
+        match self.cutting {
+            Cutting::Each => None,
+            Cutting::Filled => Some(samples.next_multiple_of(self.part_samples().max(1))),
+            Cutting::Cut => Some(samples.max(2 * HOP).next_multiple_of(HOP)),
             // Silence follows.
-            Cutting::Windows => mel.of(samples, (samples.len() + 3 * HOP).next_multiple_of(HOP))?,
-            Cutting::Chunks { .. } => mel.of(samples, samples.len().max(FEWEST_SAMPLES))?,
-        };
-        for part in parts {
-            let frames = match self.cutting {
-                Cutting::Each => {
-                    let own = samples.get(part.first * HOP..).unwrap_or_default();
-                    mel.of(&own[..own.len().min(of_part)], of_part)?
-                }
-                _ => {
-                    let from = whole.get(part.first * self.bins..).unwrap_or_default();
-                    let from = &from[..from.len().min(part.frames * self.bins)];
-                    let mut frames = try_vec("a spectrogram", from.len())?;
-                    frames.extend_from_slice(from);
-                    frames
-                }
-            };
-            heard.push(HeardPart { part, frames });
+            Cutting::Windows => Some((samples + 3 * HOP).next_multiple_of(HOP)),
+            Cutting::Chunks { .. } => Some(samples.max(FEWEST_SAMPLES)),
         }
-        Ok(heard)
     }
 
     /// Width of the encoder's input: the frames that a hidden state is made of, and two numbers that are 0 where its
