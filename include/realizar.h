@@ -1507,9 +1507,11 @@ rz_status rz_media_from_tokens(const rz_model *model,
                                rz_error *err);
 
 /* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
- * of the work so far. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.
+ * of the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.
  * Since 0.1.0. */
-rz_status rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *err);
+rz_status rz_media_info_get(const rz_media *media,
+                            rz_media_info *out,
+                            rz_error *err);
 
 /* Copies the rows of a medium, `[n_rows][row_dim]`.
  *
@@ -1539,10 +1541,11 @@ void rz_media_free(rz_media *media);
 #define RZ_ENCODER_AUDIO 2  /* Encoder flag: the encoder of sound, of a file that has one of pictures too. */
 #define RZ_PIXELS_RGB8 1    /* Format of pixels: three bytes, red first. */
 
-/* Format of pixels: four bytes, red first. The fourth is not used, as the makers of models do not. */
+/* Format of pixels: four bytes, red first. The fourth is alpha: pixels that are not opaque show
+ * rz_media_params.background. */
 #define RZ_PIXELS_RGBA8 2
 
-#define RZ_PIXELS_BGRA8 3  /* Format of pixels: four bytes, blue first. The fourth is not used. */
+#define RZ_PIXELS_BGRA8 3  /* Format of pixels: four bytes, blue first. The fourth is alpha. */
 #define RZ_PIXELS_GRAY8 4  /* Format of pixels: one byte. */
 #define RZ_MEDIA_STEPS 1   /* Flag of a medium: only prepare it; rz_media_step encodes it in slices of time. */
 
@@ -1624,6 +1627,8 @@ typedef struct rz_media_params {
   /* Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
    * alive. */
   const rz_cancel *cancel;
+  uint32_t background;  /* The colour behind transparent pixels, 0xffRRGGBB; 0: white. */
+  uint32_t reserved;    /* 0. */
 } rz_media_params;
 
 /* Loads the encoder that belongs to `model`.
@@ -1680,14 +1685,14 @@ rz_status rz_media_from_pixels(const rz_encoder *encoder,
                                rz_media **out,
                                rz_error *err);
 
-/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the
+/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, told by its first bytes; of an animation the
  * first picture.
  *
- * A picture that lies on its side, as the file says (EXIF), is turned. Transparency is dropped, 16 bits become 8,
- * colours are taken as they are. A file that ends too early is refused and not shown in part; bits that changed within
+ * A picture that lies on its side, as the file says (EXIF), is turned. Transparent pixels show `background`, 16 bits
+ * become 8, colours are taken as they are. A file that ends too early is refused and not shown in part; bits that changed within
  * its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT (damaged),
- * RZ_ERR_UNSUPPORTED (another format, such as GIF, HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT
- * (more than `max_pixels`). Since 0.1.0. */
+ * RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT (more
+ * than `max_pixels`). Since 0.1.0. */
 rz_status rz_media_from_image(const rz_encoder *encoder,
                               const void *data,
                               size_t size,
@@ -1719,7 +1724,7 @@ rz_status rz_media_measure(const rz_encoder *encoder,
  * depends neither on threads nor on other calls. `*out` is freed with rz_media_free, before or after the encoder. Rows
  * count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
  * Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a million, channels
- * other than 1 to 64 or of unequal length, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of
+ * other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an encoder of
  * pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_VERSION. Since 0.1.0. */
 rz_status rz_media_from_samples(const rz_encoder *encoder,
@@ -1731,11 +1736,12 @@ rz_status rz_media_from_samples(const rz_encoder *encoder,
                                 rz_media **out,
                                 rz_error *err);
 
-/* rz_media_from_samples for `size` bytes of a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32 or 64.
+/* rz_media_from_samples for `size` bytes of a WAV file (whole numbers of up to 32 bits, floats, A-law or mu-law), an
+ * MP3, FLAC or Ogg file (Vorbis or FLAC), told by its first bytes.
  *
- * Several channels become their mean. A file that ends too early is refused, unless its header leaves the length open.
- * Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format,
- * such as MP3, FLAC or Ogg, which the message names, or compressed samples). Since 0.1.0. */
+ * Several channels become their mean. A WAV or FLAC file that ends too early is refused, unless its header leaves the
+ * length open. Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED
+ * (another format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
 rz_status rz_media_from_audio(const rz_encoder *encoder,
                               const void *data,
                               size_t size,

@@ -753,7 +753,7 @@ public:
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_pixels(get(), &pixels, &params, out, error); });
     }
-    /// Encodes the picture in `size` bytes of a PNG, JPEG, WebP or BMP file.
+    /// Encodes the picture in `size` bytes of a PNG, JPEG, WebP, GIF or BMP file.
     Media encode(const void *file, size_t size, const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_encode(file, size, params).value();
     }
@@ -784,7 +784,7 @@ public:
             return rz_media_from_samples(get(), samples, n, channels, rate, &params, out, error);
         });
     }
-    /// Encodes the sound in `size` bytes of a WAV file.
+    /// Encodes the sound in `size` bytes of a WAV, MP3, FLAC or Ogg file.
     Media encode_audio(const void *file, size_t size, const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_encode_audio(file, size, params).value();
     }

@@ -243,6 +243,8 @@ export interface MediaOptions {
   maxTiles?: number;
   /** The most pixels of a picture in a file; 0: 64 million. */
   maxPixels?: number;
+  /** The colour behind transparent pixels, 0xffRRGGBB; 0: white. */
+  background?: number;
   /** `Media.step` does the work, and prompts refuse the medium until it is done. Signals and progress do nothing
    * then. */
   inSteps?: boolean;
@@ -261,7 +263,7 @@ export class Encoder extends Handle {
   /** Bytes that an encoder will take, before a weight is read. */
   static plan(model: Model, path: string, options?: EncoderOptions): Promise<EncoderPlan>;
   readonly info: EncoderInfo;
-  /** A medium of the bytes of a PNG, JPEG, WebP or BMP file, or of pixels. */
+  /** A medium of the bytes of a PNG, JPEG, WebP, GIF or BMP file, or of pixels. */
   encode(
     image: Uint8Array | Pixels,
     options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
@@ -273,7 +275,7 @@ export class Encoder extends Handle {
     times: ArrayLike<number>,
     options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Media>;
-  /** A medium of the bytes of a WAV file, or of samples from -1 to 1 of so many `channels`, one of each after the
+  /** A medium of the bytes of a WAV, MP3, FLAC or Ogg file, or of samples from -1 to 1 of so many `channels`, one of each after the
    * other, `rate` of each a second. Several channels become their mean. */
   encodeSound(
     sound: Uint8Array | Float32Array,

@@ -315,7 +315,7 @@ class Encoder extends Handle {
     return native.info(handles.get(this));
   }
 
-  /** A medium of the bytes of a PNG, JPEG, WebP or BMP file, or of pixels, {data, width, height, format, stride}, such
+  /** A medium of the bytes of a PNG, JPEG, WebP, GIF or BMP file, or of pixels, {data, width, height, format, stride}, such
    * as an ImageData. */
   async encode(image, { signal, progress, ...options } = {}) {
     check(options, [...MEDIA, ...WATCHED]);

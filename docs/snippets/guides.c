@@ -240,7 +240,7 @@ static rz_status sources(const rz_model *model, const char *text) {
 /* --8<-- [end:sources] */
 
 /* --8<-- [start:pictures] */
-/* `file`: the bytes of a PNG, JPEG, WebP or BMP file. */
+/* `file`: the bytes of a PNG, JPEG, WebP, GIF or BMP file. */
 static rz_status pictures(const rz_model *model, const char *projector, const void *file, size_t size) {
     static const char json[] = "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"media\": 0}, "
                                "{\"type\": \"text\", \"text\": \"What is this?\"}]}]}";
@@ -282,7 +282,7 @@ static rz_status pictures(const rz_model *model, const char *projector, const vo
 /* --8<-- [end:pictures] */
 
 /* --8<-- [start:towers] */
-/* CLIP and SigLIP. `folder` has both towers; `file`: the bytes of a PNG, JPEG, WebP or BMP file. */
+/* CLIP and SigLIP. `folder` has both towers; `file`: the bytes of a PNG, JPEG, WebP, GIF or BMP file. */
 static rz_status towers(const char *folder, const void *file, size_t size, const char *text) {
     rz_error err;
     rz_model *model = NULL;     /* the tower of texts */

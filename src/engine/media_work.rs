@@ -8,67 +8,88 @@ use super::encoder::{Encoder, Encoding};
 use super::make_media;
 use super::media::{Media, MediaHash, MediaKind, MediaLayout};
 use super::metrics::Phase;
-use super::picture::{PictureBounds, cut, media_layout};
+use super::picture::{PictureBounds, media_layout};
+use super::preparing::Preparing;
 use super::sound;
 use super::video::{self, Cut, Frames};
 use crate::device::StepBudget;
 use crate::error::{Error, Result};
-use crate::media::{Picture, Sound};
+use crate::media::{Picture, Resampling};
 
 /// Time between two reports of progress.
 const SLICE: Duration = Duration::from_millis(50);
 
+/// Time that a share of the work ahead of an encoder may take.
+const SHARE: Duration = Duration::from_micros(200);
+
 /// The work on a medium, which may be paused.
 pub struct MediaWork {
     encoder: Arc<Encoder>,
-    encoding: Encoding,
+    stage: Stage,
     kind: MediaKind,
     layout: MediaLayout,
-    hash: MediaHash,
+    /// Tiles, parts of a sound or pairs of frames.
+    total: usize,
+    /// Known once the work ahead of the encoder is done.
+    hash: Option<MediaHash>,
     /// Time that was worked.
     busy: Duration,
 }
 
+enum Stage {
+    Preparing(Preparing),
+    Encoding(Box<Encoding>),
+    /// An error has ended the work.
+    Failed,
+}
+
 impl MediaWork {
-    /// Cuts a picture into tiles; none is encoded yet.
-    pub fn picture(encoder: &Arc<Encoder>, picture: &Picture, bounds: PictureBounds) -> Result<MediaWork> {
-        let started = Instant::now();
-        let (layout, tiles, hash) = cut(encoder, picture, bounds)?;
+    /// A picture, of which nothing is done.
+    pub fn picture(encoder: &Arc<Encoder>, picture: Picture, bounds: PictureBounds) -> Result<MediaWork> {
+        let size = picture.size();
+        let (preparing, layout) = Preparing::picture(encoder, picture, bounds)?;
         Ok(MediaWork {
             encoder: encoder.clone(),
-            encoding: Encoding::new(encoder, tiles, &layout)?,
+            stage: Stage::Preparing(preparing),
             kind: encoder.kind(),
-            layout: media_layout(encoder, [picture.width, picture.height], &layout)?,
-            hash,
-            busy: started.elapsed(),
+            layout: media_layout(encoder, size, &layout)?,
+            total: layout.n_tiles(),
+            hash: None,
+            busy: Duration::ZERO,
         })
     }
 
     /// Brings the frames of a video to their size; none is encoded yet.
-    pub fn video(encoder: &Arc<Encoder>, frames: Frames, bounds: PictureBounds) -> Result<MediaWork> {
+    pub fn video(
+        encoder: &Arc<Encoder>,
+        frames: Frames,
+        bounds: PictureBounds,
+        cancel: Option<&Cancel>,
+    ) -> Result<MediaWork> {
         let started = Instant::now();
-        let Cut { tiles, tile_layout, layout, hash } = video::cut(encoder, frames, bounds)?;
+        let Cut { tiles, tile_layout, layout, hash } = video::cut(encoder, frames, bounds, cancel)?;
         Ok(MediaWork {
             encoder: encoder.clone(),
-            encoding: Encoding::new(encoder, tiles, &tile_layout)?,
+            stage: Stage::Encoding(Box::new(Encoding::new(encoder, tiles, &tile_layout)?)),
             kind: MediaKind::Video,
             layout,
-            hash,
+            total: tile_layout.n_tiles(),
+            hash: Some(hash),
             busy: started.elapsed(),
         })
     }
 
-    /// Cuts a sound into parts; none is encoded yet.
-    pub fn sound(encoder: &Arc<Encoder>, sound: &Sound, max_rows: usize) -> Result<MediaWork> {
-        let started = Instant::now();
-        let layout = sound::layout(encoder, sound, max_rows)?;
+    /// A sound, of which nothing is done but its mixing.
+    pub fn sound(encoder: &Arc<Encoder>, sound: Resampling, max_rows: usize) -> Result<MediaWork> {
+        let samples = sound.samples();
         Ok(MediaWork {
             encoder: encoder.clone(),
-            encoding: Encoding::of_sound(encoder, sound::heard(encoder, sound)?)?,
+            layout: sound::layout(encoder, samples, max_rows)?,
+            total: sound::n_parts(encoder, samples[1])?,
+            stage: Stage::Preparing(Preparing::sound(sound)),
             kind: encoder.kind(),
-            layout,
-            hash: sound::hash(encoder, sound)?,
-            busy: started.elapsed(),
+            hash: None,
+            busy: Duration::ZERO,
         })
     }
 
@@ -80,8 +101,8 @@ impl MediaWork {
         &self.layout
     }
 
-    pub fn hash(&self) -> &MediaHash {
-        &self.hash
+    pub fn hash(&self) -> Option<&MediaHash> {
+        self.hash.as_ref()
     }
 
     pub fn encoder(&self) -> &Arc<Encoder> {
@@ -108,8 +129,11 @@ impl MediaWork {
         let is_done = loop {
             let report = progress.is_some().then(|| Instant::now() + SLICE);
             let until = report.into_iter().chain(end).min();
-            let done = self.encoding.advance(&self.encoder, &StepBudget::until(&stop, until));
-            let (tiles, total) = self.encoding.progress();
+            let done = self.work(&StepBudget::until(&stop, until));
+            let (tiles, total) = match &self.stage {
+                Stage::Encoding(encoding) => encoding.progress(),
+                Stage::Preparing(_) | Stage::Failed => (0, self.total),
+            };
             let done = match done {
                 Ok(false) if stop() => Err(Cancel::reason(cancels)),
                 Ok(_) if progress.as_mut().is_some_and(|told| !told(tiles as u64, total as u64)) => {
@@ -123,12 +147,30 @@ impl MediaWork {
             }
         };
         self.busy += started.elapsed();
-        if !is_done? {
+        let (true, Stage::Encoding(encoding), Some(hash)) = (is_done?, &mut self.stage, self.hash) else {
             return Ok(None);
-        }
-        let (model, rows) = (self.encoder.model(), std::mem::take(&mut self.encoding.rows));
+        };
+        let (model, rows) = (self.encoder.model(), std::mem::take(&mut encoding.rows));
         model.metrics().record_phase(Phase::Encode, self.busy);
         let layout = self.layout.clone();
-        make_media::make(model, self.kind, layout, rows, self.hash, self.busy).map(Some)
+        make_media::make(model, self.kind, layout, rows, hash, self.busy).map(Some)
+    }
+
+    /// Works until all is done, which is true, or `budget` pauses.
+    fn work(&mut self, budget: &StepBudget) -> Result<bool> {
+        match std::mem::replace(&mut self.stage, Stage::Failed) {
+            Stage::Preparing(preparing) => match preparing.advance(&self.encoder, &mut || budget.pauses(SHARE))? {
+                Err(preparing) => {
+                    self.stage = Stage::Preparing(preparing);
+                    return Ok(false);
+                }
+                Ok((encoding, hash)) => (self.stage, self.hash) = (Stage::Encoding(Box::new(encoding)), Some(hash)),
+            },
+            stage => self.stage = stage,
+        }
+        match &mut self.stage {
+            Stage::Encoding(encoding) => encoding.advance(&self.encoder, budget),
+            Stage::Preparing(_) | Stage::Failed => Err(Error::invalid("the medium is none: its work has failed")),
+        }
     }
 }

@@ -1,12 +1,10 @@
 //! Prepares a picture for an encoder: its tiles within the bounds of a caller, their rows, and the tokens around and
 //! between them.
 
-use sha2::{Digest, Sha256};
-
 use super::encoder::{Encoder, Run};
-use super::media::{MediaHash, MediaLayout, MediaPart};
+use super::media::{MediaLayout, MediaPart};
 use crate::error::{Error, Result};
-use crate::media::{Layout, MAX_SIDE, Picture, Sizing};
+use crate::media::{Layout, MAX_SIDE, Sizing};
 
 /// The most rows of a picture where the caller leaves it open.
 pub const MOST_ROWS: usize = 4096;
@@ -21,7 +19,11 @@ pub struct PictureBounds {
 }
 
 /// The rule for tiles within some bounds, and the tiles of a picture of this size.
-fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds) -> Result<(Sizing, Layout)> {
+pub(super) fn fitted(
+    encoder: &Encoder,
+    [width, height]: [usize; 2],
+    bounds: PictureBounds,
+) -> Result<(Sizing, Layout)> {
     let facts = encoder.facts();
     if facts.sound.is_some() {
         return Err(Error::unsupported("a picture with an encoder of sound"));
@@ -89,20 +91,6 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], bounds: PictureBounds)
 /// Returns the layout of a picture of some size, without one.
 pub fn measure(encoder: &Encoder, size: [usize; 2], bounds: PictureBounds) -> Result<MediaLayout> {
     media_layout(encoder, size, &fitted(encoder, size, bounds)?.1)
-}
-
-/// Cuts a picture into tiles, and tells apart what an encoder gives different rows.
-pub(super) fn cut(
-    encoder: &Encoder,
-    picture: &Picture,
-    bounds: PictureBounds,
-) -> Result<(Layout, Vec<Picture>, MediaHash)> {
-    let (sizing, layout) = fitted(encoder, [picture.width, picture.height], bounds)?;
-    let tiles = sizing.tiles(picture, &layout)?;
-    let mut hash = Sha256::new();
-    hash.update(format!("picture {} {layout:?}", made_by(encoder)));
-    tiles.iter().for_each(|tile| hash.update(&tile.rgb));
-    Ok((layout, tiles, hash.finalize().into()))
 }
 
 /// Tells encoders apart that give a picture different rows.

@@ -1,16 +1,13 @@
-//! Prepares a sound for an encoder: its parts, their rows, the tokens around them, and its hash.
-
-use sha2::{Digest, Sha256};
+//! Prepares a sound for an encoder: its parts, their rows and the tokens around them.
 
 use super::encoder::Encoder;
-use super::media::{MediaHash, MediaLayout};
+use super::media::MediaLayout;
 use super::picture::{MOST_ROWS, media_parts};
-use super::saved_parts::bytes_of;
 use crate::error::{Error, Result};
 use crate::media::Sound;
-use crate::model::vision::{HeardPart, SoundFacts, SoundPart};
+use crate::model::vision::{SoundFacts, SoundPart};
 
-fn facts(encoder: &Encoder) -> Result<&SoundFacts> {
+pub(super) fn facts(encoder: &Encoder) -> Result<&SoundFacts> {
     encoder.facts().sound.as_ref().ok_or_else(|| Error::unsupported("a sound with an encoder of pictures"))
 }
 
@@ -49,25 +46,19 @@ pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<Med
     Ok(MediaLayout { columns: rows, lines: 1, size: [samples, 0], seen: [samples, 0], parts, ..MediaLayout::default() })
 }
 
-/// The layout of a sound.
-pub(super) fn layout(encoder: &Encoder, sound: &Sound, max_rows: usize) -> Result<MediaLayout> {
-    Ok(MediaLayout { size: [sound.given, 0], ..measure(encoder, sound.samples.len(), max_rows)? })
+/// The layout of a sound that has `given` samples of a channel, and so many at the rate of encoders.
+pub(super) fn layout(encoder: &Encoder, [given, samples]: [usize; 2], max_rows: usize) -> Result<MediaLayout> {
+    Ok(MediaLayout { size: [given, 0], ..measure(encoder, samples, max_rows)? })
 }
 
-/// The spectrograms of a sound, part by part.
-pub(super) fn heard(encoder: &Encoder, sound: &Sound) -> Result<Vec<HeardPart>> {
-    facts(encoder)?.hear(&sound.samples)
-}
-
-/// Tells sounds apart that an encoder gives different rows.
-pub(super) fn hash(encoder: &Encoder, sound: &Sound) -> Result<MediaHash> {
-    let (facts, samples) = (facts(encoder)?, &sound.samples);
-    let mut hash = Sha256::new();
+/// What is hashed ahead of the samples of a sound, and tells sounds apart that an encoder gives different rows.
+pub(super) fn hash_beginning(encoder: &Encoder, sound: &Sound) -> Result<String> {
+    let facts = facts(encoder)?;
     let made_by = (&encoder.facts().projector, facts.bins, facts.stack, facts.cutting, encoder.facts().row_dim);
-    hash.update(format!("sound {:016x} {made_by:?} {}", encoder.digest(), samples.len()));
-    bytes_of(samples, f32::to_le_bytes, &mut |bytes| {
-        hash.update(bytes);
-        Ok(())
-    })?;
-    Ok(hash.finalize().into())
+    Ok(format!("sound {:016x} {made_by:?} {}", encoder.digest(), sound.samples.len()))
+}
+
+/// Number of parts of a sound of so many samples.
+pub(super) fn n_parts(encoder: &Encoder, samples: usize) -> Result<usize> {
+    Ok(facts(encoder)?.parts(samples)?.len())
 }

@@ -3,6 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
+use super::Cancel;
 use super::encoder::Encoder;
 use super::media::{MediaHash, MediaLayout};
 use super::picture::{MOST_ROWS, PictureBounds, made_by, media_parts};
@@ -60,7 +61,7 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], n: usize, bounds: Pict
 }
 
 /// Brings frames to the size that the encoder takes.
-pub(super) fn cut(encoder: &Encoder, frames: Frames, bounds: PictureBounds) -> Result<Cut> {
+pub(super) fn cut(encoder: &Encoder, frames: Frames, bounds: PictureBounds, cancel: Option<&Cancel>) -> Result<Cut> {
     let Frames { times, frame } = frames;
     check_times(times)?;
     let pace = facts(encoder)?.pace;
@@ -72,6 +73,7 @@ pub(super) fn cut(encoder: &Encoder, frames: Frames, bounds: PictureBounds) -> R
     hash.update(format!("video {} {layout:?} {pace:?}", made_by(encoder)));
     let mut next = Some(first);
     for i in 0..times.len() {
+        Cancel::check(&[cancel])?;
         let picture = next.take().map_or_else(|| frame(i), Ok)?;
         if [picture.width, picture.height] != size {
             let what = format!(

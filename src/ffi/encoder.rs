@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, SAMPLE_RATE, Senses, Sizing,
-    encoder_extent, measure_picture, sound_extent,
+    Cancel, Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, SAMPLE_RATE, Senses,
+    Sizing, WHITE, encoder_extent, measure_picture, sound_extent,
 };
 use crate::error::{Error, Result};
 
@@ -317,9 +317,10 @@ pub unsafe extern "C" fn rz_encoder_plan_get(
 
 /// Format of pixels: three bytes, red first.
 pub const RZ_PIXELS_RGB8: u32 = 1;
-/// Format of pixels: four bytes, red first. The fourth is not used, as the makers of models do not.
+/// Format of pixels: four bytes, red first. The fourth is alpha: pixels that are not opaque show
+/// rz_media_params.background.
 pub const RZ_PIXELS_RGBA8: u32 = 2;
-/// Format of pixels: four bytes, blue first. The fourth is not used.
+/// Format of pixels: four bytes, blue first. The fourth is alpha.
 pub const RZ_PIXELS_BGRA8: u32 = 3;
 /// Format of pixels: one byte.
 pub const RZ_PIXELS_GRAY8: u32 = 4;
@@ -372,6 +373,10 @@ pub struct rz_media_params {
     /// Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
     /// alive.
     pub cancel: *const rz_cancel,
+    /// The colour behind transparent pixels, 0xffRRGGBB; 0: white.
+    pub background: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 versioned!(rz_media_params {
@@ -384,10 +389,41 @@ versioned!(rz_media_params {
     progress,
     progress_user,
     cancel,
-});
+    background,
+    reserved,
+} reserved reserved);
+
+impl rz_media_params {
+    /// The colour behind transparent pixels.
+    pub(super) fn behind(&self) -> Result<[u8; 3]> {
+        let [alpha, colour @ ..] = self.background.to_be_bytes();
+        match alpha {
+            255 => Ok(colour),
+            _ if self.background == 0 => Ok(WHITE),
+            _ => {
+                let what = format!("rz_media_params.background is {:#x}; it must be 0 or 0xffRRGGBB", self.background);
+                Err(Error::invalid(what))
+            }
+        }
+    }
+}
 
 /// The most pixels of a picture in a file where the caller leaves it open.
 const MAX_PIXELS: u64 = 64 << 20;
+
+/// Runs work that ends with `Cancelled` where the cancel of a call says so.
+pub(super) fn stopping<T>(
+    call: &Call,
+    params: &rz_media_params,
+    work: impl FnOnce(&dyn Fn() -> bool) -> Result<T>,
+) -> Result<T> {
+    let cancel = call.optional(params.cancel)?;
+    let cancels = &[cancel.as_deref().map(|cancel| cancel.0.as_ref())];
+    match work(&|| Cancel::check(cancels).is_err()) {
+        Err(Error::Cancelled) => Err(Cancel::reason(cancels)),
+        done => done,
+    }
+}
 
 impl rz_encoder {
     pub(super) fn bounds(&self, params: &rz_media_params) -> PictureBounds {
@@ -395,7 +431,7 @@ impl rz_encoder {
         PictureBounds { min_rows, max_rows: if max_rows == 0 { self.max_rows } else { max_rows }, max_tiles }
     }
 
-    fn see(&self, call: &Call, picture: &Picture, params: &rz_media_params) -> Result<rz_media> {
+    fn see(&self, call: &Call, picture: Picture, params: &rz_media_params) -> Result<rz_media> {
         self.encode(call, params, || MediaWork::picture(&self.encoder, picture, self.bounds(params)))
     }
 
@@ -441,15 +477,15 @@ pub unsafe extern "C" fn rz_media_from_pixels(
         let encoder = call.handle(encoder)?;
         call.checked(pixels, "pixels")?;
         let pixels: rz_pixels = call.params(pixels)?;
-        let params = call.params(params)?;
+        let params: rz_media_params = call.params(params)?;
         let out = call.out(out, "out")?;
-        out.set_handle(encoder.see(call, &picture(call, &pixels)?, &params)?);
+        out.set_handle(encoder.see(call, picture(call, &pixels, &params)?, &params)?);
         Ok(RZ_OK)
     })
 }
 
 /// A copy of a picture of the caller.
-pub(super) fn picture(call: &Call, pixels: &rz_pixels) -> Result<Picture> {
+pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params) -> Result<Picture> {
     let (format, width) = match pixels.format {
         RZ_PIXELS_RGB8 => (PixelFormat::Rgb8, 3),
         RZ_PIXELS_RGBA8 => (PixelFormat::Rgba8, 4),
@@ -463,17 +499,17 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels) -> Result<Picture> {
     // A row may end where its pixels do.
     let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
     let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
-    Picture::from_pixels(format, columns, lines, pixels.stride, data)
+    Picture::from_pixels(format, columns, lines, pixels.stride, data, params.behind()?)
 }
 
-/// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP or BMP file, told by its first bytes; of an animation the
-/// first picture.
+/// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, told by its first bytes; of an
+/// animation the first picture.
 ///
-/// A picture that lies on its side, as the file says (EXIF), is turned. Transparency is dropped, 16 bits become 8,
-/// colours are taken as they are. A file that ends too early is refused and not shown in part; bits that changed within
-/// its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT (damaged),
-/// RZ_ERR_UNSUPPORTED (another format, such as GIF, HEIC, AVIF, TIFF or SVG, which the message names), RZ_ERR_LIMIT
-/// (more than `max_pixels`). Since 0.1.0.
+/// A picture that lies on its side, as the file says (EXIF, or XMP), is turned. Transparent pixels show `background`, 16 bits
+/// become 8, colours are taken as they are. A file that ends too early is refused and not shown in part; bits that
+/// changed within its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT
+/// (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
+/// RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_image(
     encoder: *const rz_encoder,
@@ -489,8 +525,9 @@ pub unsafe extern "C" fn rz_media_from_image(
         let params: rz_media_params = call.params(params)?;
         let out = call.out(out, "out")?;
         let max_pixels = if params.max_pixels == 0 { MAX_PIXELS } else { params.max_pixels.into() };
-        let picture = Picture::decode(data, max_pixels)?;
-        out.set_handle(encoder.see(call, &picture, &params)?);
+        let picture =
+            stopping(call, &params, |stops| Picture::decode_unless(data, max_pixels, params.behind()?, stops))?;
+        out.set_handle(encoder.see(call, picture, &params)?);
         Ok(RZ_OK)
     })
 }

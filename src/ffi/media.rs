@@ -77,7 +77,7 @@ impl rz_media {
         let work = &steps.as_ref().ok_or_else(none)?.work;
         Ok(rz_media_info {
             encode_ns: ns(work.busy()),
-            hash: *work.hash(),
+            hash: work.hash().copied().unwrap_or_default(),
             ..rz_media_info::of(work.kind(), work.layout(), work.encoder().facts().row_dim)
         })
     }
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn rz_media_from_tokens(
 }
 
 /// Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
-/// of the work so far. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.
+/// of the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_info_get(

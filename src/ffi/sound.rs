@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 
-use crate::engine::{MediaLayout, MediaWork, Sound, measure_sound, most_samples};
+use crate::engine::{MediaLayout, MediaWork, Resampling, Sound, measure_sound, most_samples};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
-use super::encoder::{rz_encoder, rz_media_params};
+use super::encoder::{rz_encoder, rz_media_params, stopping};
 use super::guard::guarded;
 use super::media::rz_media;
 use super::status::{RZ_OK, rz_error, rz_status};
@@ -30,7 +30,7 @@ impl rz_encoder {
         measure_sound(&self.encoder, samples, self.most_rows(params))
     }
 
-    fn hear(&self, call: &Call, sound: &Sound, params: &rz_media_params) -> Result<rz_media> {
+    fn hear(&self, call: &Call, sound: Resampling, params: &rz_media_params) -> Result<rz_media> {
         self.encode(call, params, || MediaWork::sound(&self.encoder, sound, self.most_rows(params)))
     }
 }
@@ -44,7 +44,7 @@ impl rz_encoder {
 /// depends neither on threads nor on other calls. `*out` is freed with rz_media_free, before or after the encoder. Rows
 /// count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
 /// Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a million, channels
-/// other than 1 to 64 or of unequal length, a rate outside of 8000 to 192000), RZ_ERR_UNSUPPORTED (an encoder of
+/// other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an encoder of
 /// pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
 /// RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -63,17 +63,18 @@ pub unsafe extern "C" fn rz_media_from_samples(
         let samples = call.slice(samples, n, "samples")?;
         let params = call.params(params)?;
         let out = call.out(out, "out")?;
-        let sound = Sound::new(samples, channels as usize, rate, encoder.most_samples(&params)?)?;
-        out.set_handle(encoder.hear(call, &sound, &params)?);
+        let sound = Sound::begin(samples, channels as usize, rate, encoder.most_samples(&params)?)?;
+        out.set_handle(encoder.hear(call, sound, &params)?);
         Ok(RZ_OK)
     })
 }
 
-/// rz_media_from_samples for `size` bytes of a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32 or 64.
+/// rz_media_from_samples for `size` bytes of a WAV file (whole numbers of up to 32 bits, floats, A-law or mu-law), an
+/// MP3, FLAC or Ogg file (Vorbis or FLAC), told by its first bytes.
 ///
-/// Several channels become their mean. A file that ends too early is refused, unless its header leaves the length open.
-/// Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format,
-/// such as MP3, FLAC or Ogg, which the message names, or compressed samples). Since 0.1.0.
+/// Several channels become their mean. A WAV or FLAC file that ends too early is refused, unless its header leaves the
+/// length open. Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED
+/// (another format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_audio(
     encoder: *const rz_encoder,
@@ -88,8 +89,9 @@ pub unsafe extern "C" fn rz_media_from_audio(
         let data = call.slice(data.cast::<u8>(), size, "data")?;
         let params = call.params(params)?;
         let out = call.out(out, "out")?;
-        let sound = Sound::decode(data, encoder.most_samples(&params)?)?;
-        out.set_handle(encoder.hear(call, &sound, &params)?);
+        let most = encoder.most_samples(&params)?;
+        let sound = stopping(call, &params, |stops| Sound::begin_file(data, most, &mut || stops()))?;
+        out.set_handle(encoder.hear(call, sound, &params)?);
         Ok(RZ_OK)
     })
 }

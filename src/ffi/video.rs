@@ -33,12 +33,14 @@ pub unsafe extern "C" fn rz_media_from_frames(
     guarded!(err, |call| {
         let encoder = call.handle(encoder)?;
         let times = call.slice(times, n, "times")?;
-        let params = call.params(params)?;
+        let params: rz_media_params = call.params(params)?;
         let out = call.out(out, "out")?;
-        let of = |i| picture(call, &call.element(frames, i)?);
+        let of = |i| picture(call, &call.element(frames, i)?, &params);
         let frame = &mut |i| of(i).map_err(|e| e.of_entry(i));
         let frames = Frames { times, frame };
-        let work = || MediaWork::video(&encoder.encoder, frames, encoder.bounds(&params));
+        let cancel = call.optional(params.cancel)?;
+        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
+        let work = || MediaWork::video(&encoder.encoder, frames, encoder.bounds(&params), cancel);
         out.set_handle(encoder.encode(call, &params, work)?);
         Ok(RZ_OK)
     })

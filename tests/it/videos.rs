@@ -44,7 +44,7 @@ pub fn frame(size: [usize; 2], i: usize) -> Picture {
 
 fn encode(encoder: &Arc<Encoder>, size: [usize; 2], times: &[f64], bounds: PictureBounds) -> Result<Arc<Media>> {
     let frame = &mut |i| Ok(frame(size, i));
-    let mut work = MediaWork::video(encoder, Frames { times, frame }, bounds)?;
+    let mut work = MediaWork::video(encoder, Frames { times, frame }, bounds, None)?;
     Ok(work.advance(None, None, None)?.unwrap())
 }
 

@@ -307,6 +307,8 @@ namespace Realizar
         public IntPtr progress;
         public IntPtr progress_user;
         public IntPtr cancel;
+        public uint background;
+        public uint reserved;
     }
 
     [StructLayout(LayoutKind.Sequential)]

@@ -33,6 +33,8 @@ namespace Realizar
         public int MaxTiles;
         /// <summary>The most pixels of a picture in a file; 0: 64 million.</summary>
         public int MaxPixels;
+        /// <summary>The colour behind transparent pixels, 0xffRRGGBB; 0: white.</summary>
+        public uint Background;
         /// <summary>Told how many tiles are done, and how many there are; what it throws ends the call.</summary>
         public Action<ulong, ulong> Progress;
 
@@ -42,10 +44,11 @@ namespace Realizar
         internal unsafe rz_media_params Parameters() => new rz_media_params {
             struct_size = (uint)sizeof(rz_media_params), min_rows = Native.Whole(MinRows, nameof(MinRows)), max_rows = Native.Whole(MaxRows, nameof(MaxRows)),
             max_tiles = Native.Whole(MaxTiles, nameof(MaxTiles)), max_pixels = Native.Whole(MaxPixels, nameof(MaxPixels)), flags = InSteps ? Native.RZ_MEDIA_STEPS : 0u,
+            background = Background,
         };
     }
 
-    /// <summary>The order of the bytes of a pixel; the fourth of four is not used.</summary>
+    /// <summary>The order of the bytes of a pixel; the fourth of four is alpha.</summary>
     public enum PixelFormat
     {
         Rgb8 = Native.RZ_PIXELS_RGB8, Rgba8 = Native.RZ_PIXELS_RGBA8, Bgra8 = Native.RZ_PIXELS_BGRA8, Gray8 = Native.RZ_PIXELS_GRAY8,
@@ -160,7 +163,7 @@ namespace Realizar
             }
         }
 
-        /// <summary>Encodes the picture in a PNG, JPEG, WebP or BMP file, whose bytes these are.</summary>
+        /// <summary>Encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes these are.</summary>
         public unsafe Media Encode(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
                 fixed (byte* at = file) return Native.rz_media_from_image(Handle, at, (UIntPtr)file.Length, p, pointer, err);
@@ -224,7 +227,7 @@ namespace Realizar
                     return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, Native.Whole(channels, nameof(channels)), Native.Whole(rate, nameof(rate)), p, pointer, err);
             });
 
-        /// <summary>Encodes the sound in a WAV file, whose bytes these are.</summary>
+        /// <summary>Encodes the sound in a WAV, MP3, FLAC or Ogg file, whose bytes these are.</summary>
         public unsafe Media EncodeAudio(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
                 fixed (byte* at = file) return Native.rz_media_from_audio(Handle, at, (UIntPtr)file.Length, p, pointer, err);

@@ -396,6 +396,8 @@ type rz_media_params struct {
 	progress      uintptr
 	progress_user uintptr
 	cancel        uintptr
+	background    uint32
+	reserved      uint32
 }
 
 type rz_part struct {

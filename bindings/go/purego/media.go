@@ -31,7 +31,7 @@ type PixelFormat uint32
 
 const (
 	PixelsRGB8  PixelFormat = rz_PIXELS_RGB8  // three bytes, red first
-	PixelsRGBA8 PixelFormat = rz_PIXELS_RGBA8 // four bytes, the fourth of which is not used
+	PixelsRGBA8 PixelFormat = rz_PIXELS_RGBA8 // four bytes, the fourth of which is alpha
 	PixelsBGRA8 PixelFormat = rz_PIXELS_BGRA8 // four bytes, blue first
 	PixelsGray8 PixelFormat = rz_PIXELS_GRAY8 // one byte
 )
@@ -86,9 +86,10 @@ type EncoderOptions struct {
 
 // MediaOptions are optional; the zero value means the defaults.
 type MediaOptions struct {
-	MinRows, MaxRows int // bounds that pictures are enlarged or shrunk to where the model takes any size; 0: the encoder's
-	MaxTiles         int // the most tiles, an overview not counted; 0: the model's; 1: the whole picture alone
-	MaxPixels        int // the most pixels of a picture in a file; 0: 64 million
+	MinRows, MaxRows int    // bounds that pictures are enlarged or shrunk to where the model takes any size; 0: the encoder's
+	MaxTiles         int    // the most tiles, an overview not counted; 0: the model's; 1: the whole picture alone
+	MaxPixels        int    // the most pixels of a picture in a file; 0: 64 million
+	Background       uint32 // the colour behind transparent pixels, 0xffRRGGBB; 0: white
 
 	// [Media.Step] does the work, until the context ends, and prompts refuse the medium until it is done. Progress is not
 	// told.
@@ -233,7 +234,7 @@ func (e *Encoder) Info() (EncoderInfo, error) {
 	}, err
 }
 
-// EncodeImage encodes the picture in a PNG, JPEG, WebP or BMP file, whose bytes it gets.
+// EncodeImage encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes it gets.
 func (e *Encoder) EncodeImage(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
 	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
 		return c.rz_media_from_image(encoder, unsafe.SliceData(file), uintptr(len(file)), params, out, e)
@@ -298,7 +299,7 @@ func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, channels
 	})
 }
 
-// EncodeAudio is [Encoder.EncodeSamples] for the bytes of a WAV file.
+// EncodeAudio is [Encoder.EncodeSamples] for the bytes of a WAV, MP3, FLAC or Ogg file.
 func (e *Encoder) EncodeAudio(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
 	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
 		return c.rz_media_from_audio(encoder, unsafe.SliceData(file), uintptr(len(file)), params, out, e)
@@ -321,6 +322,7 @@ func (o *MediaOptions) params() (params rz_media_params, err error) {
 	if o != nil {
 		params.min_rows, params.max_rows = counts.of(o.MinRows, "MinRows"), counts.of(o.MaxRows, "MaxRows")
 		params.max_tiles, params.max_pixels = counts.of(o.MaxTiles, "MaxTiles"), counts.of(o.MaxPixels, "MaxPixels")
+		params.background = o.Background
 		if o.InSteps {
 			params.flags = rz_MEDIA_STEPS
 		}

@@ -59,7 +59,7 @@ public final class Encoder extends Handle {
 
     /** Choices for a picture, all of which may be left out. Methods change one and return the object. */
     public static final class Choices {
-        private int minRows, maxRows, maxTiles, maxPixels, flags;
+        private int minRows, maxRows, maxTiles, maxPixels, flags, background;
         private Cancel cancel;
         private Model.Load.Progress progress;
 
@@ -87,6 +87,12 @@ public final class Encoder extends Handle {
             return this;
         }
 
+        /** The colour behind transparent pixels, 0xffRRGGBB; 0: white. */
+        public Choices background(int colour) {
+            background = colour;
+            return this;
+        }
+
         public Choices cancel(Cancel cancel) {
             this.cancel = cancel;
             return this;
@@ -111,11 +117,12 @@ public final class Encoder extends Handle {
             Native.set(params, Header.rz_media_params, "max_rows", maxRows);
             Native.set(params, Header.rz_media_params, "max_tiles", maxTiles);
             Native.set(params, Header.rz_media_params, "max_pixels", maxPixels);
+            Native.set(params, Header.rz_media_params, "background", background);
             return params;
         }
     }
 
-    /** The order of the bytes of a pixel; the fourth of four is not used. */
+    /** The order of the bytes of a pixel; the fourth of four is alpha. */
     public enum PixelFormat {
         RGB8(Header.RZ_PIXELS_RGB8, 3), RGBA8(Header.RZ_PIXELS_RGBA8, 4), BGRA8(Header.RZ_PIXELS_BGRA8, 4), GRAY8(Header.RZ_PIXELS_GRAY8, 1);
 
@@ -221,7 +228,7 @@ public final class Encoder extends Handle {
         return info;
     }
 
-    /** Encodes the picture in a PNG, JPEG, WebP or BMP file, whose bytes these are. */
+    /** Encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes these are. */
     public Media encode(byte[] file, Choices choices) {
         return encode(ByteBuffer.wrap(file), choices);
     }
@@ -289,7 +296,7 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** Encodes the sound in a WAV file, whose bytes these are. */
+    /** Encodes the sound in a WAV, MP3, FLAC or Ogg file, whose bytes these are. */
     public Media encodeAudio(byte[] file, Choices choices) {
         return encoded(choices, arena -> {
             Memory data = Native.PLATFORM.source(arena, ByteBuffer.wrap(file));

@@ -373,7 +373,9 @@ final class Header {
         .field("flags", 4)
         .field("progress", 8)
         .field("progress_user", 8)
-        .field("cancel", 8);
+        .field("cancel", 8)
+        .field("background", 4)
+        .field("reserved", 4);
 
     static final Struct rz_part = new Struct("rz_part")
         .field("tokens", 8)

@@ -945,8 +945,8 @@ def _media_info(info: Any) -> MediaInfo:
 
 def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
     """Pixels as the library takes them, and what has to stay meanwhile."""
-    if hasattr(image, "convert") and getattr(image, "mode", "RGB") not in ("RGB", "RGBA", "L"):
-        image = image.convert("RGB")  # a picture of Pillow with a palette and the like
+    if hasattr(image, "convert") and hasattr(image, "getbands"):
+        image = _of_pillow(image)
     data = np.asarray(image)
     depth = data.shape[2] if data.ndim == 3 else 1 if data.ndim == 2 else 0
     names = {1: ("gray8",), 3: ("rgb8",), 4: ("rgba8", "bgra8")}.get(depth, ())
@@ -957,6 +957,19 @@ def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
     pixels = _c.rz_pixels(format=_PIXELS[format or names[0]], width=data.shape[1], height=data.shape[0], stride=data.strides[0])
     pixels.data = data.ctypes.data
     return pixels, data
+
+
+# Pillow's transposition for each orientation from 2 on, by which a picture comes upright.
+_UPRIGHT = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+
+
+def _of_pillow(image: Any) -> Any:
+    """A picture of Pillow, upright, in RGB, or RGBA where it is transparent somewhere."""
+    turned = _UPRIGHT.get(image.getexif().get(0x112)) if hasattr(image, "getexif") else None
+    is_clear = "A" in image.getbands() or "a" in image.getbands() or image.info.get("transparency") is not None
+    if image.mode not in ("RGB", "RGBA", "L") or is_clear and image.mode != "RGBA":
+        image = image.convert("RGBA" if is_clear else "RGB")
+    return image if turned is None else image.transpose(turned)
 
 
 class Encoder(Handle):
@@ -1015,12 +1028,13 @@ class Encoder(Handle):
         self, image: Any, *, format: Optional[str] = None, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None,
         **options: Any,
     ) -> "Media":  # fmt: skip
-        """Encodes a picture: the bytes of a PNG, JPEG, WebP or BMP file, an open binary file, or pixels, an
+        """Encodes a picture: the bytes of a PNG, JPEG, WebP, GIF or BMP file, an open binary file, or pixels, an
         array of uint8 [height][width] with nothing, 1 (gray), 3 (RGB) or 4 bytes each (RGBA, or BGRA with
         `format="bgra8"`), such as a picture of Pillow or what has the buffer protocol.
 
-        `min_rows`, `max_rows`: smaller pictures are enlarged and larger ones shrunk; `max_tiles`; `max_pixels` of a file. `progress`
-        gets tiles done and in all, `cancel` stops it."""
+        `min_rows`, `max_rows`: smaller pictures are enlarged and larger ones shrunk; `max_tiles`; `max_pixels` of a file;
+        `background`, the colour behind transparent pixels, 0xffRRGGBB, white where it is left out. `progress` gets tiles
+        done and in all, `cancel` stops it."""
         return self._encode(image, format, progress, cancel, options)
 
     def begin(self, image: Any, *, format: Optional[str] = None, cancel: Optional[Cancel] = None, **options: Any) -> "Media":
@@ -1063,7 +1077,7 @@ class Encoder(Handle):
     def encode_sound(
         self, sound: Any, rate: int = 0, *, max_rows: int = 0, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None
     ) -> "Media":
-        """Encodes a sound: the bytes of a WAV file, an open binary file, or samples, an array of floats [samples] or
+        """Encodes a sound: the bytes of a WAV, MP3, FLAC or Ogg file, an open binary file, or samples, an array of floats [samples] or
         [samples][channels] from -1 to 1, `rate` of each channel a second. Several channels become their mean.
 
         `progress` gets parts done and in all, `cancel` stops it."""

@@ -482,6 +482,8 @@ class rz_media_params(Sized):
         ("progress", rz_progress_callback),
         ("progress_user", c_void_p),
         ("cancel", c_void_p),
+        ("background", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 

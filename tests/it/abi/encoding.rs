@@ -80,7 +80,7 @@ fn pictures_are_encoded_in_slices() {
         let medium = seer.pixels(&picture, &rz_media_params { flags: RZ_MEDIA_STEPS, ..params() });
         // All but its rows is known.
         let (so_far, whole) = (medium.info(), expected.info());
-        assert_eq!((so_far.hash, so_far.n_rows, so_far.n_tokens), (whole.hash, whole.n_rows, whole.n_tokens));
+        assert_eq!((so_far.hash, so_far.n_rows, so_far.n_tokens), ([0; 32], whole.n_rows, whole.n_tokens));
         assert_eq!([so_far.width, so_far.height, so_far.bytes as u32], [130, 66, whole.bytes as u32]);
         refused("not done", |e| unsafe { rz_media_rows_into(medium.0, null_mut(), 0, &mut 0, e) });
         refused("NULL", |e| unsafe { rz_media_step(null_mut(), 0, e) });

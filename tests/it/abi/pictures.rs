@@ -15,6 +15,7 @@ use realizar::ffi::media::*;
 use realizar::ffi::model::*;
 use realizar::ffi::prompt::*;
 use realizar::ffi::status::*;
+use realizar::media::WHITE;
 
 use crate::vision;
 
@@ -156,12 +157,12 @@ fn pictures_become_the_rows_of_the_engine() {
 fn a_picture_is_the_same_in_each_form() {
     let seer = Seer::new("qwen25");
     let png = file("rgb.png");
-    let picture = Picture::decode(&png, 1 << 20).expect("a picture");
+    let picture = Picture::decode(&png, 1 << 20, WHITE).expect("a picture");
     let size = [picture.width as u32, picture.height as u32];
     let (first, _) = seer.image(RZ_OK, &png, null());
     let (bmp, _) = seer.image(RZ_OK, &file("rgb.bmp"), null());
     let wide = |order: [usize; 3]| {
-        let pixel = |rgb: &[u8]| [rgb[order[0]], rgb[order[1]], rgb[order[2]], 77];
+        let pixel = |rgb: &[u8]| [rgb[order[0]], rgb[order[1]], rgb[order[2]], 255];
         picture.rgb.chunks_exact(3).flat_map(pixel).collect::<Vec<u8>>()
     };
     let (rgba, bgra) = (wide([0, 1, 2]), wide([2, 1, 0]));
@@ -193,6 +194,29 @@ fn a_picture_is_the_same_in_each_form() {
     let [turned, upright] =
         ["turned6.jpg", "turned6.jpg.png"].map(|name| seer.image(RZ_OK, &file(name), null()).0.info());
     assert_eq!([turned.width, turned.height], [upright.width, upright.height]);
+}
+
+#[test]
+fn transparent_pixels_show_the_background() {
+    let seer = Seer::new("qwen25");
+    let size = [60, 40];
+    let rgba: Vec<u8> = (0..60 * 40).flat_map(|i| [0, 0, 0, if i % 7 == 0 { 255 } else { 0 }]).collect();
+    let on =
+        |ground: [u8; 3]| -> Vec<u8> { rgba.chunks(4).flat_map(|p| if p[3] > 0 { [0; 3] } else { ground }).collect() };
+    for (background, ground) in [(0, [255; 3]), (0xff00_0000, [0; 3]), (0xff10_80f0, [0x10, 0x80, 0xf0])] {
+        let chosen = rz_media_params { background, ..params() };
+        let seen = seer.pixels(&pixels(RZ_PIXELS_RGBA8, size, &rgba), &chosen).info().hash;
+        let expected = seer.pixels(&pixels(RZ_PIXELS_RGB8, size, &on(ground)), null()).info().hash;
+        assert_eq!(seen, expected, "{background:#x}");
+    }
+    let png = file("clear.webp");
+    let [white, told, black] = [0, 0xffff_ffff, 0xff00_0000]
+        .map(|background| seer.image(RZ_OK, &png, &rz_media_params { background, ..params() }).0.info().hash);
+    assert!(white == told && white != black);
+    for background in [1, 0xff_ffff, 0xfe00_0000] {
+        let (_, message) = seer.image(RZ_ERR_INVALID_ARGUMENT, &png, &rz_media_params { background, ..params() });
+        assert!(message.contains(&format!("rz_media_params.background is {background:#x}")), "{message}");
+    }
 }
 
 #[test]
@@ -233,7 +257,7 @@ fn what_is_no_picture_is_refused_by_name() {
     let seer = Seer::new("idefics3");
     let png = file("rgb.png");
     for (bytes, status, what) in [
-        (&b"GIF89a\0\0\0\0\0\0\0\0\0\0\0\0"[..], RZ_ERR_UNSUPPORTED, "GIF"),
+        (&b"II*\0\0\0\0\0\0\0\0\0\0\0\0\0"[..], RZ_ERR_UNSUPPORTED, "TIFF"),
         (&b"no picture at all"[..], RZ_ERR_FORMAT, "no format"),
         (&png[..png.len() / 2], RZ_ERR_FORMAT, ""),
     ] {

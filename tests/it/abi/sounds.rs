@@ -1,6 +1,7 @@
 //! Encoders of sound and conversations with sounds through the C interface. The rows themselves are compared with the
 //! makers' in `sound.rs`; here they are those of the engine, whatever way a sound came.
 
+use super::encoding::step;
 use super::host::*;
 use super::media::{Medium, Prompt, text};
 use super::pictures::{chat, params};
@@ -127,8 +128,8 @@ fn sounds_become_the_rows_of_the_engine() {
             let path = hearer.folder.path().join("mmproj.gguf");
             let params = EncoderParams { senses: Senses::Sound, ..EncoderParams::default() };
             let encoder = Encoder::load(&model, &path, params).expect("an encoder");
-            let heard = Sound::new(&floats, 1, rate, most_samples(&encoder, 0).expect("sound")).expect("sound");
-            let mut work = MediaWork::sound(&encoder, &heard, 0).expect("a sound");
+            let heard = Sound::begin(&floats, 1, rate, most_samples(&encoder, 0).expect("sound")).expect("sound");
+            let mut work = MediaWork::sound(&encoder, heard, 0).expect("a sound");
             let own = work.advance(None, None, None).expect("rows").expect("a medium");
             assert!(own.rows() == medium.rows(), "{family}");
             // Another sound is another medium.
@@ -147,6 +148,31 @@ fn sounds_become_the_rows_of_the_engine() {
 }
 
 #[test]
+fn sounds_are_prepared_in_slices() {
+    for family in ["qwen2a", "voxtral"] {
+        let hearer = Hearer::new(family);
+        let floats = sound::sound(30_000);
+        let (whole, _) = hearer.samples(RZ_OK, &floats, [1, 44_100], null());
+        let steps = rz_media_params { flags: RZ_MEDIA_STEPS, ..params() };
+        let (medium, _) = hearer.samples(RZ_OK, &floats, [1, 44_100], &steps);
+        let early = medium.info();
+        assert_eq!(
+            (early.n_rows, early.hash, early.seen_width),
+            (whole.info().n_rows, [0; 32], whole.info().seen_width)
+        );
+        let (mut before, mut after) = (0, 0);
+        while step(&medium, 1).0 == RZ_AGAIN {
+            let hash = medium.info().hash;
+            assert!(hash == [0; 32] || hash == whole.info().hash, "{family}");
+            if hash == [0; 32] { before += 1 } else { after += 1 }
+        }
+        // Resampling, the spectrogram and the hash, then the encoder.
+        assert!(before > 30 && after > 5, "{family}: {before} {after}");
+        assert!(medium.rows() == whole.rows() && medium.info().hash == whole.info().hash, "{family}");
+    }
+}
+
+#[test]
 fn sounds_without_sense_are_refused() {
     let hearer = Hearer::new("qwen2a");
     let says = |status, samples: &[f32], form, what: &str| {
@@ -157,7 +183,7 @@ fn sounds_without_sense_are_refused() {
     says(invalid, &[], [1, 16_000], "0 samples");
     says(invalid, &[0.0; 320], [1, 16_000], "too short for a row");
     says(invalid, &[0.0, f32::NAN], [1, 16_000], "sample 1 is NaN");
-    says(invalid, &[0.0; 2000], [1, 7_999], "7999 samples a second");
+    says(invalid, &[0.0; 2000], [1, 3_999], "3999 samples a second");
     says(invalid, &[0.0; 2000], [0, 16_000], "0 channels");
     says(invalid, &[0.0; 2000], [u32::MAX, 16_000], "channels");
     says(invalid, &[0.0; 2000], [3, 16_000], "2000 samples of sound in 3 channels");
@@ -169,7 +195,8 @@ fn sounds_without_sense_are_refused() {
     assert!(message.contains("25 rows, 3 are allowed"), "{message}");
     let (_, message) = hearer.samples(RZ_ERR_LIMIT, &[0.0; 160_000], [1, 16_000], &few);
     assert!(message.contains("a sound of 10 seconds, 2 are allowed"), "{message}");
-    assert!(hearer.audio(RZ_ERR_UNSUPPORTED, b"OggS").1.contains("Ogg"));
+    assert!(hearer.audio(RZ_ERR_FORMAT, b"OggS").1.contains("Ogg"));
+    assert!(hearer.audio(RZ_ERR_UNSUPPORTED, b".snd").1.contains("AU"));
     hearer.audio(RZ_ERR_FORMAT, &wav(&[1; 1000], 16_000)[..900]);
     // Encoders of one kind take no media of the other.
     let (mut media, pixels) = (null_mut(), [0u8; 12]);

@@ -50,6 +50,8 @@ public struct MediaOptions: Sendable {
     public var maxTiles: UInt32 = 0
     /// The most pixels of a picture in a file; 0: 64 million.
     public var maxPixels: UInt32 = 0
+    /// The colour behind transparent pixels, 0xffRRGGBB; 0: white.
+    public var background: UInt32 = 0
     /// Told tiles done and in all; false stops the call.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
     /// `Media.step` does the work, in slices of time; nobody is told then.
@@ -64,6 +66,7 @@ public struct MediaOptions: Sendable {
         params.max_rows = maxRows
         params.max_tiles = maxTiles
         params.max_pixels = maxPixels
+        params.background = background
         params.flags = inSteps ? UInt32(RZ_MEDIA_STEPS) : 0
         return try withProgress(inSteps ? nil : progress) { callback, user in
             try use(cancel?.handle) { cancel in
@@ -90,7 +93,7 @@ private func withProgress<R>(
     return try withExtendedLifetime(box) { try body(callback, Unmanaged.passUnretained(box).toOpaque()) }
 }
 
-/// The order of the bytes of a pixel; the fourth of four is not used.
+/// The order of the bytes of a pixel; the fourth of four is alpha.
 public enum PixelFormat: UInt32, Sendable {
     case rgb8 = 1, rgba8, bgra8, gray8
 
@@ -180,7 +183,7 @@ public final class Encoder: Sendable {
         return EncoderPlan(maxRows: Int(c.max_rows), weightsHost: c.weights_host, scratchHost: c.scratch_host, row: c.row)
     }
 
-    /// Encodes the picture in a PNG, JPEG, WebP or BMP file, whose bytes these are.
+    /// Encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes these are.
     public func encode(file: [UInt8], options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
         try options.with(cancel) { params in
             try Media.made { out, error in handle.use { rz_media_from_image($0, file, file.count, params, out, error) } }
@@ -254,7 +257,7 @@ public final class Encoder: Sendable {
         }
     }
 
-    /// Encodes the sound in a WAV file, whose bytes these are.
+    /// Encodes the sound in a WAV, MP3, FLAC or Ogg file, whose bytes these are.
     public func encode(audio: [UInt8], options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
         try options.with(cancel) { params in
             try Media.made { out, error in handle.use { rz_media_from_audio($0, audio, audio.count, params, out, error) } }
