@@ -49,7 +49,7 @@ const LOAD = ["device", "devices", "shares", "gpuLayers", "placement", "quantize
   "memoryLimit", "promptTokensBeside", "deterministic", "mmap", "textOnly", "mtp", "allowUnknown", "bf16Products"];
 const CACHE = ["capacity", "kType", "vType"];
 const ENCODER = ["device", "quantize", "maxRows", "kind", "allowUnknown"];
-const MEDIA = ["minRows", "maxRows", "maxTiles", "maxPixels", "inSteps"];
+const MEDIA = ["minRows", "maxRows", "maxTiles", "maxPixels", "background", "inSteps"];
 const CONVERSATION = ["system", "messages", "tools", "toolChoice", "parallelToolCalls", "variables", "overflow", "cache", "store",
   "adapters"];
 const GENERATE = ["maxTokens", "sampling", "grammar", "stops", "draft", "draftMax", "priority", "signal"];

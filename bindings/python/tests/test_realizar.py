@@ -1,6 +1,7 @@
 """Tests of the package on a tiny model, and on a real one where MODEL names one.  python -m unittest discover bindings/python/tests"""
 
 import gc
+import importlib.util
 import inspect
 import io
 import json
@@ -406,9 +407,14 @@ class Tiny(unittest.TestCase):
         info = media.info
         self.assertEqual((info.kind, info.pairs, info.n_rows, info.columns, info.lines), ("video", 2, 12, 3, 2))
         self.assertEqual((info.n_tokens, info.width, info.height, told[-1]), (14, 84, 56, (2, 2)))
-        four = [np.dstack([frame, np.full((56, 84), 7, np.uint8)]) for frame in frames]
+        four = [np.dstack([frame, np.full((56, 84), 255, np.uint8)]) for frame in frames]
         self.assertEqual(encoder.encode_video(four, [0, 0.5, 1]).hash, media.hash)
         self.assertNotEqual(encoder.encode_video(frames, [0, 1, 2]).hash, media.hash)
+        # What is transparent shows white, or the colour that is told.
+        clear = np.dstack([frames[0], np.zeros((56, 84), np.uint8)])
+        white = np.full((56, 84, 3), 255, np.uint8)
+        self.assertEqual(encoder.encode(clear).hash, encoder.encode(white).hash)
+        self.assertEqual(encoder.encode(clear, background=0xFF000000).hash, encoder.encode(white * 0).hash)
         prompt = realizar.Prompt(model, [[5, 9], media, [7]])
         self.assertEqual(len(prompt), 17)
         for wrong, times, message in (
@@ -428,6 +434,24 @@ class Tiny(unittest.TestCase):
                     call(max_rows=wrong)
         with self.assertRaisesRegex(realizar.InvalidArgument, "^rate is -1; "):
             encoder.encode_sound(np.zeros(9, np.float32), -1)
+
+    @unittest.skipUnless(importlib.util.find_spec("PIL"), "Pillow is not here")
+    def test_pictures_of_pillow_are_upright_and_keep_what_is_transparent(self):
+        from PIL import Image, ImageOps
+
+        from realizar import _of_pillow
+
+        picture = Image.fromarray(np.arange(4 * 6 * 3).reshape(4, 6, 3).astype(np.uint8))
+        for orientation in range(1, 9):
+            exif, file = Image.Exif(), io.BytesIO()
+            exif[0x112] = orientation
+            picture.save(file, "PNG", exif=exif)
+            lying = Image.open(io.BytesIO(file.getvalue()))
+            np.testing.assert_array_equal(np.asarray(_of_pillow(lying)), np.asarray(ImageOps.exif_transpose(lying)))
+        file = io.BytesIO()
+        picture.quantize(9).save(file, "PNG", transparency=2)
+        modes = [_of_pillow(one).mode for one in (Image.open(io.BytesIO(file.getvalue())), picture.convert("LA"), picture.convert("1"), picture)]
+        self.assertEqual(modes, ["RGBA", "RGBA", "RGB", "RGB"])
 
     def test_media_are_saved_and_have_hashes(self):
         rows = self.rows_of([5, 6, 7, 8])
