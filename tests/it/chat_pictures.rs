@@ -44,7 +44,7 @@ fn tokens(family: &str, more: &[&str], template: &str, sizes: &[Value], chats: &
     fs::write(&path, file.build().0).unwrap();
     let encoder = load(&model, &path).unwrap();
     let medium = |size: &Value| -> Arc<Media> {
-        let mut work = MediaWork::picture(&encoder, &picture(sides(size)), PictureBounds::default()).unwrap();
+        let mut work = MediaWork::picture(&encoder, picture(sides(size)), PictureBounds::default()).unwrap();
         work.advance(None, None, None).unwrap().unwrap()
     };
     let media: Vec<_> = sizes.iter().map(medium).collect();

@@ -39,7 +39,7 @@ fn open(folder: &Folder) -> Result<(Arc<Model>, Arc<Encoder>)> {
 
 fn vector(encoder: &Arc<Encoder>, size: &Value) -> Arc<Media> {
     let picture = picture(sides(size));
-    let mut work = MediaWork::picture(encoder, &picture, PictureBounds::default()).unwrap();
+    let mut work = MediaWork::picture(encoder, picture, PictureBounds::default()).unwrap();
     work.advance(None, None, None).unwrap().unwrap()
 }
 

@@ -190,7 +190,8 @@ fn videos_that_cannot_be_are_refused() {
         assert!(matches!(e, Error::InvalidArgument(_)) && e.to_string().contains(expected), "{e}");
     }
     let frame = &mut |i| Ok(picture([60 + i, 60]));
-    let e = MediaWork::video(&encoder, Frames { times: &[0.0, 1.0], frame }, PictureBounds::default()).err().unwrap();
+    let e =
+        MediaWork::video(&encoder, Frames { times: &[0.0, 1.0], frame }, PictureBounds::default(), None).err().unwrap();
     assert!(e.to_string().contains("entry 1: it has 61 x 60 pixels"), "{e}");
     // Bounds on all frames together.
     let times: Vec<f64> = (0..8).map(f64::from).collect();

@@ -54,7 +54,7 @@ fn videos_become_the_rows_of_the_engine() {
         let encoder = Encoder::load(&model, &seer.path(), EncoderParams::default()).expect("an encoder");
         let frame = &mut |i| Ok(videos::frame(SIZE.map(|side| side as usize), i));
         let bounds = PictureBounds { max_rows: seer.info().max_rows as usize, ..PictureBounds::default() };
-        let work = MediaWork::video(&encoder, Frames { times: &TIMES, frame }, bounds);
+        let work = MediaWork::video(&encoder, Frames { times: &TIMES, frame }, bounds, None);
         let own = work.and_then(|mut work| work.advance(None, None, None)).expect("rows").expect("a medium");
         assert!(medium.rows() == own.rows(), "{family}");
         let info = medium.info();
