@@ -51,7 +51,7 @@ mod decoder {
 
     use super::{behind_tags, damaged, kind};
     use crate::error::{Error, Result, secured, try_vec};
-    use crate::media::sound::length;
+    use crate::media::rates::length;
     use crate::media::vorbis;
 
     /// Memory that a decoder takes beside the file: tables, packets, blocks of all channels.

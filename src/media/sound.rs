@@ -3,17 +3,9 @@
 use std::f64::consts::PI;
 
 use super::compressed::Compressed;
+use super::rates::{SAMPLE_RATE, length};
 use super::wav;
 use crate::error::{Error, Result, try_vec};
-
-/// Samples a second that encoders take.
-pub const SAMPLE_RATE: usize = 16_000;
-
-/// Rates that are resampled.
-const RATES: std::ops::RangeInclusive<u32> = 4_000..=384_000;
-
-/// The most channels.
-const MAX_CHANNELS: usize = 64;
 
 /// The largest sample, far above the 1 of full scale.
 const MAX_SAMPLE: f32 = 1e6;
@@ -77,27 +69,6 @@ impl Sound {
         length(wav.n_samples(), wav.channels, wav.rate, most)?;
         Sound::begin(&wav.samples()?, wav.channels, wav.rate, most)
     }
-}
-
-/// Number of samples that some become, before any memory is taken for them.
-pub(super) fn length(n: usize, channels: usize, rate: u32, most: usize) -> Result<usize> {
-    if !(1..=MAX_CHANNELS).contains(&channels) {
-        return Err(Error::invalid(format!("{channels} channels of sound: 1 to {MAX_CHANNELS} are mixed")));
-    }
-    if !RATES.contains(&rate) {
-        let [from, to] = [RATES.start(), RATES.end()];
-        return Err(Error::invalid(format!("{rate} samples a second: {from} to {to} are resampled")));
-    }
-    if n == 0 || !n.is_multiple_of(channels) {
-        return Err(Error::invalid(format!("{n} samples of sound in {channels} channels")));
-    }
-    let n = (n / channels) as u128 * SAMPLE_RATE as u128 / u128::from(rate);
-    if n > most as u128 {
-        let seconds = |n: u128| n / SAMPLE_RATE as u128;
-        let what = format!("a sound of {} seconds, {} are allowed", seconds(n), seconds(most as u128));
-        return Err(Error::TooComplex(what));
-    }
-    Ok(n as usize)
 }
 
 /// The work of bringing one channel to `SAMPLE_RATE`: sums of the samples around each, by a sinc under a Hann window

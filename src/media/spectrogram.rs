@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use super::fourier::{FREQUENCIES, LANES, Lanes, Transform, WINDOW};
-use super::sound::SAMPLE_RATE;
+use super::rates::SAMPLE_RATE;
 use crate::error::{Result, try_filled};
 
 /// Samples from one window to the next.

@@ -1,7 +1,7 @@
 //! The work of making tiles of a picture, row by row.
 
 use super::picture::{Part, Picture};
-use super::resample::Resizing;
+use super::resample::{Filter, Resizing};
 use super::sizing::{Layout, Sizing, fitted, shortest_edge, shrunk, split_longest, within_canvas, within_rounded};
 use crate::error::{Result, try_vec};
 
@@ -135,7 +135,7 @@ impl Tiling {
 }
 
 impl Plan {
-    fn first(&self, picture: &Picture, filter: super::Filter) -> Result<Resizing> {
+    fn first(&self, picture: &Picture, filter: Filter) -> Result<Resizing> {
         match self.within {
             Some((side, colour)) => Resizing::within(picture, side, colour, self.size[0], filter),
             None => Resizing::part(picture, self.size, self.part, filter),
