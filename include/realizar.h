@@ -1507,11 +1507,9 @@ rz_status rz_media_from_tokens(const rz_model *model,
                                rz_error *err);
 
 /* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
- * of the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED.
- * Since 0.1.0. */
-rz_status rz_media_info_get(const rz_media *media,
-                            rz_media_info *out,
-                            rz_error *err);
+ * of the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *err);
 
 /* Copies the rows of a medium, `[n_rows][row_dim]`.
  *
@@ -1688,9 +1686,9 @@ rz_status rz_media_from_pixels(const rz_encoder *encoder,
 /* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, told by its first bytes; of an
  * animation the first picture.
  *
- * A picture that lies on its side, as the file says (EXIF, or XMP), is turned. Transparent pixels show `background`, 16 bits
- * become 8, colours are taken as they are. A file that ends too early is refused and not shown in part; bits that
- * changed within its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT
+ * A picture that lies on its side, as the file says (EXIF, or XMP), is turned. Transparent pixels show `background`,
+ * 16 bits become 8, colours are taken as they are. A file that ends too early is refused and not shown in part; bits
+ * that changed within its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT
  * (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
  * RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
 rz_status rz_media_from_image(const rz_encoder *encoder,

@@ -505,9 +505,9 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
 /// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, told by its first bytes; of an
 /// animation the first picture.
 ///
-/// A picture that lies on its side, as the file says (EXIF, or XMP), is turned. Transparent pixels show `background`, 16 bits
-/// become 8, colours are taken as they are. A file that ends too early is refused and not shown in part; bits that
-/// changed within its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT
+/// A picture that lies on its side, as the file says (EXIF, or XMP), is turned. Transparent pixels show `background`,
+/// 16 bits become 8, colours are taken as they are. A file that ends too early is refused and not shown in part; bits
+/// that changed within its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT
 /// (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
 /// RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
 #[unsafe(no_mangle)]

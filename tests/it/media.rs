@@ -191,7 +191,7 @@ fn tiles_are_those_of_the_makers() {
     }
 }
 
-/// The work on tiles is cut between any two rows, and a reader of a file ends where it is told to.
+/// The work on tiles is cut between any two rows, and a reader of a file ends where it has to.
 #[test]
 fn pauses_change_no_pixel() {
     let mut pauses = 0;
