@@ -73,6 +73,9 @@ const (
 	waiting                  // for signEvery nothing has come
 )
 
+// signDelay is how long the first piece has to come before a stream begins without it, which costs a write of its own.
+const signDelay = 50 * time.Millisecond
+
 // signEvery is the time after which clients that wait are told that the answer goes on.
 var signEvery = 10 * time.Second
 
@@ -437,8 +440,8 @@ func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
 }
 
 // generate makes replies side by side, event by event; an error comes last and ends all of them. Each waits for a slot
-// first, as enter does. An event that is accepted comes ahead of all pieces, and others that are waiting while nothing
-// comes. Where the loop is left or the context ends, the slots are free within a step.
+// first, as enter does. Where the first piece takes a while, an event that is accepted comes ahead of it, and others that
+// are waiting while nothing comes. Where the loop is left or the context ends, the slots are free within a step.
 func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[event, error] {
 	for _, g := range all {
 		l.adapt(g)
@@ -488,25 +491,33 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 		}
 		idle := time.NewTicker(signEvery)
 		defer idle.Stop()
+		var patience <-chan time.Time // after it the acceptance is told, unless a piece has come
+		begun := false
 		for left := len(all); left > 0; {
 			select {
 			case e := <-events:
 				idle.Reset(signEvery)
 				if e.Sign == accepted {
-					if unchecked--; unchecked != 0 {
-						continue
+					if unchecked--; unchecked == 0 {
+						patience = time.After(signDelay)
 					}
-				} else {
-					open()
+					continue
 				}
+				open()
+				begun = true
 				if !yield(e.event, e.err) || e.err != nil {
 					return
 				}
 				if e.Outcome != nil {
 					left--
 				}
+			case <-patience:
+				if !begun && !yield(event{Sign: accepted}, nil) {
+					return
+				}
+				begun = true
 			case <-idle.C:
-				if unchecked <= 0 && !yield(event{Sign: waiting}, nil) {
+				if begun && !yield(event{Sign: waiting}, nil) {
 					return
 				}
 			case <-ctx.Done():
