@@ -432,7 +432,7 @@ def test_sounds():
     plain = chat([{"role": "user", "content": "What is it?"}], max_tokens=5).usage.prompt_tokens
     # Each part, of two seconds, has 13 rows.
     assert (short - plain, long - plain) == (13, 26), (plain, short, long)
-    refused(openai.BadRequestError, lambda: asked(24000, "mp3"), '"mp3" is not taken')
+    refused(openai.BadRequestError, lambda: asked(24000, "aac"), '"aac" is not taken')
 
 
 def test_errors():
