@@ -8,7 +8,7 @@
 //! larger than `largest`, counted as a tree, which bounds what one instruction can do; all values ever made are
 //! together within `made`, and with them what is alive; all that was ever looked at is within `read`, and with it the
 //! time. No value nests deeper than `MAX_NESTING` or holds what can change after it was counted (a loop, a namespace),
-//! so that nothing recurses far to show or drop it.
+//! but for lists, whose depth `template/lists.rs` bounds, so that nothing recurses far to show or drop it.
 //!
 //! Each bound is a constant, which is small because a template is run several times to find what it reads
 //! (`find_text_form`), and a multiple of the bytes of the conversation, because it may go over all messages for each.
@@ -25,6 +25,7 @@ use crate::text::template::arguments::{Arguments, Builtin};
 use crate::text::template::error::{MAX_OUTPUT, refuse, unsupported};
 use crate::text::template::filters::{FILTERS, TESTS};
 use crate::text::template::functions::{Cycler, FUNCTIONS};
+use crate::text::template::lists::{self, List};
 use crate::text::template::marks::{RenderMarks, marks_of};
 use crate::text::template::values::{self, BoundMethod, Kind, Sequence, kind, type_name};
 use crate::text::template::{format, items, methods, operators};
@@ -49,6 +50,7 @@ const MAX_NESTING: usize = 200;
 // Names that no template can write.
 const BEGIN: &str = "!begin";
 const MAKE: &str = "!make";
+const FRESH: &str = "!fresh";
 const KEEP: &str = "!keep";
 const SPEND: &str = "!spend";
 const ATTRIBUTE: &str = "!attribute";
@@ -169,10 +171,13 @@ impl Budget {
         let size = self.read(&value)?;
         self.spend(size.nodes * NODE + value.as_bytes().map_or(0, <[u8]>::len))?;
         match value.as_object() {
+            // The template may change it.
             Some(object)
-                if object.repr() == ObjectRepr::Iterable && value.downcast_object_ref::<Sequence>().is_none() =>
+                if matches!(kind(&value), Kind::List)
+                    && value.downcast_object_ref::<Sequence>().is_none()
+                    && value.downcast_object_ref::<List>().is_none() =>
             {
-                Ok(object.try_iter().map_or(value.clone(), |items| Value::from(items.collect::<Vec<_>>())))
+                Ok(object.try_iter().map_or(value.clone(), |items| List::value(items.collect())))
             }
             _ => Ok(value),
         }
@@ -308,6 +313,13 @@ fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Er
     if value.is_undefined() {
         return Err(values::undefined(&format!("the value of which {name:?} is called")));
     }
+    if let Some(list) = value.downcast_object_ref::<List>().filter(|_| items::is_unsafe_method(value, name)) {
+        let budget = Budget::of(state)?;
+        let read = if name == "append" { rest } else { all };
+        let nodes = read.iter().try_fold(0, |nodes, value| Ok::<_, Error>(nodes + budget.read(value)?.nodes))?;
+        budget.spend(nodes.saturating_mul(NODE))?;
+        return lists::change(list, &Arguments::new(name, all)?, &budget.marks);
+    }
     if items::is_unsafe_method(value, name) {
         let kind = type_name(value);
         return Err(refuse(format!("access to attribute '{name}' of '{kind}' object is unsafe")));
@@ -389,6 +401,7 @@ pub fn environment() -> Environment<'static> {
     e.add_filter("factor", |value: Value| value);
     e.add_filter(BEGIN, begin);
     e.add_filter(MAKE, |state: &mut State, value: Value| Budget::of(state)?.make(value));
+    e.add_filter(FRESH, |state: &mut State, value: Value| Budget::of(state)?.make(lists::fresh(&value)?));
     e.add_filter(SPEND, |state: &mut State, bytes: usize| Budget::of(state)?.spend(bytes));
     e.add_filter(KEEP, |state: &mut State, value: Value| {
         Budget::of(state)?.read(&Value::from(vec![value.clone()])).map(|_| value)
@@ -621,6 +634,7 @@ fn guard<'s>(instruction: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Erro
         // Charged by the function that they call.
         I::ApplyFilter(..) | I::PerformTest(..) | I::Emit => one(itself()),
         // Values that exist already.
+        I::LoadConst(value) if lists::has_lists(value) => vec![itself(), filter(FRESH)],
         I::Not | I::IsUndefined | I::StoreLocal(_) | I::Lookup(_) | I::LoadConst(_) => one(itself()),
         I::DupTop | I::DiscardTop | I::Swap | I::GetClosure | I::PushDidNotIterate => one(itself()),
         // Frames, whose number is bounded, and jumps.

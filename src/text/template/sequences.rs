@@ -8,6 +8,7 @@ use minijinja::{Error, State, Value};
 use crate::text::template::arguments::{Arguments, count};
 use crate::text::template::error::refuse;
 use crate::text::template::items::item;
+use crate::text::template::lists::sort_keyed;
 use crate::text::template::marks::marks_of;
 use crate::text::template::operators::{Number, add, equal, order};
 use crate::text::template::values::{Form, Kind, Sequence, int, items, kind, pairs, show, tuple, type_name};
@@ -77,19 +78,16 @@ impl Keys {
     }
 }
 
-fn sort_keyed(keyed: &mut [(Value, Value)], reverses: bool) -> Result<(), Error> {
-    let mut failed = None;
-    keyed.sort_by(|(a, _), (b, _)| {
-        let (a, b) = if reverses { (b, a) } else { (a, b) };
-        order(a, b).unwrap_or_else(|e| failed.replace(e).and(None)).unwrap_or(Ordering::Equal)
-    });
-    failed.map_or(Ok(()), Err)
-}
-
 pub fn sort(state: &mut State, args: &Arguments) -> Result<Value, Error> {
     let [value, reverse, case, attribute] = args.bind(["value", "reverse", "case_sensitive", "attribute"], 1)?;
     let keys = Keys::new(attribute.as_ref(), true, None, case);
-    let sorted = keys.sorted(state, items(&value.unwrap_or_default())?, reverse.is_some_and(|is| is.is_true()))?;
+    let mut sorted = Vec::new();
+    for item in items(&value.unwrap_or_default())? {
+        // A list of keys: equal ones are not compared by their order, which None does not have.
+        let key = keys.key(state, &item)?;
+        sorted.push((Value::from(vec![key]), item));
+    }
+    sort_keyed(&mut sorted, reverse.is_some_and(|is| is.is_true()))?;
     Ok(Value::from(sorted.into_iter().map(|(_, item)| item).collect::<Vec<_>>()))
 }
 
