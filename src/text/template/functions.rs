@@ -9,6 +9,7 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 use crate::text::template::arguments::{Arguments, Builtin, count};
 use crate::text::template::error::refuse;
+use crate::text::template::marks::marks_of;
 use crate::text::template::values::{Kind, Sequence, items, kind, pairs, show};
 
 pub const FUNCTIONS: &[(&str, Builtin)] = &[
@@ -24,8 +25,10 @@ pub const FUNCTIONS: &[(&str, Builtin)] = &[
     }),
     ("lipsum", |_, args| Err(Error::new(ErrorKind::UnknownFunction, args.name.clone()))),
     ("namespace", |state, args| {
-        let members = dict(args)?;
-        for (name, _) in &members {
+        let mut members = dict(args)?;
+        for (name, _) in &mut members {
+            // Attributes are looked up by the template's own words.
+            *name = marks_of(state)?.unmarked(name);
             if name.as_str().is_some_and(|name| name.starts_with('_')) {
                 return Err(refuse(format!("{name} begins with an underscore, which a namespace cannot store")));
             }

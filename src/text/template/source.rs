@@ -51,6 +51,10 @@ struct Tag {
     /// Where an expression begins that is a tuple if it holds a comma outside of brackets.
     tuple_at: Option<usize>,
     has_comma: bool,
+    /// Where each assignment of a `with` begins, and its sign; 0: it has none yet.
+    assignments: Vec<(usize, usize)>,
+    is_recursive: bool,
+    has_condition: bool,
 }
 
 impl Tag {
@@ -62,6 +66,20 @@ impl Tag {
         }
         self.has_comma = false;
     }
+
+    /// Makes one assignment of those of a `with`, which ends at `end`: none of their values reads another.
+    fn join_assignments(&mut self, source: &str, end: usize, edits: &mut Edits) {
+        let all = std::mem::take(&mut self.assignments);
+        if all.len() < 2 || all.iter().any(|(_, sign)| *sign == 0) {
+            return;
+        }
+        let targets: Vec<&str> = all.iter().map(|&(from, sign)| source[from..sign].trim()).collect();
+        let targets = format!(" ({})=(", targets.join(", "));
+        for (i, (from, sign)) in all.into_iter().enumerate() {
+            edits.0.push((from, sign + 1, if i == 0 { targets.clone() } else { " ".to_owned() }));
+        }
+        edits.insert(end, ")");
+    }
 }
 
 /// Rewrites a source for the interpreter.
@@ -71,10 +89,16 @@ impl Tag {
 pub fn prepared(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     let source = &source.replace("\r\n", "\n").replace('\r', "\n");
     let mut rewriter = Rewriter { source, ..Rewriter::default() };
+    let mut data_from = 0;
     for token in tokenize(source, false, syntax.clone()) {
         // The parser will say what is wrong.
         let Ok((token, span)) = token else { break };
         let (from, to) = (span.start_offset as usize, span.end_offset as usize);
+        match &token {
+            Token::BlockStart | Token::VariableStart => rewriter.data(data_from, from),
+            Token::BlockEnd | Token::VariableEnd => data_from = to,
+            _ => {}
+        }
         match &token {
             Token::Ident(word) => {
                 rewriter.word(word, from, to).map_err(|e| format!("{e} (in line {})", span.start_line))?
@@ -89,6 +113,7 @@ pub fn prepared(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
         }
         rewriter.before = Some(token);
     }
+    rewriter.data(data_from, source.len());
     Ok(rewriter.edits.applied(source))
 }
 
@@ -104,6 +129,26 @@ struct Rewriter<'s> {
 }
 
 impl Rewriter<'_> {
+    /// Reads what is between tags: a line end behind `{% raw %}` stays, unlike that behind other tags.
+    fn data(&mut self, from: usize, to: usize) {
+        let mut at = from;
+        while let Some(found) = self.source.get(at..to).and_then(|data| data.find(['{'])) {
+            at += found;
+            let data = &self.source[at..to];
+            at += match (data.starts_with("{#"), tag(data, "raw")) {
+                (true, _) => data.find("#}").map_or(data.len(), |end| end + 2),
+                (_, Some((end, keeps))) => {
+                    if keeps && data[end..].starts_with('\n') {
+                        self.edits.insert(at + end, "\n");
+                    }
+                    let closes = |(i, _): &(usize, &str)| tag(&data[*i..], "endraw").is_some();
+                    data.match_indices("{%").find(closes).map_or(data.len(), |(i, _)| i + 2)
+                }
+                _ => 1,
+            };
+        }
+    }
+
     /// Reads a word, which is at `from..to`.
     fn word(&mut self, word: &str, from: usize, to: usize) -> Result<(), String> {
         let in_for = self.tag.word == "for" && self.tag.depth == 0;
@@ -114,6 +159,11 @@ impl Rewriter<'_> {
                 return Ok(());
             }
             "if" | "recursive" if in_for && self.before.as_ref().is_some_and(ends_operand) => {
+                self.tag.has_condition |= word == "if";
+                self.tag.is_recursive |= word == "recursive";
+                if self.tag.has_condition && self.tag.is_recursive {
+                    return Err("a recursive loop with a condition is not supported".to_owned());
+                }
                 self.tag.close_tuple(before_end(self.source, from), &mut self.edits);
                 self.tag.operators += 1;
                 return Ok(());
@@ -148,6 +198,7 @@ impl Rewriter<'_> {
     fn first_word(&mut self, word: &str, from: usize, to: usize) -> Result<(), String> {
         self.tag.word = word.to_owned();
         match word {
+            "with" => self.tag.assignments.push((to, 0)),
             "generation" => self.edits.0.push((from, to, "with".to_owned())),
             "endgeneration" => self.edits.0.push((from, to, "endwith".to_owned())),
             "do" => return Err("unknown tag \"do\"".to_owned()),
@@ -165,7 +216,10 @@ impl Rewriter<'_> {
         match token {
             Token::VariableStart => *tag = Tag { tuple_at: Some(to), ..Tag::default() },
             Token::BlockStart => *tag = Tag::default(),
-            Token::VariableEnd | Token::BlockEnd => tag.close_tuple(before_end(self.source, from), &mut self.edits),
+            Token::VariableEnd | Token::BlockEnd => {
+                tag.close_tuple(before_end(self.source, from), &mut self.edits);
+                tag.join_assignments(self.source, before_end(self.source, from), &mut self.edits);
+            }
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => tag.depth += 1,
             Token::ParenClose | Token::BracketClose | Token::BraceClose => {
                 tag.depth = tag.depth.saturating_sub(1);
@@ -173,7 +227,15 @@ impl Rewriter<'_> {
                     open.end = Some(from);
                 }
             }
-            Token::Comma if tag.depth == 0 => tag.has_comma = true,
+            Token::Comma if tag.depth == 0 => {
+                tag.has_comma = true;
+                if tag.word == "with" {
+                    tag.assignments.push((to, 0));
+                }
+            }
+            Token::Assign if tag.depth == 0 => {
+                tag.assignments.last_mut().filter(|(_, sign)| *sign == 0).map(|(_, sign)| *sign = from);
+            }
             Token::String(_) => self.edits.0.extend(literal(&self.source[from..to]).map(|text| (from, to, text))),
             Token::Mul | Token::Pow if matches!(before, Some(Token::ParenOpen | Token::Comma)) => {
                 return Err("a call with arguments from a list or a map is not supported".to_owned());
@@ -198,6 +260,15 @@ fn finish(read: Option<Macro>, edits: &mut Edits) {
         edits.insert(end, parameter);
         separator = ", ";
     }
+}
+
+/// The end of a tag of one word with which a text begins, and whether it lets white space behind it stay.
+fn tag(text: &str, word: &str) -> Option<(usize, bool)> {
+    let rest = text.strip_prefix("{%")?;
+    let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest).trim_start().strip_prefix(word)?.trim_start();
+    let keeps = !rest.starts_with(['-', '+']);
+    let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest).strip_prefix("%}")?;
+    Some((text.len() - rest.len(), keeps))
 }
 
 /// The place after the last character of an expression that ends ahead of `at`, where a tag ends.

@@ -7,6 +7,7 @@ A case is [template, text], or [template, null, reason] where rendering fails.
 import json
 import sys
 
+from jinja2.sandbox import SandboxedEnvironment
 from transformers.utils import chat_template_utils
 
 VARIABLES = {
@@ -1081,15 +1082,133 @@ STATEMENTS = [
     "{%set x=1%}{{x}}{%if x%}y{%endif%}",
     "{% set x = 1 -%}   {{ x }}",
     "{% macro p(x) %}{% if x is mapping %}{{ '{' }}{% for k, v in x|items %}{{ k }}:{{ p(v) }}{% if not loop.last %},{% endif %}{% endfor %}{{ '}' }}{% elif x is string %}'{{ x }}'{% else %}{{ x }}{% endif %}{% endmacro %}{{ p({'a': {'b': 'c'}, 'd': 1}) }}",
+    # Neighbours of what a user has met.
+    "{% raw %}\nx\n{% endraw %}\ny",
+    "a\n  {% raw %}\n  {{ x }}\n  {% endraw %}\nb",
+    "{%- raw -%}\n x \n{%- endraw -%}\n b",
+    "{% raw %}x{% endraw %}\ny",
+    "{% raw -%}\n x{% endraw %}",
+    "a {%- raw %}\n x{%- endraw %} \nb",
+    "{% raw %}\n\nx{% endraw %}",
+    "{% raw %}{% endraw %}",
+    "{% raw %}\n{% endraw %}\n\nz",
+    "  {% raw %} {% if %} {% endraw %}  \n z",
+    "{% raw %}{{ '{% endraw' }}{% endraw %}q",
+    "{%+ raw %}\nx\n  {%+ endraw %}\ny",
+    "{% raw %}\n{# c #}\n{% endraw +%}\ny",
+    "{% if true %}\n{% raw %}\nq\n{% endraw %}\n{% endif %}\nw",
+    "{%raw%}\na{%endraw%}\nb",
+    "{% for i in l %}\n{% raw %}\n-\n{% endraw %}\n{% endfor %}",
+    "{{ '{% raw %}' }}\nx{% raw %}\ny{% endraw %}",
+    "{# {% raw %} #}\nx",
+    "{% raw %}\n{% raw %}\n{% endraw %}\nx",
+    "{% for x in [{'v': 1, 'c': [{'v': 2}]}, {'v': 3}] recursive %}{{ x.v }}{{ loop(x.c) if x.c }}{% endfor %}",
+    "{% for x in [{'v': 1, 'c': [{'v': 2}]}, {'v': 3}] recursive %}{{ x.v }}{{ loop(x.c) if x.c else '.' }}{% endfor %}",
+    "{% for x in [{'v': 1, 'c': [{'v': 2}]}, {'v': 3}] recursive %}{{ x.v }}{% set z = loop(x.c) if x.c else 'q' %}{{ z }}{% endfor %}",
+    "{% for x in [{'v': 1, 'c': [{'v': 2}]}, {'v': 3}] recursive %}{{ x.v }}{{ loop(x.c) or 'n' }}{% endfor %}",
+    "{% set n = namespace(d) %}{{ n.a }}{{ n.b }}",
+    "{% set n = namespace({'x': 1}) %}{{ n.x }}",
+    "{% set n = namespace(d, c=3) %}{{ n.a }}{{ n.c }}",
+    "{% set n = namespace([('p', 1), ('q', 2)]) %}{{ n.p }}{{ n.q }}",
+    "{% set n = namespace() %}{{ n.x is defined }}",
+    "{% set n = namespace(d) %}{% set n.a = 9 %}{{ n.a }}{{ d.a }}",
+    "{% set n = namespace(dict(a=1), a=2) %}{{ n.a }}",
+    "{% set n = namespace(1) %}x",
+    "{% set n = namespace('ab') %}x",
+    "{% set n = namespace({1: 2}) %}{{ n.a }}",
+    "{% set n = namespace(d, d) %}",
+    "{% set n = namespace(d.items()) %}{{ n.a }}",
+    "{% set n = namespace(none) %}",
+    "{% with b=2, c=b %}{{ b }}{{ c }}{% endwith %}",
+    "{% set b = 1 %}{% with b=2, c=b %}{{ b }}{{ c }}{% endwith %}{{ b }}",
+    "{% with a=n, b=a %}[{{ b }}]{% endwith %}",
+    "{% with a=1 %}{% with a=2, b=a %}{{ a }}{{ b }}{% endwith %}{{ a }}{% endwith %}",
+    "{% with %}{% set z = 1 %}{{ z }}{% endwith %}{{ z }}",
+    "{% with a, b = 1, 2 %}{{ a }}{{ b }}{% endwith %}",
+    "{% with a = l, b = a %}{{ b|length }}{% endwith %}",
+    "{% with n=n+1, m=n %}{{ n }}{{ m }}{% endwith %}{{ n }}",
+    "{% with a=1, b=2 %}{{ a+b }}{% endwith %}",
+    "{% with a=(1,2), b=3 %}{{ a }}{{ b }}{% endwith %}",
+    "{% with b='x', c=b ~ 'y' %}{{ c }}{% endwith %}",
+    "{% with b=1, c=[b, n] %}{{ c|length }}{{ c[1] }}{% endwith %}",
+    "{% with b=1, c={'k': b} %}{{ c.k is defined }}{% endwith %}",
+    "{% with (a, b)=(1, 2), c=a %}{{ a }}{{ c is defined }}{% endwith %}",
+    "{% with f=3 %}{% macro m() %}{{ f }}{% endmacro %}{{ m() }}{% endwith %}",
+    "{{ [none, none]|sort }}",
+    "{{ [none]|sort }}",
+    "{{ [1, none]|sort }}",
+    "{{ [none, none]|min }}",
+    "{{ [none]|min }}",
+    "{{ [none,none]|unique|list }}",
+    "{{ [{}, {}]|sort }}",
+    "{{ [[none],[none]]|sort }}",
+    "{{ [[1,none],[1,none]]|sort }}",
+    "{{ [true,false]|sort }}",
+    "{{ ['b','A']|sort }}",
+    "{{ [d, d]|sort }}",
+    "{{ [undefined_x, undefined_y]|sort }}",
+    "{{ [1,'a']|sort }}",
+    "{{ [(1,none),(1,none)]|sort }}",
+    "{{ [none, none]|max }}",
+    "{{ [{'a':none},{'a':none}]|sort(attribute='a') }}",
+    "{{ [{'a':1},{'a':none}]|sort(attribute='a') }}",
+    "{{ [{'a':none},{'a':none}]|groupby('a')|list|length }}",
+    "{{ {'x':none,'y':none}|dictsort(by='value') }}",
+    "{{ {'x':none}|dictsort(by='value') }}",
+    "{{ [l, l]|sort }}",
+    "{{ [[2],[1]]|sort }}",
+    "{{ [none, none] == [none, none] }}",
+    "{{ none < none }}",
+    "{{ [none] < [none] }}",
+    "{{ [none, 1] < [none, 2] }}",
+    "{{ {} < {} }}",
+    "{{ [{}] < [{}] }}",
+    "{{ [[1,2],[1]]|sort }}",
+    "{{ [1.5, 1, true]|sort }}",
+    "{{ [none, none]|sum }}",
+    "{{ [[none, 2], [none, 1]]|sort }}",
+    "{{ [range(2), range(2)]|sort }}",
+    "{{ ['a', none]|sort }}",
+    "{{ [none, none]|sort(reverse=true) }}",
+    "{{ (none, none)|sort }}",
+    "{{ ['', none]|unique|list }}",
+]
+
+# Lists that a template has made change, as in jinja2's other sandbox, for which llama.cpp's templates are written.
+LISTS = [
+    "{% set a = [] %}{% set _ = a.append(1) %}{{ a }}",
+    "{% set a = [] %}{% set b = a %}{% set _ = a.append(1) %}{{ b }}",
+    "{% set n = namespace(x=[]) %}{% for i in l %}{% set _ = n.x.append(i) %}{% endfor %}{{ n.x }}{{ n.x.pop(0) }}{{ n.x.pop() }}{{ n.x }}",
+    "{% for i in l %}{% set a = [] %}{% set _ = a.append(i) %}{{ a }}{% endfor %}",
+    "{% set a = [1,2,3,2] %}{{ a.remove(2) }}{{ a }}{{ a.insert(1, 'x') }}{{ a }}{{ a.extend([5,6]) }}{{ a }}{{ a.reverse() }}{{ a }}{{ a.clear() }}{{ a }}",
+    "{% set a = [3,1,2] %}{{ a.sort() }}{{ a }}{{ a.sort(reverse=true) }}{{ a }}",
+    "{% set a = [1] %}{{ a.insert(-5, 0) }}{{ a.insert(99, 9) }}{{ a.insert(-1, 5) }}{{ a }}",
+    "{% set a = [] %}{{ a.pop() }}",
+    "{% set a = [1] %}{{ a.pop(3) }}",
+    "{% set a = [1] %}{{ a.remove(7) }}",
+    "{% set a = [[], []] %}{% set _ = a[0].append(1) %}{{ a }}",
+    "{% set a = s.split() %}{% set _ = a.append('x') %}{{ a|join(',') }}",
+    "{% set a = [1]+[2] %}{% set _ = a.append(3) %}{{ a }}",
+    "{% set a = l|list %}{% set _ = a.append(3) %}{{ a }}{{ l }}",
+    "{% set a = [1,2] %}{% set b = a.copy() %}{% set _ = b.append(3) %}{{ a }}{{ b }}",
+    "{% set a = {'k': []} %}{% set _ = a.k.append(1) %}{{ a }}",
+    "{% macro m(x=[]) %}{% set _ = x.append(1) %}{{ x }}{% endmacro %}{{ m([7]) }}",
+    "{% set a = l[:2] %}{% set _ = a.append(0) %}{{ a }}",
+    "{% set a = [2,1] %}{{ a == [2,1] }}{{ a in [[2,1]] }}{{ a|sort }}{{ a[0] }}{{ a[-1] }}{{ a[::-1] }}{{ a|length }}{{ a is sequence }}{{ a|tojson }}{{ a is iterable }}{{ a is string }}{{ a|first }}{{ a ~ '' }}",
+    "{% set a = [] %}{{ 'e' if not a else 'f' }}{% set _ = a.append(0) %}{{ 'e' if not a else 'f' }}",
+    "{% set a = [] %}{% set _ = a.extend(a) %}{% set _ = a.extend('ab') %}{% set _ = a.extend(a) %}{{ a }}",
+    "{% set a = ['x', s] %}{% set _ = a.append(s) %}{{ a.remove(s) }}{{ a }}{{ a.index('x') }}{{ a.count(s) }}",
+    "{% set a = [1, 'b', none] %}{% set _ = a.append(a|length) %}{% for x in a %}{{ loop.index }}{{ x }}{% endfor %}",
 ]
 
 
 def main():
     cases = []
     sources = ["{{ " + line + " }}" for line in EXPRESSIONS.replace("\\\n", "\\\0").strip().split("\n")]
-    for source in [source.replace("\0", "\n") for source in sources] + STATEMENTS:
+    for source in [source.replace("\0", "\n") for source in sources] + STATEMENTS + LISTS:
         try:
-            template = chat_template_utils._compile_jinja_template(source)
+            mutable = SandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+            template = (mutable.from_string if source in LISTS else chat_template_utils._compile_jinja_template)(source)
             variables = json.loads(json.dumps(VARIABLES))
             text = template.render(bos_token="<s>", eos_token="</s>", **variables)
             text.encode()
