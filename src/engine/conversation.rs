@@ -18,7 +18,7 @@ use super::session::Logits;
 use super::turn::Turn;
 use super::{Adapter, CacheParams, Cancel, Model, Session, Store};
 use crate::error::{Error, Result, try_vec};
-use crate::text::{Chat, Event, EventKind};
+use crate::text::{Chat, Event, EventKind, NewIds, check_members};
 
 #[derive(Default)]
 pub struct ConversationParams<'a> {
@@ -66,14 +66,14 @@ pub struct Conversation {
     cut: Vec<u32>,
     /// Number of replies that were begun, which seeds the advised sampling.
     n_replies: u64,
-    n_calls: usize,
     store: Option<Arc<Store>>,
 }
 
 impl Conversation {
     pub fn new(model: &Arc<Model>, chat: Chat, params: ConversationParams) -> Result<Conversation> {
         model.tokenizer()?;
-        model.chat_template()?;
+        let template = model.chat_template()?;
+        chat.check_members(|name| template.reads(name))?;
         let mut session = Session::new(model, &params.cache)?;
         if !params.adapters.is_empty() {
             session.set_adapters(params.adapters, params.scales)?;
@@ -106,7 +106,6 @@ impl Conversation {
             turn: None,
             cut: Vec::new(),
             n_replies: 0,
-            n_calls: 0,
             store: None,
         }
     }
@@ -139,6 +138,8 @@ impl Conversation {
     /// up first.
     pub fn add(&mut self, json: &str, media: Option<&[Arc<Media>]>) -> Result<()> {
         let list = Chat::read_messages(json, media.map(<[_]>::len))?;
+        let template = self.model.chat_template()?;
+        check_members(&list, |name| template.reads(name))?;
         let media = media.unwrap_or_default();
         check_media(&self.model, &Chat::media_of(&list), media)?;
         let mut numbers = try_vec("media", media.len())?;
@@ -183,8 +184,8 @@ impl Conversation {
     /// A second conversation with the same past.
     pub fn fork(&self) -> Result<Conversation> {
         let fork = Conversation::with_session(self.idle()?.fork()?, self.chat.clone(), self.overflow);
-        let (cut, n_replies, n_calls, store) = (self.cut.clone(), self.n_replies, self.n_calls, self.store.clone());
-        Ok(Conversation { media: self.media.clone(), first: self.first, cut, n_replies, n_calls, store, ..fork })
+        let (cut, n_replies, store) = (self.cut.clone(), self.n_replies, self.store.clone());
+        Ok(Conversation { media: self.media.clone(), first: self.first, cut, n_replies, store, ..fork })
     }
 
     /// Its messages and what is known of them, in JSON, for `with_state`.
@@ -195,7 +196,6 @@ impl Conversation {
             "first": self.first,
             "cut": self.cut,
             "replies": self.n_replies,
-            "calls": self.n_calls,
         })
         .to_string()
     }
@@ -209,26 +209,17 @@ impl Conversation {
             |token: &Json| token.as_u64().filter(|&token| token < vocab).and_then(|token| token.try_into().ok());
         let cut = state["cut"].as_array().and_then(|cut| cut.iter().map(token).collect::<Option<Vec<u32>>>());
         let (Some(chat), Some(forgets)) = (state["chat"].as_str(), state["forgets"].as_bool()) else { return Ok(None) };
-        let (Some(cut), Some(first), Some(n_replies), Some(n_calls)) =
-            (cut, number("first"), number("replies"), number("calls"))
-        else {
+        let (Some(cut), Some(first), Some(n_replies)) = (cut, number("first"), number("replies")) else {
             return Ok(None);
         };
         let chat = Chat::begun(chat, Some(media.len()))?;
         let n = chat.messages().len();
-        if first > n as u64 || n_calls > u64::from(u32::MAX) || (n == 0 && !cut.is_empty()) {
+        if first > n as u64 || (n == 0 && !cut.is_empty()) {
             return Ok(None);
         }
         let overflow = if forgets { Overflow::Forget } else { Overflow::Fail };
         let conversation = Conversation::with_session(session, chat, overflow);
-        Ok(Some(Conversation {
-            media,
-            first: first as usize,
-            cut,
-            n_replies,
-            n_calls: n_calls as usize,
-            ..conversation
-        }))
+        Ok(Some(Conversation { media, first: first as usize, cut, n_replies, ..conversation }))
     }
 
     /// The session, where no reply is being made.
@@ -439,13 +430,14 @@ impl Conversation {
     /// Makes a message of the reply, which ended for this reason.
     fn keep(&mut self, why: &str) -> Result<()> {
         let Some(turn) = &self.turn else { return Ok(()) };
-        let (mut message, n_calls) = turn.message(self.n_calls);
+        let end = self.n_messages() - usize::from(turn.continues);
+        let mut ids = NewIds::new(self.model.reply_form()?.call_ids, &self.chat.messages()[..end]);
+        let (mut message, n_calls) = turn.message(&mut ids);
         message["finish_reason"] = Json::from(if why == "stop" && n_calls > 0 { "tool_calls" } else { why });
         if turn.continues {
             self.chat.truncate(self.n_messages() - 1);
         }
         self.chat.push(message)?;
-        self.n_calls += n_calls;
         self.cut = if why == "stop" { Vec::new() } else { turn.made.clone() };
         Ok(())
     }

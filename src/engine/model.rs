@@ -22,7 +22,7 @@ use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
 use crate::model::{Hyper, arch};
 use crate::quant;
 use crate::tensor::DType;
-use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, find_reply_form};
+use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, find_reply_form, render_chat};
 
 /// The way to load a model with keys or tensors that are not known.
 pub(super) const WAY_OUT: &str = "RZ_MODEL_ALLOW_UNKNOWN loads the model without what is not known";
@@ -213,7 +213,8 @@ impl Model {
 
     /// The text of a chat as the model was trained to see it, what the chat says being marked.
     pub fn render_chat(&self, chat: &Chat) -> Result<MarkedText> {
-        self.chat_template()?.render(chat)
+        let calls = if chat.has_calls() { self.reply_form()?.calls.as_ref() } else { None };
+        render_chat(self.chat_template()?, calls, chat)
     }
 
     pub fn chat_template(&self) -> Result<&ChatTemplate> {

@@ -209,10 +209,9 @@ pub fn reply_to_chat(model: &Model, chat: &Chat) -> Result<Reply> {
 
 /// The text of a conversation, and the places of its media in it.
 pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Range<usize>>)> {
-    let template = model.chat_template()?;
     let kinds: Vec<PartKind> = Chat::media_of(chat.messages()).into_iter().map(|(_, kind)| kind).collect();
     if kinds.is_empty() {
-        return Ok((template.render(chat)?, Vec::new()));
+        return Ok((model.render_chat(chat)?, Vec::new()));
     }
     let places = |text: &MarkedText, what: &str| -> Vec<_> {
         text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect()
@@ -229,14 +228,14 @@ pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Rang
         let is_in_order = all.iter().map(|(kind, _)| kind).eq(&kinds);
         is_in_order.then(|| all.into_iter().map(|(_, place)| place).collect())
     };
-    if let Ok(text) = template.render(&chat.with_bare_media())
+    if let Ok(text) = model.render_chat(&chat.with_bare_media())
         && let Some(places) = placeholders(&text)
     {
         return Ok((text, places));
     }
     // A template that knows no parts.
     let (chat, marker) = chat.with_markers();
-    let text = template.render(&chat)?;
+    let text = model.render_chat(&chat)?;
     let places = places(&text, &text.marks.mark(&marker));
     match places.len() == kinds.len() {
         true => Ok((text, places)),

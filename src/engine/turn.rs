@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::job::{Job, JobInfo};
 use crate::error::{Error, Result};
-use crate::text::{Event, EventKind};
+use crate::text::{Event, EventKind, NewIds};
 
 /// A reply, unfinished or the last one.
 pub struct Turn {
@@ -66,9 +66,8 @@ impl Turn {
         }
     }
 
-    /// The reply as a message, and the number of its calls, the first of which is call `first_call` of the
-    /// conversation. A call that broke off is left out.
-    pub(super) fn message(&self, first_call: usize) -> (Json, usize) {
+    /// The reply as a message, and the number of its calls. A call that broke off is left out.
+    pub(super) fn message(&self, ids: &mut NewIds) -> (Json, usize) {
         let text = |kind| -> String {
             self.parts.iter().filter(|part| part.kind == kind).map(|part| part.text.as_str()).collect()
         };
@@ -77,10 +76,8 @@ impl Turn {
             let is_its = |part: &&Event| part.kind == EventKind::ToolArguments && part.call == name.call;
             let arguments: String = self.parts[i..].iter().filter(is_its).map(|part| part.text.as_str()).collect();
             if serde_json::from_str::<serde_json::Map<String, Json>>(&arguments).is_ok() {
-                // Nine letters and digits, which all templates that check an id take.
-                let id = format!("call{:05}", (first_call + calls.len()) % 100_000);
                 let function = json!({"name": name.text, "arguments": arguments});
-                calls.push(json!({"id": id, "type": "function", "function": function}));
+                calls.push(json!({"id": ids.next(&name.text), "type": "function", "function": function}));
             }
         }
         let (content, reasoning, n) = (text(EventKind::Content), text(EventKind::Reasoning), calls.len());

@@ -37,11 +37,12 @@ unsafe impl Plain for rz_chat_message {}
 /// the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
 /// too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
 /// become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or loses system messages, or
-/// those behind the first message, gets their text in front of the user's next message; messages of a "developer" are
-/// system messages to one that does not know them. The template runs on a thread of the runtime
-/// (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not
-/// implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown flags),
-/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// system messages after the first message, gets their text in messages of the user: before the next message, or after
+/// the previous one if no message of the user follows. A template that refuses two messages of the user in a row gets
+/// one. Messages of a "developer" are system messages to a template that does not know them. The template runs on a
+/// thread of the runtime (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that
+/// uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown
+/// flags), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,
@@ -76,9 +77,13 @@ pub unsafe extern "C" fn rz_chat_render_into(
 /// {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
 /// "add_generation_prompt": true, "response_format": {...}}
 ///
-/// All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type
-/// "text") and what else the template reads: "name", "reasoning_content" (or "reasoning" or "thinking", which stand for
-/// it), "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its JSON as a text. "variables"
+/// All but "messages" may be absent. A message has a "role", "content" (a text or a list of parts of type "text"; null
+/// or absent only beside "tool_calls", "reasoning_content" or "refusal") and the other members of OpenAI's messages:
+/// "name", "refusal", "annotations", "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its
+/// JSON as a text. In addition "reasoning_content" (or "reasoning" or "thinking", which stand for it), "finish_reason"
+/// and every name that the template reads; other members are an error unless they are null. Ids of calls may be any
+/// text: for a template that requires a form they are replaced, in calls and results alike. Calls are written into the
+/// text of their message for a template that leaves them out and whose form of calls is known. "variables"
 /// are handed to the template, such as "enable_thinking". Where "add_generation_prompt" is given it counts, not the
 /// flag. "tool_choice" ("auto", "none", "required", or {"function": {"name": "..."}}) and "parallel_tool_calls" (true
 /// by default) are for rz_chat_parser_new and grammars of the kind RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors

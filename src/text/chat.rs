@@ -1,36 +1,22 @@
-//! A conversation, as servers take it in JSON, and the forms in which templates want one: some know no system
-//! message, some want the arguments of a call as text, some a list of parts in place of a text.
-//! Relies on `format` for bounds on JSON; knows no template.
+//! A conversation, as servers take it in JSON. `chat/message.rs` checks its messages, `chat/form.rs` has the forms in
+//! which templates want them. Relies on `format` for bounds on JSON; knows no template.
 
+pub mod form;
+pub mod ids;
+pub mod message;
+
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::error::{Error, Result};
 use crate::format::json;
+use crate::text::chat::form::Form;
+use crate::text::chat::message::{PartKind, as_given, check_members, message, messages};
 
 /// Members of a conversation that are variables of a template under the same name.
 const VARIABLES: &[&str] = &["messages", "tools", "add_generation_prompt", "response_format"];
-
-/// Names of a message's reasoning, the common one first.
-const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
-
-/// The form in which a template wants its conversation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Form {
-    /// It refuses or loses system messages: their text goes in front of the next message of the user.
-    pub folds_system: bool,
-    /// It does so with those that are not the first message.
-    pub folds_later_system: bool,
-    /// It refuses or loses messages of developers, which are system messages to it.
-    pub developer_is_system: bool,
-    /// It loses texts, and takes lists of parts.
-    pub wants_parts: bool,
-    /// It takes the arguments of a call as text, not as an object.
-    pub arguments_as_text: bool,
-    /// It takes "" where a call has no content, not null.
-    pub empty_content: bool,
-}
 
 /// The calls that a reply may hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -161,6 +147,11 @@ impl Chat {
         }
     }
 
+    /// Refuses members of messages that are neither OpenAI's nor among those that the template `reads`.
+    pub fn check_members(&self, reads: impl Fn(&str) -> bool) -> Result<()> {
+        check_members(self.messages(), reads)
+    }
+
     /// Appends messages that were read, in which medium `i` becomes medium `numbers[i]`.
     pub fn extend(&mut self, mut list: Vec<Json>, numbers: &[usize]) {
         for part in list.iter_mut().filter_map(|m| m["content"].as_array_mut()).flatten() {
@@ -270,15 +261,37 @@ impl Chat {
     /// The conversation with texts alone: a marker, which it does not have elsewhere, for each of the media.
     pub fn with_markers(&self) -> (Chat, String) {
         let mut chat = self.clone();
-        let mut texts = String::new();
-        self.variables.values().for_each(|value| each_text(value, &mut |text| texts.push_str(text)));
-        let marker = ('\u{e000}'..='\u{f8ff}').find(|c| !texts.contains(*c)).unwrap_or('\u{e000}').to_string();
+        let marker = self.free_characters().next().unwrap_or('\u{e000}').to_string();
         chat.each_parts(|content| {
             let text = |part: &Json| part["text"].as_str().unwrap_or(&marker).to_owned();
             let texts: String = content.as_array().into_iter().flatten().map(text).collect();
             *content = Json::from(texts);
         });
         (chat, marker)
+    }
+
+    /// Characters for private use that the conversation does not have.
+    pub fn free_characters(&self) -> impl Iterator<Item = char> + use<> {
+        let mut taken = HashSet::new();
+        self.variables.values().for_each(|value| each_text(value, &mut |text| taken.extend(text.chars())));
+        ('\u{e000}'..='\u{f8ff}').filter(move |c| !taken.contains(c))
+    }
+
+    /// The conversation with the calls of each message behind its content, as a text; `None` where `write` has none.
+    pub fn with_calls_as_text(&self, mut write: impl FnMut(&[Json]) -> Option<String>) -> Option<Chat> {
+        let mut chat = self.clone();
+        let mut all = true;
+        chat.change_messages(|messages| {
+            for message in messages.iter_mut().filter_map(Json::as_object_mut) {
+                let Some(Json::Array(calls)) = message.shift_remove("tool_calls") else { continue };
+                let content = message.get("content").and_then(Json::as_str).unwrap_or_default();
+                match write(&calls) {
+                    Some(text) => _ = message.insert("content".to_owned(), Json::from(content.to_owned() + &text)),
+                    None => all = false,
+                }
+            }
+        });
+        all.then_some(chat)
     }
 
     /// Changes contents that are lists of parts.
@@ -353,50 +366,14 @@ impl Chat {
 
     /// The variables of a template that wants this form.
     pub fn in_form(&self, form: Form) -> Map<String, Json> {
-        let mut messages = self.messages().to_vec();
-        for message in messages.iter_mut().filter(|m| form.developer_is_system && m["role"] == "developer") {
-            message["role"] = Json::from("system");
-        }
-        if form.folds_system || form.folds_later_system {
-            messages = folded(messages, usize::from(!form.folds_system));
-        }
-        for message in &mut messages {
-            for call in message.get_mut("tool_calls").and_then(Json::as_array_mut).into_iter().flatten() {
-                let Some(arguments) = call.pointer_mut("/function/arguments") else { continue };
-                if form.arguments_as_text && !arguments.is_string() {
-                    *arguments = Json::from(arguments.to_string());
-                } else if !form.arguments_as_text
-                    && let Some(Ok(object @ Json::Object(_))) = arguments.as_str().map(serde_json::from_str)
-                {
-                    *arguments = object;
-                }
-            }
-            let Some(content) = message.get_mut("content") else { continue };
-            if form.wants_parts && content.is_string() {
-                *content = json!([{"type": "text", "text": content}]);
-            } else if form.empty_content && content.is_null() {
-                *content = Json::from("");
-            }
-        }
         let mut variables = self.variables.clone();
-        variables.insert("messages".to_owned(), Json::Array(messages));
+        variables.insert("messages".to_owned(), Json::Array(form.of(self.messages().to_vec())));
         variables
     }
 }
 
 fn is_system(message: &Json) -> bool {
     message["role"] == "system" || message["role"] == "developer"
-}
-
-/// A message without what `message` has added.
-fn as_given(message: &Json) -> Json {
-    let mut message = message.clone();
-    if let Some(members) = message.as_object_mut()
-        && members.get("thinking").is_some_and(|thought| Some(thought) == members.get("reasoning_content"))
-    {
-        members.remove("thinking");
-    }
-    message
 }
 
 fn tool_choice(value: &Json) -> Result<ToolChoice> {
@@ -471,137 +448,6 @@ fn wide_integer(text: &str) -> Option<&str> {
     None
 }
 
-/// Checks messages, as `message` does.
-fn messages(list: Vec<Json>, n_media: Option<usize>) -> Result<Vec<Json>> {
-    let checked = |(i, json)| message(&format!("messages[{i}]"), json, n_media);
-    list.into_iter().enumerate().map(checked).collect()
-}
-
-/// A part of a message that is no text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PartKind {
-    Picture,
-    Sound,
-    Video,
-}
-
-impl PartKind {
-    /// The types of parts, the first of each as templates know it.
-    const TYPES: [(PartKind, [&str; 2]); 3] = [
-        (PartKind::Picture, ["image", "image_url"]),
-        (PartKind::Sound, ["audio", "input_audio"]),
-        (PartKind::Video, ["video", "video_url"]),
-    ];
-
-    fn of(kind: &str) -> Option<PartKind> {
-        Self::TYPES.iter().find(|(_, types)| types.contains(&kind)).map(|(kind, _)| *kind)
-    }
-
-    fn name(self) -> &'static str {
-        Self::TYPES[self as usize].1[0]
-    }
-}
-
-/// The part of a content that is one of `n_media` media.
-fn media_part(place: &str, part: &Json, kind: &str, n_media: usize) -> Result<Json> {
-    match part["media"].as_u64() {
-        Some(number) if number < n_media as u64 => Ok(json!({"type": kind, "media": number})),
-        Some(number) => Err(Error::invalid(format!("{place}.media is {number}, there are {n_media} media"))),
-        None => Err(Error::invalid(format!("{place}.media is no number of a medium"))),
-    }
-}
-
-/// Checks a message, and joins the parts of its content, unless some are media. `n_media`: as in `parse_with_media`.
-fn message(place: &str, mut message: Json, n_media: Option<usize>) -> Result<Json> {
-    let wrong = |what: &str| Err(Error::invalid(format!("{place}{what}")));
-    let Some(members) = message.as_object_mut() else { return wrong(" is no object") };
-    if !members.get("role").is_some_and(Json::is_string) {
-        return wrong(".role is no text");
-    }
-    let content = members.entry("content").or_insert(Json::Null);
-    match content {
-        Json::Null | Json::String(_) => {}
-        Json::Array(parts) => {
-            let (mut text, mut media) = (String::new(), false);
-            for (i, part) in parts.iter_mut().enumerate() {
-                let kind = part["type"].as_str().and_then(PartKind::of);
-                if let (Some(kind), Some(n_media)) = (kind, n_media) {
-                    let place = format!("{place}.content[{i}]");
-                    (*part, media) = (media_part(&place, part, kind.name(), n_media)?, true);
-                    continue;
-                }
-                match (part["type"].as_str(), part["text"].as_str()) {
-                    (Some("text"), Some(part)) => text.push_str(part),
-                    (Some("text") | None, _) => return wrong(&format!(".content[{i}] is no part with a text")),
-                    (Some(other), _) => {
-                        let what = format!("{place}.content[{i}] is of type {other:?}; only text is supported");
-                        return Err(Error::unsupported(what));
-                    }
-                }
-            }
-            if !media {
-                *content = Json::from(text);
-            }
-        }
-        _ => return wrong(".content is neither a text nor a list of parts"),
-    }
-    // A template may read it under a name of its own.
-    let thought = REASONING.iter().find_map(|name| members.get(*name).filter(|thought| !thought.is_null())).cloned();
-    if let Some(thought) = thought {
-        members.insert("reasoning_content".to_owned(), thought.clone());
-        let thinking = members.entry("thinking").or_insert(Json::Null);
-        if thinking.is_null() {
-            *thinking = thought;
-        }
-    }
-    match members.get("tool_calls") {
-        None => {}
-        Some(Json::Null) => drop(members.remove("tool_calls")),
-        Some(Json::Array(calls)) => {
-            for (i, call) in calls.iter().enumerate() {
-                let function = &call["function"];
-                if !function["name"].is_string() {
-                    return wrong(&format!(".tool_calls[{i}].function.name is no text"));
-                }
-                if !function["arguments"].is_string() && !function["arguments"].is_object() {
-                    return wrong(&format!(".tool_calls[{i}].function.arguments is neither a text nor an object"));
-                }
-            }
-            if calls.is_empty() {
-                members.remove("tool_calls");
-            }
-        }
-        Some(_) => return wrong(".tool_calls is no list"),
-    }
-    Ok(message)
-}
-
-/// Puts the text of system messages, from number `first` on, in front of the user's next one.
-fn folded(messages: Vec<Json>, first: usize) -> Vec<Json> {
-    let mut out = Vec::new();
-    let mut waiting = String::new();
-    let text_of = |message: &Json| message["content"].as_str().unwrap_or_default().to_owned();
-    for (i, mut message) in messages.into_iter().enumerate() {
-        if i >= first && message["role"] == "system" {
-            waiting.push_str(&text_of(&message));
-            waiting.push_str("\n\n");
-            continue;
-        }
-        if message["role"] == "user" && !waiting.is_empty() {
-            let ahead = std::mem::take(&mut waiting);
-            match message["content"].as_array_mut() {
-                Some(parts) => parts.insert(0, json!({"type": "text", "text": ahead})),
-                None => message["content"] = Json::from(ahead + &text_of(&message)),
-            }
-        }
-        out.push(message);
-    }
-    if !waiting.is_empty() {
-        out.push(json!({"role": "user", "content": waiting.trim_end()}));
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -635,16 +481,6 @@ mod tests {
             assert!(error.contains(word), "{text}: {error}");
         }
         assert!(Chat::parse(&"[".repeat(100_000), true).is_err());
-    }
-
-    #[test]
-    fn later_system_messages_go_to_the_user() {
-        let roles = [("developer", "d"), ("system", "s"), ("user", "u"), ("assistant", "a"), ("system", "t")];
-        let chat = Chat::new(&roles, true);
-        let form = Form { folds_later_system: true, developer_is_system: true, ..Form::default() };
-        let messages = &chat.in_form(form)["messages"];
-        let texts: Vec<_> = messages.as_array().unwrap().iter().map(|m| [&m["role"], &m["content"]]).collect();
-        assert_eq!(texts, [["system", "d"], ["user", "s\n\nu"], ["assistant", "a"], ["user", "t"]]);
     }
 
     #[test]

@@ -6,7 +6,9 @@ mod reply;
 mod template;
 mod tokenizer;
 
-pub use self::chat::{Chat, PartKind, ToolChoice, parse_json};
+pub use self::chat::ids::{CallIds, NewIds};
+pub use self::chat::message::{PartKind, check_members};
+pub use self::chat::{Chat, ToolChoice, parse_json};
 pub use self::marks::MarkedText;
 pub use self::reply::form::{Argument, Body, CallForm, Dialect, ReplyForm, find as find_reply_form};
 pub use self::reply::literal::is_bare;
@@ -15,6 +17,7 @@ pub use self::reply::replies::{Event, EventKind, Reply, Tool, is_text, options, 
 pub use self::reply::search::is_key;
 pub use self::reply::stops::Stops;
 pub use self::reply::tags::{ANY, KEY, NAME};
+pub use self::reply::written::render as render_chat;
 pub use self::template::chat_template::ChatTemplate;
 pub use self::template::thread::prepare_thread;
 pub use self::tokenizer::pipeline::Tokenizer;

@@ -52,6 +52,7 @@ mod text;
 mod tiles;
 mod tokenizer_files;
 mod towers;
+mod turns;
 mod videos;
 mod vision;
 mod wasm;

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::error::Result;
 use crate::text::chat::Chat;
+use crate::text::chat::ids::CallIds;
 use crate::text::reply::literal::Literal;
 use crate::text::reply::tags::{ANY, KEY, NAME, common_prefix, common_suffix, first_tag, merged, tag_end, tag_start};
 use crate::text::template::chat_template::ChatTemplate;
@@ -26,6 +27,8 @@ pub struct ReplyForm {
     pub calls: Option<CallForm>,
     /// A reply is messages with a header each, as in OpenAI's Harmony; it begins within the first header.
     pub has_headers: bool,
+    /// The ids that the template takes for calls.
+    pub call_ids: CallIds,
 }
 
 /// The form of calls: `open call between call ... close`, a call being `before`, a body, `after`.
@@ -125,6 +128,15 @@ const IDS: [[&str; 2]; 2] = [["q4r5t6y7u", "p0o9i8k3j"], ["functions.f5n:0", "fu
 /// # Errors
 /// `OutOfMemory`. A template that cannot be read has a form without calls.
 pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
+    let mut form = find_parts(template)?;
+    if form.calls.is_some() {
+        form.call_ids = template.call_ids()?;
+    }
+    Ok(form)
+}
+
+/// Reads what is around reasoning, content and calls.
+fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
     if template.source().contains("<|channel|>") && template.source().contains("<|message|>") {
         return Ok(harmony());
     }
@@ -333,6 +345,7 @@ fn harmony() -> ReplyForm {
             ..Default::default()
         }),
         has_headers: true,
+        ..Default::default()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `form` reads off a template what it puts around the parts of a reply, `replies` makes of it the texts that begin a
 //! part of one reply, `parser` follows a reply through them, `search` finds where values in calls end, `literal` turns
-//! arguments of every dialect into JSON, `stops` finds stop strings.
+//! arguments of every dialect into JSON, `stops` finds stop strings, `written` writes calls for templates that do not.
 
 pub(crate) mod form;
 pub(crate) mod literal;
@@ -13,3 +13,4 @@ pub(crate) mod replies;
 pub(crate) mod search;
 pub(crate) mod stops;
 pub(crate) mod tags;
+pub(crate) mod written;

@@ -21,7 +21,9 @@ use crate::error::{Error, Result, secured};
 use crate::format::Metadata;
 use crate::memory;
 use crate::text::Tokenizer;
-use crate::text::chat::{Chat, Form, each_text};
+use crate::text::chat::form::Form;
+use crate::text::chat::ids::CallIds;
+use crate::text::chat::{Chat, each_text};
 use crate::text::marks::{MarkedText, Marks};
 use crate::text::template::arguments::text;
 use crate::text::template::budget::{self, charged, guarded};
@@ -41,6 +43,8 @@ const RWKV_WORLD: (&str, &str) = (
 );
 
 const NAME: &str = "chat_template";
+/// An id of a call as other servers write it.
+const FOREIGN_ID: &str = "call_7QxZ2mN4kP8sR1tV6wY3bC5d";
 
 /// A template; a bad one stops chats, not the model.
 pub struct ChatTemplate {
@@ -55,6 +59,9 @@ pub struct ChatTemplate {
     /// The template of conversations with tools, where the model has one for these.
     with_tools: Option<Box<ChatTemplate>>,
 }
+
+/// Words in a text that are worth less than the name of a call.
+const NO_NAME: usize = 1 << 20;
 
 /// Bytes that the interpreter takes for a short conversation and all probes, at most.
 const WORKING: usize = 8 << 20;
@@ -94,11 +101,23 @@ impl ChatTemplate {
         &self.source
     }
 
+    /// True for a name that occurs in the source as a word, so that the template may read members of that name.
+    pub fn reads(&self, name: &str) -> bool {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let is_word = |(at, _): (usize, &str)| {
+            !self.source[..at].ends_with(is_part) && !self.source[at + name.len()..].starts_with(is_part)
+        };
+        !name.is_empty() && self.source.match_indices(name).any(is_word)
+            || self.with_tools.as_ref().is_some_and(|with_tools| with_tools.reads(name))
+    }
+
     /// Renders a conversation, whose texts are marked in the result.
     ///
     /// # Errors
-    /// The errors of `run`, and `Unsupported` naming calls, results or tools that the template leaves out.
+    /// The errors of `run`, `InvalidArgument` naming unknown members of messages, and `Unsupported` naming calls,
+    /// results or tools that the template leaves out.
     pub fn render(&self, chat: &Chat) -> Result<MarkedText> {
+        chat.check_members(|name| self.reads(name))?;
         let text = self.render_unchecked(chat)?;
         if let Some((traced, traces)) = chat.traced() {
             // A refusal of these other texts tells nothing of the given ones.
@@ -130,7 +149,7 @@ impl ChatTemplate {
     fn render_in_its_form(&self, chat: &Chat) -> Result<MarkedText> {
         // A template that cannot run at all says why where it is run.
         let text = *found(&self.text_form, || self.find_text_form())?;
-        let call = if chat.has_calls() { *found(&self.call_form, || self.find_call_form(text))? } else { text };
+        let call = if chat.has_calls() { self.form_of_calls()? } else { text };
         // A form of system messages counts only where the conversation has one.
         let (any, later) = (chat.has_system(0), chat.has_system(1));
         let folds_system = text.folds_system && any;
@@ -138,9 +157,25 @@ impl ChatTemplate {
         self.run(&chat.in_form(Form { folds_system, folds_later_system, ..call }))
     }
 
+    /// The form in which conversations with calls arrive in the text.
+    fn form_of_calls(&self) -> Result<Form> {
+        let text = *found(&self.text_form, || self.find_text_form())?;
+        found(&self.call_form, || self.find_call_form(text)).copied()
+    }
+
+    /// The form of ids that the template takes for calls of tools.
+    pub fn call_ids(&self) -> Result<CallIds> {
+        self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.call_ids)
+    }
+
+    /// True where it leaves calls out, in whatever form they come.
+    pub fn loses_calls(&self) -> Result<bool> {
+        self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.loses_calls)
+    }
+
     /// The form in which messages of the system and the user arrive in the text.
     fn find_text_form(&self) -> Form {
-        let (system, user) = (("system", "probe 5y5"), ("user", "probe u5r"));
+        let (system, user, next) = (("system", "probe 5y5"), ("user", "probe u5r"), ("user", "probe v8v"));
         // One that is meant for conversations with tools may fail without.
         let needs_tools = self.run(&Chat::new(&[user], true).in_form(Form::default())).is_err();
         let arrive = |messages: &[(&str, &str)], form: Form| {
@@ -154,8 +189,12 @@ impl ChatTemplate {
         let parts = Form { wants_parts: true, ..Form::default() };
         let form = if !arrive(&[user], Form::default()) && arrive(&[user], parts) { parts } else { Form::default() };
         let developer_is_system = !arrive(&[("developer", "probe d4d"), user], form);
-        let form = Form { folds_system: !arrive(&[system, user], form), developer_is_system, ..form };
-        let (again, reply, next) = (("system", "probe 7y7"), ("assistant", "probe r3r"), ("user", "probe v8v"));
+        let joins_users = !arrive(&[user, next], form);
+        let (again, reply) = (("system", "probe 7y7"), ("assistant", "probe r3r"));
+        let after = |content| [user, ("assistant", content), next];
+        let fills_empty = !arrive(&after(""), form) && arrive(&after(" "), form);
+        let form = Form { developer_is_system, joins_users, fills_empty, ..form };
+        let form = Form { folds_system: !arrive(&[system, user], form), ..form };
         let folds_later_system =
             !arrive(&[system, again, user], form) || !arrive(&[system, user, reply, again, next], form);
         Form { folds_later_system, ..form }
@@ -163,26 +202,45 @@ impl ChatTemplate {
 
     /// The form in which the calls of an assistant arrive in the text, on top of `form`.
     fn find_call_form(&self, form: Form) -> Form {
-        let call =
-            json!({"id": "call00001", "type": "function", "function": {"name": "f5n", "arguments": {"a5k": "v5v"}}});
-        let chat = json!({
-            "messages": [
-                {"role": "user", "content": "?"},
-                {"role": "assistant", "content": null, "tool_calls": [call]},
-                {"role": "tool", "name": "f5n", "tool_call_id": "call00001", "content": "r"},
-            ],
-            "tools": probe_tools(),
-        });
-        let Ok(chat) = Chat::parse(&chat.to_string(), false) else { return form };
-        let arrives = |form: &Form| {
-            let text = self.run(&chat.in_form(*form)).and_then(|text| text.plain());
-            // Python's way of writing an object, a text within a text, and a null are no arguments.
-            let spoilt = ["'a5k': 'v5v'", "\\\"v5v", "None"];
-            text.is_ok_and(|text| text.contains("v5v") && spoilt.iter().all(|spoilt| !text.contains(spoilt)))
+        let render = |chat: &Chat, form: Form| self.run(&chat.in_form(form)).and_then(|text| text.plain()).ok();
+        let none = Json::Null;
+        let (Some(chat), Some(other)) = (probe_call("f5n", &none, &none), probe_call("g5n", &none, &none)) else {
+            return form;
         };
-        let forms = [(false, false), (false, true), (true, false), (true, true)];
-        let forms = forms.map(|(arguments_as_text, empty_content)| Form { arguments_as_text, empty_content, ..form });
-        forms.into_iter().find(arrives).unwrap_or(form)
+        // How much in the text of a call that arrives is none of its name and arguments.
+        let spoilt = |form: &Form| {
+            let text = render(&chat, *form)?;
+            // Python's way of writing an object, and a text within a text, are no arguments.
+            let is_written = text.contains("v5v") && ["'a5k': 'v5v'", "\\\"v5v"].iter().all(|not| !text.contains(not));
+            // A template that never writes the name takes any id.
+            let lacks_name = is_written && render(&other, *form).is_some_and(|other| other == text);
+            let words = text.matches("None").count() + text.matches("null").count();
+            is_written.then_some(words + if lacks_name { NO_NAME } else { 0 })
+        };
+        let mut best = None;
+        'forms: for call_ids in [CallIds::Any, CallIds::Short, CallIds::Numbered] {
+            for (arguments_as_text, empty_content) in [(false, false), (false, true), (true, false), (true, true)] {
+                let form = Form { arguments_as_text, empty_content, call_ids, ..form };
+                let Some(spoilt) = spoilt(&form) else { continue };
+                if best.is_none_or(|(least, _)| spoilt < least) {
+                    best = Some((spoilt, form));
+                }
+                if spoilt == 0 {
+                    break 'forms;
+                }
+            }
+        }
+        let Some((_, mut form)) = best else { return Form { loses_calls: true, ..form } };
+        // Some number calls themselves, and write the ids of results as they come.
+        if render(&chat, form).is_some_and(|text| text.contains("functions.f5n:0")) {
+            form.call_ids = CallIds::Numbered;
+        }
+        let takes = |content: &str, thought: Json| {
+            let chat = probe_call("f5n", &Json::from(content), &thought);
+            chat.is_some_and(|chat| render(&chat, form).is_some())
+        };
+        form.content_is_thought = !takes("c4c", json!("t4t")) && takes("c4c", Json::Null) && takes("", json!("t4t"));
+        form
     }
 
     /// Runs the template on variables, whose texts are marked in the result.
@@ -227,10 +285,23 @@ impl ChatTemplate {
     }
 }
 
+/// A conversation with a call and its result.
+fn probe_call(name: &str, content: &Json, thought: &Json) -> Option<Chat> {
+    let function = json!({"name": name, "arguments": {"a5k": "v5v"}});
+    let call = json!({"id": FOREIGN_ID, "type": "function", "function": function});
+    let said = json!({"role": "assistant", "content": content, "reasoning_content": thought, "tool_calls": [call]});
+    let result = json!({"role": "tool", "name": "f5n", "tool_call_id": FOREIGN_ID, "content": "r"});
+    let messages = json!([{"role": "user", "content": "?"}, said, result]);
+    Chat::parse(&json!({"messages": messages, "tools": probe_tools()}).to_string(), false).ok()
+}
+
 /// The tools of a conversation that probes a template.
 fn probe_tools() -> Json {
-    let parameters = json!({"type": "object", "properties": {"a5k": {"type": "string"}}, "required": ["a5k"]});
-    json!([{"type": "function", "function": {"name": "f5n", "description": "", "parameters": parameters}}])
+    let parameters =
+        json!({"type": "object", "properties": {"a5k": {"type": "string", "description": "d"}}, "required": ["a5k"]});
+    let tool =
+        |name| json!({"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}});
+    json!([tool("f5n"), tool("g5n")])
 }
 
 /// The value of a cell, found now where there is none; one that want of memory may have spoilt is found again by the

@@ -1,0 +1,183 @@
+//! Ids of tool calls: those that the library gives, and ids from elsewhere in the form that a template takes.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value as Json;
+
+/// The ids of calls that a template takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallIds {
+    #[default]
+    Any,
+    /// Nine letters and digits, as Mistral's models write them.
+    Short,
+    /// `functions.NAME:N`, as Moonshot's models write them, whose templates write the id in place of the name.
+    Numbered,
+}
+
+impl CallIds {
+    /// The id of call number `n` of a conversation, which is one of the tool `name`.
+    fn id(self, name: &str, n: usize) -> String {
+        match self {
+            CallIds::Any | CallIds::Short => format!("call{}", in_base_36(n as u64, 5)),
+            CallIds::Numbered => format!("functions.{name}:{n}"),
+        }
+    }
+
+    fn takes(self, id: &str, name: &str) -> bool {
+        match self {
+            CallIds::Any => true,
+            CallIds::Short => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+            CallIds::Numbered => {
+                let number = id.strip_prefix("functions.").and_then(|id| id.strip_prefix(name)?.strip_prefix(':'));
+                number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+            }
+        }
+    }
+
+    /// Returns `given` if the template takes it, otherwise an id in its place, which is the same for the same id.
+    fn instead_of(self, given: &str, name: &str, n: usize) -> String {
+        match self {
+            _ if self.takes(given, name) => given.to_owned(),
+            CallIds::Any | CallIds::Short => in_base_36(hash(given), 9),
+            CallIds::Numbered => self.id(name, n),
+        }
+    }
+
+    /// Gives calls and their results the ids that the template takes. A call without an id gets one, and results
+    /// without one belong to the calls before them, in their order.
+    pub fn write(self, messages: &mut [Json]) {
+        let (mut n, mut written, mut open) = (0, HashMap::new(), Vec::new());
+        for message in messages {
+            if let Some(calls) = message.get_mut("tool_calls").and_then(Json::as_array_mut) {
+                open.clear();
+                for call in calls {
+                    let name = call["function"]["name"].as_str().unwrap_or_default();
+                    let given = call["id"].as_str();
+                    let id = given.map_or_else(|| self.id(name, n), |given| self.instead_of(given, name, n));
+                    written.insert(given.unwrap_or(&id).to_owned(), id.clone());
+                    call["id"] = Json::from(id.as_str());
+                    open.push(id);
+                    n += 1;
+                }
+            } else if message["role"] == "tool" {
+                let id = match message["tool_call_id"].as_str() {
+                    Some(given) => match written.get(given) {
+                        Some(id) => id.clone(),
+                        None => self.instead_of(given, message["name"].as_str().unwrap_or_default(), n),
+                    },
+                    None if open.is_empty() => continue,
+                    None => open[0].clone(),
+                };
+                open.retain(|waiting| *waiting != id);
+                message["tool_call_id"] = Json::from(id);
+            }
+        }
+    }
+}
+
+/// The ids of the calls of a reply to a conversation, none of which is that of another call in it.
+pub struct NewIds {
+    form: CallIds,
+    taken: HashSet<String>,
+    n: usize,
+}
+
+impl NewIds {
+    pub fn new(form: CallIds, messages: &[Json]) -> NewIds {
+        let calls = || messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
+        let taken = calls().filter_map(|call| call["id"].as_str()).map(str::to_owned).collect();
+        NewIds { form, taken, n: calls().count() }
+    }
+
+    /// Returns the id of the next call, one of the tool `name`.
+    pub fn next(&mut self, name: &str) -> String {
+        loop {
+            let id = self.form.id(name, self.n);
+            self.n += 1;
+            if self.taken.insert(id.clone()) {
+                return id;
+            }
+        }
+    }
+}
+
+/// The last `len` digits of a number.
+fn in_base_36(mut n: u64, len: usize) -> String {
+    let mut digits = vec![b'0'; len];
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdefghijklmnopqrstuvwxyz"[(n % 36) as usize];
+        n /= 36;
+    }
+    String::from_utf8_lossy(&digits).into_owned()
+}
+
+/// FNV-1a of 64 bits.
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn call(id: Json) -> Json {
+        json!({"id": id, "function": {"name": "f", "arguments": {}}})
+    }
+
+    fn ids(form: CallIds, mut messages: Vec<Json>) -> Vec<Json> {
+        form.write(&mut messages);
+        let of_calls =
+            |m: &Json| m["tool_calls"].as_array().into_iter().flatten().map(|call| call["id"].clone()).collect();
+        let of = |m: &Json| if m["role"] == "tool" { vec![m["tool_call_id"].clone()] } else { of_calls(m) };
+        messages.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn ids_from_elsewhere_take_the_form_of_the_template() {
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "r"});
+        let messages = || {
+            vec![
+                json!({"role": "assistant", "tool_calls": [call(json!("toolu_01A")), call(json!("call00007"))]}),
+                result("call00007"),
+                result("toolu_01A"),
+                json!({"role": "assistant", "tool_calls": [call(json!("functions.f:2"))]}),
+                result("functions.f:2"),
+                result("nobody's"),
+            ]
+        };
+        assert_eq!(
+            ids(CallIds::Any, messages()),
+            ["toolu_01A", "call00007", "call00007", "toolu_01A", "functions.f:2", "functions.f:2", "nobody's"]
+        );
+        let f = ["functions.f:0", "functions.f:1", "functions.f:2"];
+        assert_eq!(ids(CallIds::Numbered, messages())[..6], [f[0], f[1], f[1], f[0], f[2], f[2]]);
+        let short = ids(CallIds::Short, messages());
+        let short: Vec<&str> = short.iter().filter_map(Json::as_str).collect();
+        assert!(short.iter().all(|id| CallIds::Short.takes(id, "")), "{short:?}");
+        assert_eq!((short[1], short[2]), ("call00007", "call00007"));
+        assert_eq!((short[0], short[4]), (short[3], short[5]));
+        assert_eq!(short.iter().collect::<HashSet<_>>().len(), 4);
+    }
+
+    #[test]
+    fn calls_and_results_without_ids_find_each_other() {
+        let result = json!({"role": "tool", "content": "r"});
+        let calls = json!({"role": "assistant", "tool_calls": [call(Json::Null), call(json!(7))]});
+        let messages = vec![result.clone(), calls, result.clone(), result.clone(), result];
+        let id = json!("call00000");
+        let other = json!("call00001");
+        assert_eq!(ids(CallIds::Any, messages), [Json::Null, id.clone(), other.clone(), id, other, Json::Null]);
+    }
+
+    #[test]
+    fn new_ids_are_those_of_no_other_call() {
+        let messages = [json!({"role": "assistant", "tool_calls": [call(json!("x")), call(json!("call00003"))]})];
+        let mut new = NewIds::new(CallIds::Short, &messages);
+        assert_eq!([new.next("f"), new.next("f")], ["call00002", "call00004"]);
+        let mut new = NewIds::new(CallIds::Numbered, &messages);
+        assert_eq!([new.next("f"), new.next("g")], ["functions.f:2", "functions.g:3"]);
+    }
+}
