@@ -67,7 +67,12 @@ impl Error {
 
     /// Says which entry of a list the error is about.
     pub fn of_entry(self, i: usize) -> Self {
-        let at = |what: String| format!("entry {i}: {what}");
+        self.of(&format!("entry {i}"))
+    }
+
+    /// Says what the error is about.
+    pub fn of(self, whose: &str) -> Self {
+        let at = |what: String| format!("{whose}: {what}");
         match self {
             Error::InvalidArgument(what) => Error::InvalidArgument(at(what)),
             Error::TooComplex(what) => Error::TooComplex(at(what)),

@@ -21,6 +21,8 @@ const (
 
 	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
 	GrammarWhitespace GrammarKind = C.RZ_GRAMMAR_WHITESPACE
+	// GrammarBestEffort is or-ed to GrammarJSONSchema: keywords that cannot be compiled are left out and logged.
+	GrammarBestEffort GrammarKind = C.RZ_GRAMMAR_BEST_EFFORT
 )
 
 // Grammar says what may be written. It is usable with any number of samplers at once.

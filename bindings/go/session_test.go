@@ -363,7 +363,7 @@ func TestGrammar(t *testing.T) {
 	if _, err := model.NewGrammar(GrammarRegex, "("); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
-	if _, err := model.NewGrammar(GrammarJSONSchema, strings.Repeat(" ", 300_000)); !errors.Is(err, ErrLimit) {
+	if _, err := model.NewGrammar(GrammarRegex, strings.Repeat("a", 300_000)); !errors.Is(err, ErrLimit) {
 		t.Error(err)
 	}
 }

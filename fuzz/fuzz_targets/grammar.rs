@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::fuzz_target;
 use realizar::engine::{Chat, GrammarKind, ReplyParser, apart};
 use realizar::error::{Error, Result};
-use realizar::grammar::{Grammar, Grammars, Matcher};
+use realizar::grammar::{Grammar, GrammarText, Grammars, Matcher};
 use realizar::text::{Reply, Stops};
 use styles::{style, tokenizer};
 use twox_hash::XxHash64;
@@ -35,7 +35,10 @@ static GRAMMARS: LazyLock<Grammars> =
 fn compile(choice: u8, text: &str) -> Result<(Grammar, Option<Arc<Reply>>)> {
     let (choice, white_space) = (usize::from(choice), text.len() % 2 == 1);
     if let Some(&kind) = KINDS.get(choice % (KINDS.len() + 1)) {
-        return Ok((GRAMMARS.compile(kind, white_space, text, tokenizer())?, None));
+        let best_effort = kind == GrammarKind::JsonSchema && text.len() % 3 == 0;
+        let source =
+            GrammarText { kind, text, white_space: white_space && kind == GrammarKind::JsonSchema, best_effort };
+        return Ok((GRAMMARS.compile(&source, tokenizer())?, None));
     }
     let reply = style(choice / (KINDS.len() + 1)).reply(&Chat::parse(text, true)?)?;
     Ok((GRAMMARS.compile_reply(&reply, None, white_space, tokenizer())?, Some(Arc::new(reply))))

@@ -91,7 +91,7 @@ pub use crate::cpu::threads::pool::{HostParallel, Share};
 pub use crate::cpu::threads::thread::{apart, is_own as is_own_thread};
 pub use crate::device::{DeviceInfo, DeviceKind, Part};
 pub use crate::format::{ByteSource, ReadAt};
-pub use crate::grammar::{Grammar, Kind as GrammarKind};
+pub use crate::grammar::{Grammar, GrammarText, Kind as GrammarKind};
 pub use crate::graph::step::MEDIA_ROW;
 pub use crate::media::{Picture, PixelFormat, Resampling, SAMPLE_RATE, Sizing, Sound, WHITE};
 pub use crate::model::pooling::Pooling;

@@ -1,10 +1,10 @@
 //! A loaded model: opens the file, picks architecture and backend. Shared and immutable after load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use twox_hash::XxHash64;
@@ -18,7 +18,7 @@ use super::{Cancel, LogLevel, Runtime, RuntimeParams};
 use crate::device::{self, MAX_GPUS};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Passed, Source};
-use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
+use crate::grammar::{Grammar, GrammarText, Grammars};
 use crate::model::{Hyper, arch};
 use crate::quant;
 use crate::tensor::DType;
@@ -26,6 +26,9 @@ use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, f
 
 /// The way to load a model with keys or tensors that are not known.
 pub(super) const WAY_OUT: &str = "RZ_MODEL_ALLOW_UNKNOWN loads the model without what is not known";
+
+/// Most sentences that are logged of what grammars leave out.
+const MAX_NOTED: usize = 1000;
 
 /// Properties of a model that the C interface reports.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +78,8 @@ pub struct Model {
     reply_form: OnceLock<Arc<ReplyForm>>,
     /// The vocabulary prepared for grammars, by the first of them.
     grammars: OnceLock<Grammars>,
+    /// Digests of what was logged of grammars.
+    noted: Mutex<BTreeSet<u64>>,
     /// A digest of the vocabulary, once somebody has asked for it.
     vocabulary: OnceLock<Option<u64>>,
     metrics: Arc<Metrics>,
@@ -183,6 +188,7 @@ impl Model {
             chat_template,
             reply_form: OnceLock::new(),
             grammars: OnceLock::new(),
+            noted: Mutex::new(BTreeSet::new()),
             vocabulary: OnceLock::new(),
             metrics,
             network,
@@ -242,24 +248,43 @@ impl Model {
         }
     }
 
-    /// Compiles a grammar for this model's vocabulary. `white_space`: the parts of JSON may have some between them.
-    pub fn grammar(&self, kind: GrammarKind, white_space: bool, text: &str) -> Result<Grammar> {
-        self.grammars()?.compile(kind, white_space, text, self.tokenizer()?)
+    /// Compiles a grammar for this model's vocabulary.
+    pub fn grammar(&self, source: &GrammarText) -> Result<Grammar> {
+        self.noted(self.grammars()?.compile(source, self.tokenizer()?)?)
     }
 
-    /// Compiles the grammar of the reply to a chat with tools. `white_space`: as in `grammar`.
+    /// Compiles the grammar of the reply to a chat with tools. `white_space`: the parts of JSON may have some between
+    /// them.
     pub fn tool_grammar(&self, chat: &Chat, white_space: bool) -> Result<Grammar> {
         self.reply_grammar(&self.reply(chat)?, None, white_space)
     }
 
-    /// Compiles the grammar of a reply: text and calls of its tools, or content of another grammar after reasoning.
+    /// Compiles the grammar of a reply: reasoning, and then calls of its tools or content, which may follow a grammar.
     pub(super) fn reply_grammar(
         &self,
         reply: &Reply,
-        content: Option<(GrammarKind, &str)>,
+        content: Option<&GrammarText>,
         white_space: bool,
     ) -> Result<Grammar> {
-        self.grammars()?.compile_reply(reply, content, white_space, self.tokenizer()?)
+        let (grammars, tokenizer) = (self.grammars()?, self.tokenizer()?);
+        self.noted(grammars.compile_reply(reply, content, white_space, tokenizer)?)
+    }
+
+    /// Logs once what was left out of a grammar.
+    fn noted(&self, grammar: Grammar) -> Result<Grammar> {
+        for note in grammar.notes() {
+            let mut hasher = XxHash64::default();
+            hasher.write(note.as_bytes());
+            let is_new = {
+                let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+                noted.len() < MAX_NOTED && noted.insert(hasher.finish())
+            };
+            // Not under the lock: the host's callback may compile another grammar.
+            if is_new {
+                self.runtime().log(LogLevel::Warning, note);
+            }
+        }
+        Ok(grammar)
     }
 
     fn grammars(&self) -> Result<&Grammars> {

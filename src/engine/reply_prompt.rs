@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::job::{JobParams, ReasoningBound};
 use super::media::Media;
 use super::prompt::{self, Prompt};
-use super::{Cancel, Chooser, DraftParams, GrammarKind, Model, SamplerParams};
+use super::{Cancel, Chooser, DraftParams, GrammarText, Model, SamplerParams};
 use crate::error::{Error, Result};
 use crate::text::{Chat, MarkedText, ToolChoice};
 
@@ -35,9 +35,8 @@ pub struct ReplyParams<'a> {
     pub max_tokens: usize,
     /// `None`: what the model's makers advise, or the most likely token.
     pub sampler: Option<SamplerParams>,
-    /// Kind, white space between the parts of JSON, and text of a grammar for the content. `None`: that of calls where
-    /// there are tools.
-    pub grammar: Option<(GrammarKind, bool, &'a str)>,
+    /// A grammar for the content. `None`: the grammar of calls, if there are tools.
+    pub grammar: Option<GrammarText<'a>>,
     pub stops: &'a [&'a str],
     pub reasoning: Reasoning,
     /// Tokens of reasoning at most; 0: no bound.
@@ -158,9 +157,7 @@ impl<'p> PromptBuilder<'p> {
         let mut reply = self.model.reply_to(&prompt.chat, &prompt.text)?;
         reply.may_reason = params.reasoning != Reasoning::Off;
         let grammar = match params.grammar {
-            Some((kind, white_space, text)) => {
-                Some(self.model.reply_grammar(&reply, Some((kind, text)), white_space)?)
-            }
+            Some(content) => Some(self.model.reply_grammar(&reply, Some(&content), false)?),
             None if !prompt.chat.tools().is_empty() && prompt.chat.tool_choice != ToolChoice::None => {
                 Some(self.model.reply_grammar(&reply, None, false)?)
             }

@@ -15,7 +15,7 @@ use super::cache::{cache_params, rz_cache_params};
 use super::cancel::{rz_cancel, time_limit};
 use super::chat::VALUE;
 use super::generate::distinct;
-use super::grammar::{RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_WHITESPACE, grammar_kind};
+use super::grammar::{RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_WHITESPACE, grammar_text};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::job::{draft_params, end_code, state_code, stop_strings};
@@ -135,8 +135,9 @@ pub struct rz_reply_params {
     /// How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
     /// filters, with the number of the conversation's reply as seed; without advice always the most likely token.
     pub sampler: *const rz_sampler_params,
-    /// RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE of a grammar for the content, which comes after reasoning; 0: that of
-    /// calls, where the conversation has tools and its "tool_choice" is not "none".
+    /// RZ_GRAMMAR_... and its flags, of a grammar for the content, which comes after reasoning; 0: any text. If the
+    /// conversation has tools and its "tool_choice" is not "none", calls follow the grammar of RZ_GRAMMAR_TOOLS, and with
+    /// a grammar for the content the reply is either calls or that content; "required" and a named tool leave only calls.
     pub grammar_kind: u32,
     /// RZ_REPLY_..., or-ed.
     pub flags: u32,
@@ -362,18 +363,16 @@ pub unsafe extern "C" fn rz_conversation_reply(
 fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a str]) -> Result<ReplyParams<'a>> {
     call.flags(params.flags, RZ_REPLY_KEEP | RZ_REPLY_CONTINUE, "rz_reply_params.flags")?;
     let grammar = call.text(params.grammar, params.grammar_len, "rz_reply_params.grammar")?;
-    let (kind, white_space) =
-        (params.grammar_kind & !RZ_GRAMMAR_WHITESPACE, params.grammar_kind & RZ_GRAMMAR_WHITESPACE != 0);
     let sampler = (!params.sampler.is_null()).then(|| sampler_params(call, params.sampler)).transpose()?;
     Ok(ReplyParams {
         max_tokens: params.max_tokens as usize,
         sampler,
-        grammar: match kind {
+        grammar: match params.grammar_kind & !RZ_GRAMMAR_WHITESPACE {
             0 if !grammar.is_empty() => {
                 return Err(Error::invalid("rz_reply_params.grammar has a text, and grammar_kind is 0"));
             }
             0 | RZ_GRAMMAR_TOOLS => None,
-            kind => Some((grammar_kind(kind)?, white_space, grammar)),
+            _ => Some(grammar_text(params.grammar_kind, grammar)?),
         },
         stops,
         reasoning: match params.reasoning {

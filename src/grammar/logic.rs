@@ -65,12 +65,24 @@ impl<'s> Logic<'s> {
         Logic { root, draft, left: Cell::new(MAX_STEPS) }
     }
 
+    /// True if the document is of the draft that the parser takes for granted.
+    pub fn is_latest(&self) -> bool {
+        self.draft == 2020
+    }
+
     /// True for keywords that the draft of the document defines.
     pub fn knows(&self, keyword: &str) -> bool {
         let since = match keyword {
-            "const" => 6,
+            "const" | "contains" | "propertyNames" => 6,
             "if" => 7,
-            "dependentRequired" | "dependentSchemas" => 2019,
+            "dependentRequired"
+            | "dependentSchemas"
+            | "maxContains"
+            | "minContains"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => 2019,
+            "$recursiveRef" => 2019,
+            "$dynamicRef" => 2020,
             _ => 0,
         };
         self.draft >= since
@@ -91,7 +103,7 @@ impl<'s> Logic<'s> {
     }
 
     /// The schema that a reference names, in this document alone.
-    fn target(&self, members: &Map<String, Json>) -> Option<&'s Json> {
+    pub fn target(&self, members: &Map<String, Json>) -> Option<&'s Json> {
         self.root.pointer(members.get("$ref")?.as_str()?.strip_prefix('#')?.trim_end_matches('/'))
     }
 

@@ -4,9 +4,15 @@
 //! Its panics become errors here. It is compiled on a thread that ends with the call, because it leaves a destructor on
 //! it.
 
+mod effort;
+mod formats;
 mod gbnf;
+mod keywords;
+mod limits;
 mod logic;
+mod numbers;
 mod pattern;
+mod rewrite;
 mod schema;
 mod source;
 mod tools;
@@ -20,7 +26,11 @@ use llguidance::earley::SlicedBiasComputer;
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
 use llguidance::{ParserFactory, TokenParser};
 
-pub use source::Kind;
+pub use source::{GrammarText, Kind};
+
+use effort::Effort;
+use schema::Looseness;
+use tools::{Failed, ToolSchema};
 
 use crate::error::{Error, Result, secured, try_vec};
 use crate::text::{Reply, TokenKind, Tokenizer};
@@ -64,52 +74,195 @@ impl Grammars {
         Ok(Grammars { factory: caught(COMPILED, || prepared(tokenizer))?, n_vocab: n_logits })
     }
 
-    /// Compiles a grammar. `white_space`: the parts of JSON may have some between them.
+    /// Compiles a grammar.
     ///
     /// # Errors
     /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported`
     /// for what is not implemented.
-    pub fn compile(&self, kind: Kind, white_space: bool, text: &str, tokenizer: &Tokenizer) -> Result<Grammar> {
-        self.compiled(|left| source::read(kind, white_space, text, tokenizer, left))
+    pub fn compile(&self, source: &GrammarText, tokenizer: &Tokenizer) -> Result<Grammar> {
+        let mut looseness = Looseness::Exact;
+        loop {
+            let mut effort = Effort::new(source.best_effort);
+            match self.compiled(|| source::read(source, tokenizer, looseness, &mut effort)) {
+                Ok(parser) => return Ok(self.grammar(parser, note("the schema", looseness, &effort))),
+                Err(error) => looseness = looser(looseness, source.best_effort, effort.replaced(error))?,
+            }
+        }
     }
 
-    /// Compiles the grammar of a reply with calls of tools, or whose content, after reasoning, follows a grammar.
+    /// Compiles the grammar of a reply: reasoning, and then calls of its tools or content, which follows a grammar if
+    /// there is one. What cannot be compiled of a tool that is not strict is left out.
     ///
     /// # Errors
-    /// The errors of `compile`.
+    /// The errors of `compile`, which name the tool.
     pub fn compile_reply(
         &self,
         reply: &Reply,
-        content: Option<(Kind, &str)>,
+        content: Option<&GrammarText>,
         white_space: bool,
         tokenizer: &Tokenizer,
     ) -> Result<Grammar> {
-        self.compiled(|left| match content {
-            Some((kind, text)) => {
-                source::read_content(reply, source::read(kind, white_space, text, tokenizer, left)?, tokenizer)
+        let mut request = ReplyRequest::new(reply, content, white_space, tokenizer);
+        let mut is_checked = false;
+        loop {
+            let failed = match self.reply_at(&request) {
+                Ok(grammar) => return Ok(grammar),
+                Err(failed) if is_of_grammar(&failed.error) => failed,
+                Err(failed) => return Err(failed.error),
+            };
+            if let Some(i) = failed.tool {
+                let tool = &reply.tools[i];
+                let error = failed.error.of(&format!("the tool {:?}", tool.name));
+                request.tools[i] = looser(request.tools[i], !tool.is_strict, error)?;
+            } else if is_checked || !self.check_each(&mut request)? {
+                // Each part compiles by itself, and all together do not.
+                is_checked = true;
+                let n = reply.tools.len();
+                request.loosen(if n > 0 {
+                    failed.error.of(&format!("the grammar of {n} tools"))
+                } else {
+                    failed.error
+                })?;
+            } else {
+                is_checked = true;
             }
-            None => source::read_tools(reply, white_space, tokenizer, left),
-        })
+        }
     }
 
-    fn compiled(&self, source: impl FnOnce(&mut Option<Error>) -> Result<TopLevelGrammar>) -> Result<Grammar> {
-        let parser = caught(COMPILED, || {
-            let mut left = None;
-            let source = source(&mut left)?;
-            let mut parser = self.factory.create_parser(source).map_err(|e| {
-                let e = e.to_string();
-                let is_left = ["oneOf constraints", "Unimplemented keys"].iter().any(|words| e.contains(words));
-                left.filter(|_| is_left).unwrap_or_else(|| failure(&e))
-            })?;
+    fn reply_at(&self, request: &ReplyRequest) -> std::result::Result<Grammar, Failed> {
+        let ReplyRequest { reply, content, white_space, tokenizer, .. } = *request;
+        let mut tools = Vec::new();
+        for (i, (tool, looseness)) in reply.tools.iter().zip(&request.tools).enumerate() {
+            tools.push(ToolSchema::new(tool, *looseness).map_err(|error| Failed { tool: Some(i), error })?);
+        }
+        let mut effort = Effort::new(content.is_some_and(|content| content.best_effort));
+        let mut failed = None;
+        let parser = self.compiled(|| {
+            let read = |content| source::read(content, tokenizer, request.content_looseness, &mut effort);
+            let content = content.map(read).transpose()?;
+            source::read_reply(reply, &tools, content, white_space, tokenizer).map_err(|Failed { tool, error }| {
+                failed = tool;
+                error
+            })
+        });
+        let parser = parser.map_err(|error| Failed { tool: failed, error })?;
+        let notes = tools.iter().zip(&request.tools).filter_map(|(tool, looseness)| {
+            note(&format!("the schema of the tool {:?}", tool.name), *looseness, &tool.effort.borrow())
+        });
+        let notes = notes.chain(note("the schema", request.content_looseness, &effort));
+        Ok(self.grammar(parser, notes))
+    }
+
+    /// Makes each part that may be loose as loose as it has to be to compile by itself; true if one of them was not.
+    ///
+    /// # Errors
+    /// The error of the first other part that does not compile.
+    fn check_each(&self, request: &mut ReplyRequest) -> Result<bool> {
+        let before = (request.tools.clone(), request.content_looseness);
+        if let Some(content) = request.content {
+            loop {
+                let mut effort = Effort::new(content.best_effort);
+                let looseness = request.content_looseness;
+                match self.compiled(|| source::read(content, request.tokenizer, looseness, &mut effort)) {
+                    Ok(_) => break,
+                    Err(error) => {
+                        request.content_looseness = looser(looseness, content.best_effort, effort.replaced(error))?;
+                    }
+                }
+            }
+        }
+        for (tool, looseness) in request.reply.tools.iter().zip(&mut request.tools) {
+            loop {
+                let mut effort = Effort::new(!tool.is_strict);
+                let schema = looseness.of(tool.parameters.clone());
+                match self.compiled(|| source::read_schema(schema, &mut effort)) {
+                    Ok(_) => break,
+                    Err(error) => {
+                        let error = effort.replaced(error).of(&format!("the tool {:?}", tool.name));
+                        *looseness = looser(*looseness, !tool.is_strict, error)?;
+                    }
+                }
+            }
+        }
+        Ok(before != (request.tools.clone(), request.content_looseness))
+    }
+
+    fn grammar(&self, parser: TokenParser, notes: impl IntoIterator<Item = String>) -> Grammar {
+        Grammar { parser: Mutex::new(parser), n_vocab: self.n_vocab, notes: notes.into_iter().collect() }
+    }
+
+    fn compiled(&self, source: impl FnOnce() -> Result<TopLevelGrammar>) -> Result<TokenParser> {
+        caught(COMPILED, || {
+            let mut parser = self.factory.create_parser(source()?).map_err(|e| failure(&e.to_string()))?;
             parser.start_without_prompt();
             // A text that can neither go on nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;
             // Rules with "max_tokens" or "stop", which go one way only: a session may be rewound.
             parser.parser.rollback(0).map_err(|e| failure(&e.to_string()))?;
             Ok(parser)
-        })?;
-        Ok(Grammar { parser: Mutex::new(parser), n_vocab: self.n_vocab })
+        })
     }
+}
+
+/// The grammar of a reply that is asked for, and the parts of schemas that are given up.
+struct ReplyRequest<'a> {
+    reply: &'a Reply,
+    content: Option<&'a GrammarText<'a>>,
+    white_space: bool,
+    tokenizer: &'a Tokenizer,
+    tools: Vec<Looseness>,
+    content_looseness: Looseness,
+}
+
+impl<'a> ReplyRequest<'a> {
+    fn new(
+        reply: &'a Reply,
+        content: Option<&'a GrammarText<'a>>,
+        white_space: bool,
+        tokenizer: &'a Tokenizer,
+    ) -> ReplyRequest<'a> {
+        let tools = vec![Looseness::Exact; reply.tools.len()];
+        ReplyRequest { reply, content, white_space, tokenizer, tools, content_looseness: Looseness::Exact }
+    }
+
+    /// Loosens the least loose of the parts that may be.
+    ///
+    /// # Errors
+    /// `error` if there are none.
+    fn loosen(&mut self, error: Error) -> Result<()> {
+        let tools = self.tools.iter_mut().zip(&self.reply.tools).filter(|(_, tool)| !tool.is_strict);
+        let mut parts: Vec<&mut Looseness> = tools.map(|(looseness, _)| looseness).collect();
+        if self.content.is_some_and(|content| content.best_effort) {
+            parts.push(&mut self.content_looseness);
+        }
+        let least = parts.iter().map(|looseness| **looseness).min();
+        let Some(next) = least.and_then(Looseness::next) else { return Err(error) };
+        parts.into_iter().filter(|looseness| Some(**looseness) == least).for_each(|looseness| *looseness = next);
+        Ok(())
+    }
+}
+
+/// The next looseness of a part. One that is too complex without its patterns and sizes is given up.
+///
+/// # Errors
+/// `error` if the part may not be loose, or is as loose as can be.
+fn looser(looseness: Looseness, may_be: bool, error: Error) -> Result<Looseness> {
+    let is_hopeless = looseness == Looseness::Shapes && matches!(error, Error::TooComplex(_));
+    let next = if is_hopeless { Some(Looseness::Any) } else { looseness.next() };
+    next.filter(|_| may_be && is_of_grammar(&error)).ok_or(error)
+}
+
+/// True for an error that a looser grammar may not have.
+fn is_of_grammar(error: &Error) -> bool {
+    matches!(error, Error::InvalidArgument(_) | Error::Unsupported(_) | Error::TooComplex(_))
+}
+
+/// What a log says of what was left out of a schema.
+fn note(whose: &str, looseness: Looseness, effort: &Effort) -> Option<String> {
+    let omitted = [looseness.note().map(str::to_owned), effort.note()];
+    let omitted: Vec<String> = omitted.into_iter().flatten().collect();
+    let omitted = omitted.join(", ");
+    (!omitted.is_empty()).then(|| format!("{whose} is followed without what cannot be compiled: {omitted}"))
 }
 
 fn prepared(tokenizer: &Tokenizer) -> Result<ParserFactory> {
@@ -163,9 +316,15 @@ pub struct Grammar {
     /// At its start. Behind a lock, because copying it looks into memory that the copies of one parser would share.
     parser: Mutex<TokenParser>,
     n_vocab: usize,
+    notes: Vec<String>,
 }
 
 impl Grammar {
+    /// What was left out because it cannot be compiled, a sentence a schema.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// A matcher at the start of the grammar.
     pub fn matcher(&self) -> Result<Matcher> {
         let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);

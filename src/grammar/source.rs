@@ -3,13 +3,19 @@
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Value as Json, json};
 
-use super::schema::Space;
-use super::{gbnf, schema, tools};
+use super::effort::Effort;
+use super::schema::{Looseness, Space};
+use super::tools::{self, ToolSchema};
+use super::{gbnf, schema};
 use crate::error::{Error, Result};
 use crate::text::{Reply, Tokenizer, parse_json};
 
-/// Longest text of a grammar.
+/// Longest text of a grammar, annotations of schemas excluded.
 const MAX_TEXT: usize = 256 << 10;
+/// Longest text of a schema with its annotations, such as descriptions.
+const MAX_JSON: usize = 4 << 20;
+/// Longest grammar of a reply with calls, in Lark.
+const MAX_LARK: usize = 1 << 20;
 /// Most rules and brackets of a Lark grammar: each may be a level of recursion.
 const MAX_NESTED: usize = 8000;
 
@@ -29,18 +35,43 @@ pub enum Kind {
     Choices,
 }
 
-/// Reads a grammar. `white_space`: the parts of JSON may have some between them. `left` gets the reason for which a
-/// keyword of a schema stays that the parser may refuse.
+/// A grammar as a caller gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct GrammarText<'a> {
+    pub kind: Kind,
+    pub text: &'a str,
+    /// The parts of JSON may have white space between them.
+    pub white_space: bool,
+    /// What a JSON schema says is left out if it cannot be compiled.
+    pub best_effort: bool,
+}
+
+impl<'a> GrammarText<'a> {
+    /// A grammar of which all has to be compiled, without white space in JSON.
+    pub fn new(kind: Kind, text: &'a str) -> GrammarText<'a> {
+        GrammarText { kind, text, white_space: false, best_effort: false }
+    }
+}
+
+/// Reads a grammar. `looseness`: the part of a schema that is given up.
 pub fn read(
-    kind: Kind,
-    white_space: bool,
-    text: &str,
+    source: &GrammarText,
     tokenizer: &Tokenizer,
-    left: &mut Option<Error>,
+    looseness: Looseness,
+    effort: &mut Effort,
 ) -> Result<TopLevelGrammar> {
-    check_length(text.len())?;
+    let GrammarText { kind, text, white_space, best_effort } = *source;
+    let is_schema = kind == Kind::JsonSchema;
+    check_length(text.len(), if is_schema { MAX_JSON } else { MAX_TEXT })?;
+    if best_effort && !is_schema {
+        return Err(Error::invalid("best effort needs a JSON schema, not a grammar of another kind"));
+    }
     let space = if white_space { Space::Free } else { Space::None };
-    let mut json_schema = |schema| Ok(TopLevelGrammar::from_json_schema(schema::prepared(schema, space, left)?));
+    let mut json_schema = |schema| {
+        let schema = schema::prepared(looseness.of(schema), space, effort)?;
+        check_length(schema.to_string().len(), MAX_TEXT)?;
+        Ok(TopLevelGrammar::from_json_schema(schema))
+    };
     match kind {
         Kind::JsonSchema => json_schema(parse_json("the schema", text)?),
         Kind::Json if text.is_empty() => json_schema(json!({})),
@@ -126,34 +157,37 @@ fn lark(text: String) -> Result<TopLevelGrammar> {
     Ok(TopLevelGrammar::from_lark(text))
 }
 
-/// Reads the grammar of a reply with calls of tools. `white_space` and `left`: as in `read`. Calls have the spaces
-/// after commas and colons that templates write in them.
-pub fn read_tools(
+/// Reads the grammar of a reply: reasoning, and then calls of tools or the content. `content`: the grammar of the
+/// content; `None` for any text, which calls may follow. `white_space`: as in `GrammarText`, within calls, which
+/// without it have the spaces after commas and colons that templates write in them.
+pub fn read_reply(
     reply: &Reply,
+    tools: &[ToolSchema],
+    content: Option<TopLevelGrammar>,
     white_space: bool,
     tokenizer: &Tokenizer,
-    left: &mut Option<Error>,
-) -> Result<TopLevelGrammar> {
+) -> std::result::Result<TopLevelGrammar, tools::Failed> {
     let space = if white_space { Space::Free } else { Space::One };
-    let lark = tools::to_lark(reply, tokenizer, &mut |schema| schema::prepared(schema, space, left))?;
-    check_length(lark.len())?;
-    Ok(TopLevelGrammar::from_lark(lark))
-}
-
-/// Puts the reasoning of a reply, and the tags of its content, around the grammar of the content.
-pub fn read_content(reply: &Reply, mut content: TopLevelGrammar, tokenizer: &Tokenizer) -> Result<TopLevelGrammar> {
-    let lark = tools::around_content(reply, tokenizer, CONTENT)?;
+    let lark = tools::to_lark(reply, tools, content.is_some().then_some(CONTENT), space, tokenizer)?;
+    check_length(lark.len(), MAX_LARK).map_err(|error| tools::Failed { tool: None, error })?;
     let mut grammars = TopLevelGrammar::from_lark(lark);
-    for grammar in &mut content.grammars {
-        grammar.name = Some(CONTENT.to_owned());
+    if let Some(mut content) = content {
+        for grammar in &mut content.grammars {
+            grammar.name = Some(CONTENT.to_owned());
+        }
+        grammars.grammars.append(&mut content.grammars);
     }
-    grammars.grammars.append(&mut content.grammars);
     Ok(grammars)
 }
 
-fn check_length(len: usize) -> Result<()> {
-    match len {
-        0..=MAX_TEXT => Ok(()),
-        _ => Err(Error::TooComplex(format!("a grammar of {len} bytes, at most {MAX_TEXT} are supported"))),
+/// Reads the schema of the arguments of one tool.
+pub fn read_schema(schema: Json, effort: &mut Effort) -> Result<TopLevelGrammar> {
+    Ok(TopLevelGrammar::from_json_schema(schema::prepared(schema, Space::One, effort)?))
+}
+
+fn check_length(len: usize, most: usize) -> Result<()> {
+    match len <= most {
+        true => Ok(()),
+        false => Err(Error::TooComplex(format!("the grammar has {len} bytes; it must have at most {most}"))),
     }
 }

@@ -1,11 +1,16 @@
 //! The grammar of a reply with calls of tools, in Lark: the tags of the model's own form, as its template writes them,
 //! around arguments that follow the JSON schema of each tool. Relies on `text` for the form.
 
+mod dialect;
+
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 
+use super::effort::Effort;
+use super::schema::{self, Looseness, Space};
 use crate::error::{Error, Result};
 use crate::text::{
     ANY, Argument, Body, CallForm, Dialect, KEY, NAME, Reply, Tokenizer, Tool, ToolChoice, is_bare, is_key, is_text,
@@ -14,7 +19,7 @@ use crate::text::{
 
 /// Levels of objects and lists in arguments that are not written in JSON.
 const MAX_DEPTH: usize = 16;
-/// Bytes of a grammar with such arguments.
+/// Bytes of the grammar of one tool with such arguments.
 const MAX_LARK: usize = 64 << 10;
 
 /// Longest bound on the length of a text between tags.
@@ -23,39 +28,63 @@ const MAX_LENGTH: u64 = 2000;
 /// White space after reasoning, and in front of a call that has to come.
 const SPACE: &str = r"(/[ \n]{1,4}/)?";
 
-/// Writes the grammar of a reply. `schema`: checks a JSON schema, and adds what every schema has.
-///
-/// # Errors
-/// `Unsupported` for schemas that arguments in another form than JSON cannot follow, those of `schema`.
-pub fn to_lark(reply: &Reply, tokenizer: &Tokenizer, schema: &mut dyn FnMut(Json) -> Result<Json>) -> Result<String> {
-    let mut writer = Writer { reply, tokenizer, schema, lark: String::new(), rules: 0 };
-    let start = writer.reply()?;
-    Ok(format!("start: {start}\n{}", writer.lark))
+/// A tool, how its schema is followed, and what of it is left out.
+pub struct ToolSchema {
+    pub name: String,
+    pub parameters: Json,
+    /// All of the schema has to be held.
+    pub is_strict: bool,
+    pub effort: RefCell<Effort>,
 }
 
-/// Writes the grammar of a reply whose content is the grammar `content`.
-pub fn around_content(reply: &Reply, tokenizer: &Tokenizer, content: &str) -> Result<String> {
-    let mut writer = Writer { reply, tokenizer, schema: &mut Ok, lark: String::new(), rules: 0 };
-    let start = match reply.form.has_headers {
-        true => {
-            let (before, head) = (writer.messages_before()?, writer.tag("<|channel|>final<|message|>", "")?);
-            format!("{before} {head} @{content}")
-        }
-        false => {
-            let thought = writer.thought()?;
-            let [open, close] = writer.content_tags()?;
-            format!("{thought}{open} @{content} {close}")
-        }
-    };
-    Ok(format!("start: {start}\n{}", writer.lark))
+impl ToolSchema {
+    /// A tool with a part of its schema; `effort` gets what is left out of that.
+    pub fn new(tool: &Tool, looseness: Looseness) -> Result<ToolSchema> {
+        let effort = Effort::new(!tool.is_strict);
+        let mut parameters = looseness.of(tool.parameters.clone());
+        schema::share_targets(&mut parameters, true, &effort)?;
+        let (name, is_strict) = (tool.name.clone(), tool.is_strict);
+        Ok(ToolSchema { name, parameters, is_strict, effort: RefCell::new(effort) })
+    }
+}
+
+/// An error of one of the tools, by its number, or of all together.
+#[derive(Debug)]
+pub struct Failed {
+    pub tool: Option<usize>,
+    pub error: Error,
+}
+
+/// Writes the grammar of a reply. `content`: the grammar that its content follows, by its name; `None` for any text.
+///
+/// # Errors
+/// `Unsupported` for schemas that arguments in another form than JSON cannot follow, those of `schema::prepared`.
+pub fn to_lark(
+    reply: &Reply,
+    tools: &[ToolSchema],
+    content: Option<&str>,
+    space: Space,
+    tokenizer: &Tokenizer,
+) -> std::result::Result<String, Failed> {
+    let lark = String::new();
+    let mut writer = Writer { reply, tools, content, space, tokenizer, lark, rules: 0, tool: None, start: 0 };
+    match writer.reply() {
+        Ok(start) => Ok(format!("start: {start}\n{}", writer.lark)),
+        Err(error) => Err(Failed { tool: writer.tool, error }),
+    }
 }
 
 struct Writer<'r> {
     reply: &'r Reply,
+    tools: &'r [ToolSchema],
+    content: Option<&'r str>,
+    space: Space,
     tokenizer: &'r Tokenizer,
-    schema: &'r mut dyn FnMut(Json) -> Result<Json>,
     lark: String,
     rules: usize,
+    /// The tool that is being written, and where its rules begin.
+    tool: Option<usize>,
+    start: usize,
 }
 
 impl Writer<'_> {
@@ -65,10 +94,10 @@ impl Writer<'_> {
             return self.messages();
         }
         let thought = self.thought()?;
-        let text = format!("{}?", self.rule("/(?s:.+)/"));
+        let text = self.text();
         let [open, close] = self.content_tags()?;
         let content = self.rule(&format!("{open} {text} {close}"));
-        let Some(calls) = form.calls.as_ref().filter(|_| !self.reply.tools.is_empty()) else {
+        let Some(calls) = form.calls.as_ref().filter(|_| !self.tools.is_empty()) else {
             return Ok(format!("{thought}{content}"));
         };
         let first = format!("{}{}", calls.open, calls.before);
@@ -81,6 +110,7 @@ impl Writer<'_> {
         let must = format!("{empty} {SPACE} {} {rest}", self.first_tag(first.trim_start())?);
         Ok(match &self.reply.choice {
             ToolChoice::Required | ToolChoice::Named(_) => format!("{thought}{must}"),
+            _ if self.content.is_some() => format!("{thought}({content} | {must})"),
             // A tag of content is in front of content, so that calls differ from it.
             _ if !form.content.open.is_empty() => format!("{thought}({content} | {content}? {head} {rest})"),
             // Nothing but the object itself is in front of a call.
@@ -93,6 +123,14 @@ impl Writer<'_> {
                 format!("{thought}({content} | {until} {rest})")
             }
         })
+    }
+
+    /// The text of the content.
+    fn text(&mut self) -> String {
+        match self.content {
+            Some(name) => format!("@{name}"),
+            None => format!("{}?", self.rule("/(?s:.+)/")),
+        }
     }
 
     /// Reasoning ahead of the rest, if there is any; empty, or with a space at its end.
@@ -120,23 +158,25 @@ impl Writer<'_> {
     /// A reply of messages with headers: reasoning, what is said ahead of a call, and a call or the answer.
     fn messages(&mut self) -> Result<String> {
         let before = self.messages_before()?;
-        let text = self.rule("/(?s:.+)/");
-        let answer = format!("{} {text}?", self.tag("<|channel|>final<|message|>", "")?);
+        let text = self.text();
+        let answer = format!("{} {text}", self.tag("<|channel|>final<|message|>", "")?);
         let mut calls = Vec::new();
         let kind = format!(r#"(" json" | " " {} "json")?"#, self.tag("<|constrain|>", "")?);
-        for tool in &self.reply.tools {
+        for (i, tool) in self.tools.iter().enumerate() {
+            self.begin(i);
             let name = &tool.name;
             let heads = [
                 format!("<|channel|>commentary to=functions.{name}"),
                 format!(" to=functions.{name}<|channel|>commentary"),
             ];
             let [first, second] = heads.map(|head| self.tag(&head, ""));
-            let (message, json) = (self.tag("<|message|>", "")?, self.json(tool.parameters.clone(), tool)?);
+            let (message, json) = (self.tag("<|message|>", "")?, self.json(tool.parameters.clone(), "", tool)?);
             calls.push(self.rule(&format!("({} | {}) {kind} {message} {json}", first?, second?)));
         }
+        self.tool = None;
         let calls = calls.join(" | ");
         Ok(match &self.reply.choice {
-            _ if self.reply.tools.is_empty() => format!("{before} {answer}"),
+            _ if self.tools.is_empty() => format!("{before} {answer}"),
             ToolChoice::Required | ToolChoice::Named(_) => format!("{before} ({calls})"),
             _ => format!("{before} ({answer} | {calls})"),
         })
@@ -159,10 +199,12 @@ impl Writer<'_> {
     /// The rest of the first call, more calls, and the end.
     fn calls(&mut self, calls: &CallForm) -> Result<String> {
         let mut bodies = Vec::new();
-        for tool in &self.reply.tools {
+        for (i, tool) in self.tools.iter().enumerate() {
+            self.begin(i);
             let body = self.body(calls, tool)?;
             bodies.push(self.rule(&body));
         }
+        self.tool = None;
         let is_last = calls.between.is_none() || !self.reply.parallel_calls;
         let after = if calls.close.is_empty() && is_last { self.less_end(&calls.after) } else { calls.after.clone() };
         let after = self.tag(&after, "")?;
@@ -178,16 +220,21 @@ impl Writer<'_> {
         Ok(self.rule(&format!("{body} {more} {close}")))
     }
 
-    fn body(&mut self, calls: &CallForm, tool: &Tool) -> Result<String> {
+    /// Begins the rules of a tool.
+    fn begin(&mut self, tool: usize) {
+        (self.tool, self.start) = (Some(tool), self.lark.len());
+    }
+
+    fn body(&mut self, calls: &CallForm, tool: &ToolSchema) -> Result<String> {
         Ok(match &calls.body {
             Body::Object { head, tail, .. } => {
-                let json = self.json(tool.parameters.clone(), tool)?;
+                let json = self.json(tool.parameters.clone(), "", tool)?;
                 format!("{} {json} {}", self.tag(head, &tool.name)?, self.tag(tail, &tool.name)?)
             }
             Body::Named { middle, dialect } => {
                 let arguments = match dialect {
-                    Dialect::Json => self.json(tool.parameters.clone(), tool)?,
-                    _ => self.members(&tool.parameters, *dialect, tool, 0)?,
+                    Dialect::Json => self.json(tool.parameters.clone(), "", tool)?,
+                    _ => self.members(&flattened(&tool.parameters), *dialect, "", tool, 0)?,
                 };
                 let name = self.tag(&format!("{}{middle}", tool.name), &tool.name)?;
                 format!("{name} {arguments}")
@@ -195,10 +242,14 @@ impl Writer<'_> {
             Body::Tagged { middle, argument } => {
                 let name = self.tag(&format!("{}{middle}", tool.name), &tool.name)?;
                 let mut out = name;
-                let parameters = &tool.parameters;
+                let parameters = flattened(&tool.parameters);
                 for (key, schema) in parameters["properties"].as_object().into_iter().flatten() {
+                    if !is_key(argument, key) {
+                        tool.effort.borrow_mut().omit("/properties", key, &unwritable(key))?;
+                        continue;
+                    }
                     let value = self.argument(argument, key, schema, tool)?;
-                    let optional = if is_required(parameters, key) { "" } else { "?" };
+                    let optional = if is_required(&parameters, key) { "" } else { "?" };
                     let _ = write!(out, " ({value}){optional}");
                 }
                 out
@@ -207,14 +258,29 @@ impl Writer<'_> {
     }
 
     /// An argument with tags of its own.
-    fn argument(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &Tool) -> Result<String> {
-        if !is_key(argument, key) {
-            return Err(unwritable(key));
+    fn argument(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &ToolSchema) -> Result<String> {
+        let place = format!("/properties/{key}");
+        let written = any_of(options(&resolved(schema, &tool.parameters)), |schema| {
+            self.tagged(argument, key, schema, &place, tool)
+        });
+        match written {
+            Err(Error::Unsupported(why)) => {
+                tool.effort.borrow_mut().omit("/properties", key, &why)?;
+                let front = self.tag(&format!("{}{key}{}", argument.before, argument.text), &tool.name)?;
+                Ok(format!("{front} {}", self.text_until(&argument.close(key), 0, "")?))
+            }
+            written => written,
         }
-        any_of(options(&resolved(schema, &tool.parameters)), |schema| self.tagged(argument, key, schema, tool))
     }
 
-    fn tagged(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &Tool) -> Result<String> {
+    fn tagged(
+        &mut self,
+        argument: &Argument,
+        key: &str,
+        schema: &Json,
+        place: &str,
+        tool: &ToolSchema,
+    ) -> Result<String> {
         let is_text = is_text(schema);
         let front = match &argument.other {
             Some(other) if !is_text => other,
@@ -240,11 +306,11 @@ impl Writer<'_> {
                 format!("(\"true\" | \"false\" | \"True\" | \"False\") {after}")
             }
             (false, _) if let Some(mark) = &argument.nested => {
-                format!("{} {after}", self.nested(schema, mark, tool, 0)?)
+                format!("{} {after}", self.nested(schema, mark, place, tool, 0)?)
             }
             (false, _) => {
-                let json = self.json(schema.clone(), tool)?;
-                let literal = argument.in_python.then(|| self.dialect_value(schema, Dialect::Repr, tool, 0));
+                let json = self.json(schema.clone(), place, tool)?;
+                let literal = argument.in_python.then(|| self.dialect_value(schema, Dialect::Repr, place, tool, 0));
                 match literal {
                     None | Some(Err(Error::Unsupported(_))) => format!("{json} {after}"),
                     Some(literal) => format!("({json} | {}) {after}", literal?),
@@ -255,9 +321,10 @@ impl Writer<'_> {
     }
 
     /// A value that is no text, whose members stand between tags after `mark`.
-    fn nested(&mut self, schema: &Json, mark: &str, tool: &Tool, depth: usize) -> Result<String> {
+    fn nested(&mut self, schema: &Json, mark: &str, place: &str, tool: &ToolSchema, depth: usize) -> Result<String> {
         self.check_size(depth)?;
         let member = |writer: &mut Self, name: &str, schema: &Json| -> Result<String> {
+            let place = if name == "item" { format!("{place}/items") } else { format!("{place}/properties/{name}") };
             let argument = Argument {
                 before: format!("{mark}<"),
                 text: ">".to_owned(),
@@ -265,9 +332,9 @@ impl Writer<'_> {
                 ..Default::default()
             };
             let value = any_of(options(&resolved(schema, &tool.parameters)), |schema| match is_text(schema) {
-                true => writer.tagged(&argument, name, schema, tool),
+                true => writer.tagged(&argument, name, schema, &place, tool),
                 false => {
-                    let value = writer.nested(schema, mark, tool, depth + 1)?;
+                    let value = writer.nested(schema, mark, &place, tool, depth + 1)?;
                     let [open, close] =
                         [format!("{mark}<{name}>"), argument.close(name)].map(|tag| writer.tag(&tag, ""));
                     Ok(format!("{} {value} {}", open?, close?))
@@ -284,7 +351,7 @@ impl Writer<'_> {
                 let mut out = String::new();
                 for (name, value) in schema["properties"].as_object().into_iter().flatten() {
                     if name.is_empty() || !name.chars().all(is_bare) {
-                        return Err(unwritable(name));
+                        return Err(Error::unsupported(unwritable(name)));
                     }
                     let optional = if is_required(schema, name) { "" } else { "?" };
                     let _ = write!(out, " ({}){optional}", member(self, name, value)?);
@@ -294,19 +361,23 @@ impl Writer<'_> {
             Some("array" | "object") | None if schema.get("enum").is_none() => {
                 return Err(Error::unsupported("lists and objects of any kind in the arguments of this model's calls"));
             }
-            _ => self.json(schema.clone(), tool)?,
+            _ => self.json(schema.clone(), place, tool)?,
         })
     }
 
     fn check_size(&self, depth: usize) -> Result<()> {
-        match depth > MAX_DEPTH || self.lark.len() > MAX_LARK {
-            true => Err(Error::TooComplex("arguments nested too deep, or of too many kinds".to_owned())),
+        let bytes = self.lark.len() - self.start;
+        match depth > MAX_DEPTH || bytes > MAX_LARK {
+            true => Err(Error::TooComplex(format!(
+                "the arguments are nested {depth} deep and take {bytes} bytes of the grammar; they must have at most \
+                 {MAX_DEPTH} levels and {MAX_LARK} bytes"
+            ))),
             false => Ok(()),
         }
     }
 
-    /// A value by a schema that is a part of the tool's.
-    fn json(&mut self, mut schema: Json, tool: &Tool) -> Result<String> {
+    /// A value by a schema that is the part of the tool's at `place`.
+    fn json(&mut self, mut schema: Json, place: &str, tool: &ToolSchema) -> Result<String> {
         if let Some(members) = schema.as_object_mut() {
             for name in ["$defs", "definitions"] {
                 if let Some(defs) = tool.parameters.get(name) {
@@ -314,94 +385,10 @@ impl Writer<'_> {
                 }
             }
         }
-        let schema = (self.schema)(schema)?;
+        let mut effort = tool.effort.borrow_mut();
+        effort.base = place.to_owned();
+        let schema = schema::prepared(schema, self.space, &mut effort)?;
         Ok(self.rule(&format!("%json {schema}")))
-    }
-
-    /// An object in another form than JSON.
-    fn members(&mut self, schema: &Json, dialect: Dialect, tool: &Tool, depth: usize) -> Result<String> {
-        let ((open, close), (equals, comma)) = match dialect {
-            Dialect::Python => (("(", ")"), ("=", ", ")),
-            Dialect::Repr => (("{", "}"), (": ", ", ")),
-            _ => (("{", "}"), (":", ",")),
-        };
-        // The members from each on, after none and after one.
-        let (mut rest, mut more) = (String::new(), String::new());
-        for (key, value) in schema["properties"].as_object().into_iter().flatten().rev() {
-            let is_written = match dialect {
-                Dialect::Repr => key.chars().all(|c| !c.is_control() && c != '\'' && c != '\\'),
-                _ => !key.is_empty() && key.chars().all(is_bare),
-            };
-            if !is_written {
-                return Err(unwritable(key));
-            }
-            let value = self.dialect_value(value, dialect, tool, depth + 1)?;
-            let key_text = if dialect == Dialect::Repr { format!("'{key}'") } else { key.clone() };
-            let member = self.rule(&format!("{} ({value})", quoted(&format!("{key_text}{equals}"))));
-            let (first, next) = (format!("{member} {more}"), format!("{} {member} {more}", quoted(comma)));
-            (rest, more) = match is_required(schema, key) {
-                true => (self.rule(&first), self.rule(&next)),
-                false => {
-                    let (skip, end) = (or_empty(&rest), or_empty(&more));
-                    (self.rule(&format!("{first} | {skip}")), self.rule(&format!("{next} | {end}")))
-                }
-            };
-        }
-        Ok(format!("{} {rest} {}", quoted(open), quoted(close)))
-    }
-
-    /// A value in another form than JSON.
-    fn dialect_value(&mut self, schema: &Json, dialect: Dialect, tool: &Tool, depth: usize) -> Result<String> {
-        self.check_size(depth)?;
-        any_of(options(&resolved(schema, &tool.parameters)), |schema| self.dialect_option(schema, dialect, tool, depth))
-    }
-
-    fn dialect_option(&mut self, schema: &Json, dialect: Dialect, tool: &Tool, depth: usize) -> Result<String> {
-        let is_python = dialect != Dialect::Bare;
-        if let Some(values) = schema["enum"].as_array() {
-            let scalar = |value: &Json| match value {
-                Json::String(text) if !is_python => Some(format!("{WIDE_QUOTE}{text}{WIDE_QUOTE}")),
-                Json::String(text) => {
-                    Some(format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n")))
-                }
-                Json::Number(n) => Some(n.to_string()),
-                Json::Bool(true) => Some(if is_python { "True" } else { "true" }.to_owned()),
-                Json::Bool(false) => Some(if is_python { "False" } else { "false" }.to_owned()),
-                Json::Null => Some(if is_python { "None" } else { "null" }.to_owned()),
-                Json::Array(_) | Json::Object(_) => None,
-            };
-            let texts = values.iter().map(scalar).collect::<Option<Vec<_>>>();
-            let texts = texts
-                .ok_or_else(|| Error::unsupported("\"enum\" of lists or objects in arguments that are not JSON"))?;
-            let texts: Result<Vec<String>> = texts.iter().map(|text| self.tag(text, "")).collect();
-            return Ok(format!("({})", texts?.join(" | ")));
-        }
-        Ok(match (schema["type"].as_str(), dialect) {
-            (Some("string"), Dialect::Bare) => format!("{} {}", self.tag(WIDE_QUOTE, "")?, self.until(WIDE_QUOTE)?),
-            (Some("string"), _) => self.rule(r#"/'([^'\\\n]|\\.)*'|"([^"\\\n]|\\.)*"/"#),
-            (Some("integer"), _) => self.rule("/-?(0|[1-9][0-9]{0,17})/"),
-            (Some("number"), _) => self.rule(r"/-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][-+]?[0-9]{1,3})?/"),
-            (Some("boolean"), _) if is_python => "(\"True\" | \"False\")".to_owned(),
-            (Some("boolean"), _) => "(\"true\" | \"false\")".to_owned(),
-            (Some("null"), _) => quoted(if is_python { "None" } else { "null" }),
-            (Some("array"), _) if schema["items"].is_object() => {
-                let inner = if is_python { Dialect::Repr } else { dialect };
-                let item = self.dialect_value(&schema["items"], inner, tool, depth + 1)?;
-                let item = self.rule(&item);
-                format!("\"[\" ({item} (/, ?/ {item})*)? \"]\"")
-            }
-            (Some("object"), Dialect::Bare | Dialect::Repr) if schema["properties"].is_object() => {
-                let members = self.members(schema, dialect, tool, depth + 1)?;
-                self.rule(&members)
-            }
-            (Some("object"), Dialect::Python) => self.json(schema.clone(), tool)?,
-            (other, _) => {
-                return Err(Error::unsupported(format!(
-                    "a schema of type {} in arguments that this model does not write as JSON",
-                    other.unwrap_or("any")
-                )));
-            }
-        })
     }
 
     /// A new rule, by its name.
@@ -439,7 +426,7 @@ impl Writer<'_> {
         if !tag.contains(NAME) {
             return self.tag(tag, "");
         }
-        let names: Result<Vec<String>> = self.reply.tools.iter().map(|tool| self.tag(tag, &tool.name)).collect();
+        let names: Result<Vec<String>> = self.tools.iter().map(|tool| self.tag(tag, &tool.name)).collect();
         Ok(format!("({})", names?.join(" | ")))
     }
 
@@ -488,9 +475,6 @@ impl Writer<'_> {
     }
 }
 
-/// The quote of texts in objects with bare keys.
-const WIDE_QUOTE: &str = "<|\"|>";
-
 /// Alternatives for some schemas, of which those that cannot be written are left out where there are others.
 fn any_of(schemas: Vec<Json>, mut write: impl FnMut(&Json) -> Result<String>) -> Result<String> {
     let (mut out, mut refused) = (Vec::new(), None);
@@ -507,8 +491,43 @@ fn any_of(schemas: Vec<Json>, mut write: impl FnMut(&Json) -> Result<String>) ->
     }
 }
 
-fn unwritable(key: &str) -> Error {
-    Error::unsupported(format!("the form of this model's calls cannot hold an argument with the name {key:?}"))
+/// The reason for which an argument cannot be written.
+fn unwritable(key: &str) -> String {
+    format!("the form of this model's calls cannot hold an argument with the name {key:?}")
+}
+
+/// The members of an object that a schema and its parts name, for forms that write each by itself: those of options may
+/// be absent.
+fn flattened(schema: &Json) -> Json {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    flatten(schema, schema, true, MAX_DEPTH, &mut properties, &mut required);
+    json!({"properties": properties, "required": required})
+}
+
+fn flatten(
+    schema: &Json,
+    root: &Json,
+    is_certain: bool,
+    left: usize,
+    properties: &mut Map<String, Json>,
+    required: &mut Vec<Json>,
+) {
+    let Some(left) = left.checked_sub(1) else { return };
+    for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+        properties.entry(name.clone()).or_insert_with(|| member.clone());
+    }
+    if is_certain {
+        required.extend(schema["required"].as_array().into_iter().flatten().cloned());
+    }
+    let target = schema["$ref"].as_str().and_then(|target| root.pointer(target.strip_prefix('#')?));
+    for part in target.into_iter().chain(schema["allOf"].as_array().into_iter().flatten()) {
+        flatten(part, root, is_certain, left, properties, required);
+    }
+    for name in ["anyOf", "oneOf"] {
+        for part in schema[name].as_array().into_iter().flatten() {
+            flatten(part, root, false, left, properties, required);
+        }
+    }
 }
 
 fn is_required(schema: &Json, key: &str) -> bool {

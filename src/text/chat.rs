@@ -38,6 +38,8 @@ pub struct Chat {
     pub tool_choice: ToolChoice,
     /// Several calls may be in one reply.
     pub parallel_calls: bool,
+    /// Names of the tools with `"strict": true`, which templates do not get.
+    strict: Vec<String>,
 }
 
 impl Chat {
@@ -47,7 +49,7 @@ impl Chat {
         let mut variables = Map::new();
         variables.insert("messages".to_owned(), messages);
         variables.insert("add_generation_prompt".to_owned(), Json::from(add_generation_prompt));
-        Chat { variables, tool_choice: ToolChoice::Auto, parallel_calls: true }
+        Chat { variables, tool_choice: ToolChoice::Auto, parallel_calls: true, strict: Vec::new() }
     }
 
     /// Reads a conversation. `add_generation_prompt` counts where it does not say so itself.
@@ -88,9 +90,9 @@ impl Chat {
                 ("messages", Json::Array(list)) => {
                     chat.variables.insert(name, Json::Array(messages(list, n_media)?));
                 }
-                ("tools", Json::Array(list)) => {
-                    if let Some(i) = list.iter().position(|tool| !tool["function"]["name"].is_string()) {
-                        return Err(Error::invalid(format!("tools[{i}].function.name is no text")));
+                ("tools", Json::Array(mut list)) => {
+                    for (i, tool) in list.iter_mut().enumerate() {
+                        chat.strict.extend(take_strict(i, tool)?);
                     }
                     // Templates that ask whether there are tools take an empty list for some.
                     if !list.is_empty() {
@@ -191,6 +193,9 @@ impl Chat {
         for (name, value) in &self.variables {
             match name.as_str() {
                 "messages" => _ = out.insert(name.clone(), self.messages().iter().map(as_given).collect()),
+                "tools" => {
+                    _ = out.insert(name.clone(), self.tools().iter().map(|tool| self.as_given_tool(tool)).collect())
+                }
                 name if VARIABLES.contains(&name) => _ = out.insert(name.to_owned(), value.clone()),
                 name => _ = variables.insert(name.to_owned(), value.clone()),
             }
@@ -233,6 +238,19 @@ impl Chat {
     /// The tools, each with `function.name`.
     pub fn tools(&self) -> &[Json] {
         self.variables.get("tools").and_then(Json::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// True for a tool whose calls have to follow all of its schema.
+    pub fn is_strict(&self, tool: &str) -> bool {
+        self.strict.iter().any(|name| name == tool)
+    }
+
+    fn as_given_tool(&self, tool: &Json) -> Json {
+        let mut tool = tool.clone();
+        if tool["function"]["name"].as_str().is_some_and(|name| self.is_strict(name)) {
+            tool["function"]["strict"] = Json::from(true);
+        }
+        tool
     }
 
     /// The messages as they were given, but for texts that came in parts.
@@ -361,7 +379,7 @@ impl Chat {
         if !tools.is_empty() {
             variables.insert("tools".to_owned(), Json::Array(tools));
         }
-        Some((Chat { variables, tool_choice: self.tool_choice.clone(), ..*self }, traces))
+        Some((Chat { variables, tool_choice: self.tool_choice.clone(), strict: self.strict.clone(), ..*self }, traces))
     }
 
     /// The variables of a template that wants this form.
@@ -374,6 +392,25 @@ impl Chat {
 
 fn is_system(message: &Json) -> bool {
     message["role"] == "system" || message["role"] == "developer"
+}
+
+/// Takes "strict" out of a tool: its name if that is true.
+fn take_strict(i: usize, tool: &mut Json) -> Result<Option<String>> {
+    let Some(name) = tool["function"]["name"].as_str().map(str::to_owned) else {
+        return Err(Error::invalid(format!("tools[{i}].function.name is no text")));
+    };
+    let places = [tool.as_object_mut().and_then(|tool| tool.shift_remove("strict")), {
+        tool["function"].as_object_mut().and_then(|function| function.shift_remove("strict"))
+    }];
+    let mut is_strict = false;
+    for value in places.into_iter().flatten() {
+        match value {
+            Json::Bool(value) => is_strict |= value,
+            Json::Null => {}
+            _ => return Err(Error::invalid(format!("tools[{i}].strict is {value}; it must be true or false"))),
+        }
+    }
+    Ok(is_strict.then_some(name))
 }
 
 fn tool_choice(value: &Json) -> Result<ToolChoice> {

@@ -41,6 +41,7 @@ mod quantised;
 mod recurrences;
 mod reply;
 mod saved;
+mod schemas;
 #[cfg(cuda)]
 mod self_test;
 mod silence;
@@ -51,6 +52,7 @@ mod text;
 #[cfg(cuda)]
 mod tiles;
 mod tokenizer_files;
+mod tool_schemas;
 mod towers;
 mod turns;
 mod videos;

@@ -51,6 +51,8 @@ pub struct Tool {
     pub name: String,
     /// JSON schema of its arguments, an object.
     pub parameters: Json,
+    /// Its arguments have to follow all of the schema.
+    pub is_strict: bool,
 }
 
 /// The possible replies to a conversation.
@@ -218,7 +220,8 @@ impl Reply {
                 _ => true,
             };
             if is_asked {
-                tools.push(Tool { name: name.to_owned(), parameters: parameters(&tool["function"]["parameters"]) });
+                let (parameters, is_strict) = (parameters(&tool["function"]["parameters"]), chat.is_strict(name));
+                tools.push(Tool { name: name.to_owned(), parameters, is_strict });
             }
         }
         if form.calls.is_none() && !tools.is_empty() {

@@ -262,7 +262,7 @@ fn drafts_follow_a_grammar_and_what_it_forces_is_drafted() {
         (GrammarKind::Regex, "(QZXKJ@Q%#QXJ~){5}"),
         (GrammarKind::Choices, r#"["there was a little girl", "there was a little boy", "there were two friends"]"#),
     ] {
-        let grammar = model.grammar(kind, false, text).unwrap();
+        let grammar = model.grammar(&GrammarText::new(kind, text)).unwrap();
         for seed in 0..4 {
             let choice = || {
                 let temperature = if seed == 0 { 0.0 } else { 1.0 };

@@ -1,0 +1,122 @@
+//! Bounds on what a JSON schema may ask of the parser, checked before the parser spends time or memory on it.
+
+use std::cell::Cell;
+
+use serde_json::{Map, Value as Json};
+
+use crate::error::{Error, Result};
+
+/// Most names in one list of required members; time grows with their square.
+const MAX_REQUIRED: usize = 2000;
+/// Levels of objects and lists that references reach one after another: each is a level of recursion.
+const MAX_LEVELS: usize = 4000;
+
+/// The largest least common multiple that a number is bound to, and the sum of all of a schema: the automaton of a
+/// number has a state for each remainder.
+const MAX_MULTIPLE: u64 = 4096;
+const MAX_MULTIPLES: u64 = 20_000;
+/// Schemas that are looked at to find them: each is a level of recursion where one refers to itself.
+const MAX_STEPS: usize = 4000;
+
+/// Rejects schemas with too many required members or too many levels of references.
+pub fn check_bounds(schema: &Json) -> Result<()> {
+    let (mut targets, mut most_required) = (Vec::new(), 0);
+    visit(schema, &mut |members| {
+        if let Some(target) = members.get("$ref").and_then(Json::as_str) {
+            targets.push(target);
+        }
+        most_required = most_required.max(members.get("required").and_then(Json::as_array).map_or(0, Vec::len));
+    });
+    targets.sort_unstable();
+    targets.dedup();
+    let places = targets.iter().filter_map(|target| schema.pointer(target.strip_prefix('#')?));
+    let levels = height(schema) + places.map(height).sum::<usize>();
+    for (n, most, what) in
+        [(most_required, MAX_REQUIRED, "required members"), (levels, MAX_LEVELS, "levels of references")]
+    {
+        if n > most {
+            return Err(Error::TooComplex(format!("the schema has {n} {what}, at most {most} are supported")));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses numbers that have to be multiples of too much, before the parser makes a state for each remainder.
+pub fn check_multiples(schema: &Json) -> Result<()> {
+    // Most schemas have none, or such that it does not matter which of them hold together.
+    let mut all = 1u64;
+    visit(schema, &mut |members| all = all.saturating_mul(members.get("multipleOf").map_or(1, coefficient)));
+    if all <= MAX_MULTIPLE {
+        return Ok(());
+    }
+    let (mut most, mut sum, steps) = (0u64, 0u64, Cell::new(MAX_STEPS));
+    visit(schema, &mut |members| {
+        let multiple = multiple_of(schema, members, &steps);
+        most = most.max(multiple);
+        sum = sum.saturating_add(if multiple > 1 { multiple } else { 0 });
+    });
+    for (n, limit, what) in [(most, MAX_MULTIPLE, "a number"), (sum, MAX_MULTIPLES, "all numbers together")] {
+        if n > limit {
+            let what = format!("the schema has \"multipleOf\" of {n} for {what}, at most {limit} are supported");
+            return Err(Error::TooComplex(what));
+        }
+    }
+    Ok(())
+}
+
+/// The least common multiple that a schema and those that hold together with it ask for, at most; without any steps
+/// left, too much.
+fn multiple_of(root: &Json, members: &Map<String, Json>, steps: &Cell<usize>) -> u64 {
+    let Some(left) = steps.get().checked_sub(1) else { return u64::MAX };
+    steps.set(left);
+    let own = members.get("multipleOf").map_or(1, coefficient);
+    let of = |schema: &Json| schema.as_object().map_or(1, |members| multiple_of(root, members, steps));
+    let list = |name: &str| members.get(name).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let all = list("allOf").iter().map(of).fold(own, lcm);
+    let any = |name: &str| list(name).iter().map(of).max().unwrap_or(1);
+    let target = members.get("$ref").and_then(|target| root.pointer(target.as_str()?.strip_prefix('#')?));
+    let other = ["if", "then", "else", "not"].into_iter().filter_map(|name| members.get(name)).map(of).fold(1, lcm);
+    [any("anyOf"), any("oneOf"), target.map_or(1, of), other].into_iter().fold(all, lcm)
+}
+
+/// The digits of a number without its point.
+fn coefficient(number: &Json) -> u64 {
+    let text = number.to_string();
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
+    let zeros = exponent.parse::<i32>().unwrap_or(0).max(0) as usize;
+    let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
+    let digits = match digits.parse::<u64>() {
+        Ok(n) if text.contains('.') => n.to_string().trim_end_matches('0').to_owned(),
+        _ => digits + &"0".repeat(zeros.min(30)),
+    };
+    digits.parse().unwrap_or(u64::MAX).max(1)
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).saturating_mul(b)
+}
+
+/// Hands on every object; the depth of JSON is bounded.
+pub fn visit<'j>(json: &'j Json, each: &mut impl FnMut(&'j Map<String, Json>)) {
+    match json {
+        Json::Object(members) => {
+            each(members);
+            members.values().for_each(|value| visit(value, each));
+        }
+        Json::Array(items) => items.iter().for_each(|item| visit(item, each)),
+        _ => {}
+    }
+}
+
+/// Number of levels of objects and lists.
+fn height(json: &Json) -> usize {
+    match json {
+        Json::Object(members) => 1 + members.values().map(height).max().unwrap_or(0),
+        Json::Array(items) => 1 + items.iter().map(height).max().unwrap_or(0),
+        _ => 0,
+    }
+}

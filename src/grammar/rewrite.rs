@@ -1,0 +1,398 @@
+//! Rewrites JSON schemas: removes annotations, and writes the keywords that the parser lacks in those that it has, if
+//! that is exact. Relies on `logic` for what follows from a schema.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::effort::Effort;
+use super::formats::{self, Format};
+use super::keywords::{COUNTS, KEYWORDS, NOT_WRITTEN, allows_type, has_open_names, simplify};
+use super::limits::visit;
+use super::logic::Logic;
+use super::{numbers, pattern};
+use crate::error::{Error, Result};
+
+/// The largest integer up to which the parser computes exactly.
+const MAX_EXACT: u64 = 1 << 53;
+
+/// Rewrites a schema and those that it refers to, each where it stands.
+pub fn rewritten(schema: Json, effort: &mut Effort) -> Result<Json> {
+    let mut out = schema.clone();
+    let mut references = Vec::new();
+    visit(&schema, &mut |members| {
+        let target = members.get("$ref").and_then(|target| target.as_str()?.strip_prefix('#'));
+        references.extend(target.map(|target| format!("{target}/")));
+    });
+    references.sort_unstable();
+    references.dedup();
+    let mut rewriter = Rewriter { logic: Logic::new(&schema), references, targets: vec![String::new()], effort };
+    let mut seen = HashSet::new();
+    while let Some(target) = rewriter.targets.pop() {
+        if !seen.insert(target.clone()) {
+            continue;
+        }
+        match out.pointer_mut(&target) {
+            Some(part) => rewriter.rewrite(part, &target)?,
+            // The parser names references to nothing.
+            None if schema.pointer(&target).is_none() => {}
+            None => {
+                let what = format!("a reference to {:?}, a part of what is rewritten", format!("#{target}"));
+                return Err(Error::Unsupported(what));
+            }
+        }
+    }
+    prune(&mut out, &seen);
+    Ok(out)
+}
+
+/// Removes the shared definitions to which nothing refers.
+fn prune(schema: &mut Json, seen: &HashSet<String>) {
+    for folder in ["$defs", "definitions"] {
+        let Some(Json::Object(definitions)) = schema.get_mut(folder) else { continue };
+        definitions.retain(|name, _| {
+            let place = format!("/{folder}/{name}");
+            seen.iter()
+                .any(|target| target.strip_prefix(&place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+        });
+    }
+}
+
+/// The first number of a value that is not exact as a 64-bit float.
+fn inexact(value: &Json) -> Option<&serde_json::Number> {
+    match value {
+        Json::Number(n) if !is_exact(n) => Some(n),
+        Json::Array(items) => items.iter().find_map(inexact),
+        Json::Object(members) => members.values().find_map(inexact),
+        _ => None,
+    }
+}
+
+fn is_exact(n: &serde_json::Number) -> bool {
+    let integer = n.as_i64().map(i64::unsigned_abs).or(n.as_u64());
+    integer.map_or_else(|| n.as_f64().is_some_and(|x| x.abs() <= MAX_EXACT as f64), |n| n <= MAX_EXACT)
+}
+
+struct Rewriter<'s, 'e> {
+    logic: Logic<'s>,
+    /// All references of the document.
+    references: Vec<String>,
+    /// Places that are referred to.
+    targets: Vec<String>,
+    effort: &'e mut Effort,
+}
+
+impl Rewriter<'_, '_> {
+    fn rewrite(&mut self, schema: &mut Json, place: &str) -> Result<()> {
+        let Json::Object(members) = schema else { return Ok(()) };
+        self.strip(members, place);
+        self.check_numbers(members, place)?;
+        let mut all = Vec::new();
+        self.format(members, place, &mut all)?;
+        self.pattern(members, place, &mut all)?;
+        self.read_counts(members, place)?;
+        simplify(members, &self.logic);
+        for (name, _) in NOT_WRITTEN {
+            if members.contains_key(name) {
+                self.effort.omit(place, name, "the keyword is not supported")?;
+                members.shift_remove(name);
+            }
+        }
+        self.check_counts(members, place)?;
+        self.reference(members, place)?;
+        self.rewrite_logic(members, place, &mut all)?;
+        if !all.is_empty()
+            && let Json::Array(list) = members.entry("allOf").or_insert_with(|| json!([]))
+        {
+            list.extend(all);
+        }
+        self.rewrite_parts(members, place)?;
+        if let Some(bounds) = numbers::alternatives(members)
+            && let Json::Array(list) = members.entry("allOf").or_insert_with(|| json!([]))
+        {
+            list.push(bounds);
+        }
+        Ok(())
+    }
+
+    /// Removes what says nothing of a value, unless something refers to a part of it.
+    fn strip(&self, members: &mut Map<String, Json>, place: &str) {
+        let is_needed = |name: &str| {
+            let within = format!("{place}/{name}");
+            let is_within = |target: &String| target.strip_prefix(&within).is_some_and(|rest| rest.starts_with('/'));
+            place.is_empty() && name == "x-guidance" || self.references.iter().any(is_within)
+        };
+        members.retain(|name, _| match &name[..] {
+            "$schema" => place.is_empty() && !self.logic.is_latest(),
+            "$defs" | "definitions" => is_needed(name),
+            name => KEYWORDS.contains(&name) || is_needed(name),
+        });
+    }
+
+    fn format(&mut self, members: &mut Map<String, Json>, place: &str, all: &mut Vec<Json>) -> Result<()> {
+        let Some(name) = members.get("format").and_then(Json::as_str) else { return Ok(()) };
+        match formats::find(name) {
+            Format::Known if allows_type(members, "string") => return Ok(()),
+            Format::Pattern(pattern) => all.push(json!({"pattern": pattern})),
+            Format::NotWritten if allows_type(members, "string") => {
+                self.effort.omit(place, "format", &format!("the format {name:?} is not supported"))?;
+            }
+            Format::Known | Format::NotWritten | Format::Annotation => {}
+        }
+        members.shift_remove("format");
+        Ok(())
+    }
+
+    /// Notes the target of a reference.
+    fn reference(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
+        let Some(target) = members.get("$ref").and_then(Json::as_str) else { return Ok(()) };
+        let is_found = self.logic.target(members).is_some();
+        if let Some(target) = target.strip_prefix('#')
+            && (is_found || !self.effort.is_best())
+        {
+            self.targets.push(target.trim_end_matches('/').to_owned());
+        } else if self.effort.is_best() {
+            self.effort.omit(place, "$ref", "the reference is not found")?;
+            members.shift_remove("$ref");
+        }
+        Ok(())
+    }
+
+    /// Rejects numbers beyond those that the parser has exactly, which it would round, and multiples of none.
+    fn check_numbers(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
+        for name in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "const", "enum"] {
+            let Some(value) = members.get(name) else { continue };
+            if name == "multipleOf" && value.as_f64().is_some_and(|n| n <= 0.0) && !self.effort.is_best() {
+                let place = self.effort.place(&format!("{place}/{name}"));
+                return Err(Error::invalid(format!("the grammar, {place:?}: multiples of {value}")));
+            }
+            let is_bound = name.ends_with("imum");
+            let is_wrong = name == "multipleOf" && value.as_f64().is_none_or(|n| n <= 0.0);
+            // Every number that a double holds is within such a bound.
+            let is_wide = is_bound && value.as_f64().is_some_and(|n| n.abs() >= f64::MAX);
+            if let Some(number) = inexact(value)
+                && !is_wide
+            {
+                let why = format!("the number {number}, beyond 2^53, would be rounded");
+                self.effort.omit(place, name, &why)?;
+            } else if is_wrong && self.effort.is_best() {
+                self.effort.omit(place, name, "it is no positive number")?;
+            } else if !is_wide {
+                continue;
+            }
+            members.shift_remove(name);
+        }
+        Ok(())
+    }
+
+    /// Reads counts that are written as `2.0`.
+    fn read_counts(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
+        for name in COUNTS {
+            let Some(value) = members.get_mut(name) else { continue };
+            if let Some(n) = value.as_f64().filter(|n| value.is_f64() && n.fract() == 0.0 && (0.0..1e15).contains(n)) {
+                *value = json!(n as u64);
+            }
+            if !value.is_u64() {
+                if !self.effort.is_best() {
+                    let place = self.effort.place(&format!("{place}/{name}"));
+                    return Err(Error::invalid(format!("the grammar, {place:?}: {value} is no count")));
+                }
+                self.effort.omit(place, name, "it is no count")?;
+                members.shift_remove(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects numbers of members that the parser would reach by one name twice, or cannot count.
+    fn check_counts(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
+        let count = |name: &str| members.get(name).and_then(Json::as_u64);
+        let (least, most) = (count("minProperties").unwrap_or(0), count("maxProperties"));
+        let required: HashSet<&str> =
+            members.get("required").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str).collect();
+        let n = required.len() as u64;
+        let properties = members.get("properties").and_then(Json::as_object);
+        let mut optional = properties.into_iter().flatten().filter(|(name, _)| !required.contains(&name[..]));
+        // The parser knows better which members there cannot be.
+        let is_optional = |(_, schema): (&String, &Json)| self.effort.is_best() || *schema != json!(false);
+        let has_optional = optional.any(is_optional);
+        if has_open_names(members) && least > n + 1 {
+            let why = "more than one member beyond those in \"required\", which could repeat a name";
+            self.effort.omit(place, "minProperties", why)?;
+            members.insert("minProperties".to_owned(), json!(n + 1));
+        }
+        let least = least.min(n + 1).saturating_sub(n);
+        let is_counted = least <= 1 && most.is_none_or(|most| most.saturating_sub(n) == 1) && !has_open_names(members);
+        if has_optional && (least > 0 || most.is_some()) && !is_counted {
+            for name in ["minProperties", "maxProperties"] {
+                if members.shift_remove(name).is_some() {
+                    self.effort.omit(place, name, "members that are not required are not counted")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rewrites conditions, negations, dependencies and exclusive options.
+    fn rewrite_logic(&mut self, members: &mut Map<String, Json>, place: &str, all: &mut Vec<Json>) -> Result<()> {
+        let context = Json::Object(members.clone());
+        for keyword in ["dependencies", "dependentRequired", "dependentSchemas", "if", "not", "oneOf"] {
+            let Some(value) = context.get(keyword).filter(|_| self.logic.knows(keyword)) else { continue };
+            let rewritten = match keyword {
+                "if" => self.condition(value, &context),
+                "not" => self.logic.negation(value).map(|schema| vec![schema]).map_err(|why| format!("\"not\"{why}")),
+                "oneOf" => self.one_of(value, &context),
+                _ => Ok(dependencies(value)),
+            };
+            self.logic.check()?;
+            let is_if = keyword == "if";
+            match rewritten {
+                Ok(schemas) if !schemas.is_empty() => {
+                    all.extend(schemas);
+                    members.shift_remove(keyword);
+                    if is_if {
+                        members.shift_remove("then");
+                        members.shift_remove("else");
+                    }
+                }
+                Ok(_) => {}
+                Err(what) if self.effort.is_best() => {
+                    self.effort.omit(place, keyword, &what)?;
+                    members.shift_remove(keyword);
+                    if is_if {
+                        members.shift_remove("then");
+                        members.shift_remove("else");
+                    } else if keyword == "oneOf" {
+                        all.push(json!({"anyOf": value}));
+                    }
+                }
+                Err(what) => {
+                    let place = self.effort.place(place);
+                    let error = || Error::Unsupported(format!("the grammar, \"{place}\": {what}"));
+                    self.effort.left.get_or_insert_with(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite_parts(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
+        for name in ["additionalProperties", "additionalItems", "items", "prefixItems", "allOf", "anyOf", "oneOf"] {
+            match members.get_mut(name) {
+                Some(Json::Array(list)) => {
+                    for (i, schema) in list.iter_mut().enumerate() {
+                        self.rewrite(schema, &format!("{place}/{name}/{i}"))?;
+                    }
+                }
+                Some(schema) => self.rewrite(schema, &format!("{place}/{name}"))?,
+                None => {}
+            }
+        }
+        for name in ["properties", "patternProperties"] {
+            for (key, schema) in members.get_mut(name).and_then(Json::as_object_mut).into_iter().flatten() {
+                self.rewrite(schema, &format!("{place}/{name}/{key}"))?;
+            }
+        }
+        self.name_patterns(members, place)
+    }
+
+    /// Writes a pattern for the parser.
+    fn pattern(&mut self, members: &mut Map<String, Json>, place: &str, all: &mut Vec<Json>) -> Result<()> {
+        let Some(text) = members.get("pattern").and_then(Json::as_str) else { return Ok(()) };
+        match pattern::prepared(text, self.effort.is_best()) {
+            Ok(pattern) => {
+                all.extend(pattern.ahead.into_iter().map(|text| json!({"pattern": text})));
+                members.insert("pattern".to_owned(), pattern.text.into());
+                match pattern.weaker {
+                    Some(why) => self.effort.omit(place, "pattern", why),
+                    None => Ok(()),
+                }
+            }
+            Err(error) if self.effort.is_best() => {
+                members.shift_remove("pattern");
+                self.effort.omit(place, "pattern", &error.to_string())
+            }
+            Err(error) => Err(error.of(&format!("the grammar, {:?}", self.effort.place(&format!("{place}/pattern"))))),
+        }
+    }
+
+    /// Writes the patterns of names for the parser. If one is left out, members that have no name may have any value.
+    fn name_patterns(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
+        let Some(Json::Object(by_pattern)) = members.get_mut("patternProperties") else { return Ok(()) };
+        let parts = std::mem::take(by_pattern);
+        let mut is_weaker = false;
+        let mut written = Map::new();
+        for (text, schema) in parts {
+            match pattern::prepared(&text, false) {
+                Ok(pattern) if pattern.ahead.is_empty() => _ = written.insert(pattern.text, schema),
+                Ok(_) => {
+                    self.effort.omit(place, "patternProperties", "look-ahead in patterns of names is not supported")?;
+                    is_weaker = true;
+                }
+                Err(error) if self.effort.is_best() => {
+                    self.effort.omit(place, "patternProperties", &error.to_string())?;
+                    is_weaker = true;
+                }
+                Err(error) => {
+                    let place = self.effort.place(&format!("{place}/patternProperties"));
+                    return Err(error.of(&format!("the grammar, {place:?}")));
+                }
+            }
+        }
+        if is_weaker {
+            members.shift_remove("additionalProperties");
+        }
+        match written.is_empty() {
+            true => _ = members.shift_remove("patternProperties"),
+            false => _ = members.insert("patternProperties".to_owned(), written.into()),
+        }
+        Ok(())
+    }
+
+    fn condition(&self, condition: &Json, members: &Json) -> std::result::Result<Vec<Json>, String> {
+        let broken = self.logic.negation(condition).map_err(|why| format!("\"if\"{why}"))?;
+        let [met, unmet] = ["then", "else"].map(|name| members.get(name).cloned().unwrap_or(json!(true)));
+        Ok(vec![json!({"anyOf": [{"allOf": [condition, met]}, {"allOf": [broken, unmet]}]})])
+    }
+
+    /// Options of which a value satisfies any one where it satisfies exactly one of the given. `members`: the schema
+    /// around them, which it satisfies as well.
+    fn one_of(&self, options: &Json, members: &Json) -> std::result::Result<Vec<Json>, String> {
+        let options = options.as_array().map_or(&[][..], |list| list);
+        let mut others = vec![Vec::new(); options.len()];
+        for (i, a) in options.iter().enumerate() {
+            for (j, b) in options.iter().enumerate().skip(i + 1) {
+                if !self.logic.is_empty(&[members, a, b]) {
+                    others[i].push(j);
+                    others[j].push(i);
+                }
+            }
+        }
+        let option = |(i, others): (usize, &Vec<usize>)| -> std::result::Result<Json, String> {
+            let mut all = vec![options[i].clone()];
+            for &j in others {
+                all.push(self.logic.negation(&options[j]).map_err(|why| {
+                    let (first, second) = (i.min(j), i.max(j));
+                    format!("\"oneOf\", whose options {first} and {second} may hold at once,{why}")
+                })?);
+            }
+            Ok(if all.len() == 1 { all.remove(0) } else { json!({"allOf": all}) })
+        };
+        let options = others.iter().enumerate().map(option).collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(if options.is_empty() { options } else { vec![json!({"anyOf": options})] })
+    }
+}
+
+/// Objects either lack a member, or have those or satisfy the schema that depend on it.
+fn dependencies(by_name: &Json) -> Vec<Json> {
+    let rewritten = |(name, dependent): (&String, &Json)| {
+        let has = json!({"type": "object", "required": [name]});
+        let dependent = match dependent {
+            Json::Array(_) => json!({"required": dependent}),
+            Json::Object(_) | Json::Bool(_) => dependent.clone(),
+            _ => return None,
+        };
+        Some(json!({"anyOf": [{"properties": {name: false}}, {"allOf": [has, dependent]}]}))
+    };
+    by_name.as_object().into_iter().flatten().map(rewritten).collect::<Option<_>>().unwrap_or_default()
+}

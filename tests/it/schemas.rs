@@ -1,0 +1,319 @@
+//! JSON schemas as libraries write them. `tests/data/schemas/published.json` has some hundred of zod, pydantic,
+//! typescript-json-schema, schemars and .NET, with values that Python's `jsonschema` calls valid or invalid;
+//! `patterns.json` has patterns, and texts that node says they match or not.
+
+use realizar::engine::{Grammar, GrammarKind, GrammarText, apart};
+use realizar::error::Error;
+use serde_json::{Value as Json, json};
+
+use crate::support::save::MODEL;
+
+const PUBLISHED: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/schemas/published.json"));
+const PATTERNS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/schemas/patterns.json"));
+
+fn compile(schema: &Json, best_effort: bool) -> Result<Grammar, Error> {
+    let text = schema.to_string();
+    apart(|| MODEL.grammar(&GrammarText { best_effort, ..GrammarText::new(GrammarKind::JsonSchema, &text) }))
+}
+
+fn exact(schema: &Json) -> Grammar {
+    compile(schema, false).unwrap_or_else(|e| panic!("{schema}: {e}"))
+}
+
+/// True if a text, a token a byte, matches a grammar as a whole.
+fn takes(grammar: &Grammar, text: &str) -> bool {
+    let tokens: Vec<u32> = text.bytes().map(|b| 3 + u32::from(b)).collect();
+    let mut matcher = grammar.matcher().unwrap();
+    matcher.admits(&[], &tokens).unwrap() == tokens.len()
+        && matcher.allowed(&tokens).unwrap().has(MODEL.tokenizer().unwrap().eos().unwrap())
+}
+
+fn list(json: &Json) -> &[Json] {
+    json.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Every schema is accepted with best effort, and takes valid values; nothing invalid is taken of those of which
+/// nothing is left out, and few leave out something.
+#[test]
+fn published_schemas_are_accepted_and_held() {
+    let cases: Json = serde_json::from_str(PUBLISHED).unwrap();
+    let (mut wrong, mut loose, mut n) = (Vec::new(), Vec::new(), 0);
+    for case in list(&cases) {
+        let (name, schema) = (case["name"].as_str().unwrap(), &case["schema"]);
+        let grammar = match compile(schema, true) {
+            Ok(grammar) => grammar,
+            Err(e) => {
+                wrong.push(format!("{name}: {e}"));
+                continue;
+            }
+        };
+        n += 1;
+        for value in list(&case["valid"]).iter().filter(|value| !takes(&grammar, &value.to_string())) {
+            wrong.push(format!("{name} refuses {value}: {schema}"));
+        }
+        if !grammar.notes().is_empty() {
+            loose.push(name);
+            assert!(grammar.notes().iter().all(|note| note.len() < 1000), "{:?}", grammar.notes());
+            let error = compile(schema, false).err().map(|e| e.to_string()).unwrap_or_default();
+            if !["\"#/", "not found", "patternProperty"].iter().any(|word| error.contains(word)) {
+                wrong.push(format!("{name}: {:?}: {error:?} names no place", grammar.notes()));
+            }
+            continue;
+        }
+        for value in list(&case["invalid"]).iter().filter(|value| takes(&grammar, &value.to_string())) {
+            wrong.push(format!("{name} takes {value}: {schema}"));
+        }
+        if let Err(e) = compile(schema, false) {
+            wrong.push(format!("{name}, of which nothing was left out: {e}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n > 200 && loose.len() < 45, "{} are loose: {loose:?}", loose.len());
+}
+
+/// Patterns are read as node reads them.
+#[test]
+fn patterns_match_as_in_node() {
+    let cases: Json = serde_json::from_str(PATTERNS).unwrap();
+    let mut wrong = Vec::new();
+    for case in list(&cases) {
+        let schema = json!({"type": "string", "pattern": case[0]});
+        let found = compile(&schema, false);
+        if list(case).len() == 1 {
+            if !matches!(found, Err(Error::InvalidArgument(_))) {
+                wrong.push(format!("{schema} is taken"));
+            }
+            continue;
+        }
+        let (is_possible, grammar) = match found {
+            Ok(grammar) => (true, Some(grammar)),
+            Err(e) if e.to_string().contains("Unsatisfiable") => (false, None),
+            Err(e) => {
+                wrong.push(format!("{schema}: {e}"));
+                continue;
+            }
+        };
+        for (texts, want) in [(&case[1], true), (&case[2], false)] {
+            for text in list(texts) {
+                // JSON has no characters that are written with \u alone here.
+                let is_odd = text.as_str().unwrap().contains(|c: char| c < ' ' && !"\u{8}\t\n\u{c}\r".contains(c));
+                let got = is_possible && grammar.as_ref().is_some_and(|grammar| takes(grammar, &text.to_string()));
+                if got != want && !is_odd {
+                    wrong.push(format!("{schema}: {text} is {}", if got { "taken" } else { "refused" }));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What a pattern looks ahead for at its beginning holds as well; all other look-around is refused by its place, or
+/// left out with best effort.
+#[test]
+fn look_around_is_written_or_named() {
+    let password = exact(&json!({"type": "string", "pattern": r"^(?=.*[A-Z])(?=.*\d).{4,8}$"}));
+    for (text, want) in [("Abc1", true), ("abc1", false), ("Abcd", false), ("A1", false), ("12345A78", true)] {
+        assert_eq!(takes(&password, &json!(text).to_string()), want, "{text}");
+    }
+    for (pattern, text, other) in [
+        (r"^(?!\.)[a-z.]+$", ".a", "A"),
+        (r"^[a-z]+(?<!x)$", "x", "X"),
+        (r"^(a|b)\1$", "ab", "c"),
+        (r"\bend$", "bend", "x"),
+        (r"^(?=a)b|c$", "b", "d"),
+    ] {
+        let schema = json!({"type": "object", "properties": {"p": {"type": "string", "pattern": pattern}}});
+        let error = compile(&schema, false).err().unwrap_or_else(|| panic!("{pattern} is taken"));
+        assert!(matches!(&error, Error::Unsupported(what) if what.contains("#/properties/p/pattern")), "{error}");
+        let grammar = compile(&schema, true).unwrap();
+        assert!(grammar.notes()[0].contains("\"#/properties/p/pattern\""), "{:?}", grammar.notes());
+        assert!(takes(&grammar, &json!({"p": text}).to_string()), "{pattern}");
+        assert!(!takes(&grammar, &json!({"p": other}).to_string()), "{pattern}");
+    }
+}
+
+/// What lies within bounds of numbers can be written, and nothing else: the oracle compares the numbers.
+#[test]
+fn bounds_of_numbers_are_exact() {
+    let bounds = [
+        0.99, 0.5, 0.25, 1.5, 2.75, 10.05, -0.5, -1.25, -0.99, 0.1, 100.5, 3.0, 0.001, 12.34, -12.34, 0.95, 0.0, -3.0,
+        1.0, 10.0, -0.05, 999.999, 0.15, 0.55, -100.0,
+    ];
+    let values = [
+        "0", "0.9", "0.99", "0.95", "0.5", "0.2", "0.25", "1", "1.5", "1.2", "2.7", "2.75", "10", "10.0", "10.05",
+        "10.1", "-0.5", "-0.4", "-1", "-1.2", "-1.25", "-1.3", "-0.9", "-0.99", "0.1", "0.001", "0.01", "12.3",
+        "12.34", "12", "-12.3", "-12.34", "-12", "100", "100.5", "3", "2", "-3", "0.9999", "1.0", "5", "3.5", "-3.5",
+        "3.0001", "-3.001", "0.0001", "-0.0001", "999.9", "1000", "-100", "-99.9", "0.50", "0.51",
+    ];
+    let mut schemas = Vec::new();
+    let names = [
+        ("minimum", "maximum"),
+        ("exclusiveMinimum", "exclusiveMaximum"),
+        ("minimum", "exclusiveMaximum"),
+        ("exclusiveMinimum", "maximum"),
+    ];
+    for a in bounds {
+        for name in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"] {
+            schemas.push(json!({"type": "number", name: a}));
+        }
+    }
+    for (i, a) in bounds.iter().enumerate() {
+        for (j, b) in bounds.iter().enumerate().filter(|pair| a < pair.1) {
+            let (low, high) = names[(i + j) % 4];
+            schemas.push(json!({"type": "number", low: a, high: b}));
+            if (i + j) % 3 == 0 {
+                schemas.push(json!({"type": "integer", low: a, high: b}));
+                schemas.push(json!({"allOf": [{"type": "number", low: a}, {high: b}]}));
+            }
+        }
+    }
+    let mut wrong = Vec::new();
+    for schema in &schemas {
+        let judge = jsonschema::validator_for(schema).unwrap();
+        let grammar = match compile(schema, false) {
+            Ok(grammar) => Some(grammar),
+            Err(e) if e.to_string().contains("Unsatisfiable") => None,
+            Err(e) => panic!("{schema}: {e}"),
+        };
+        for text in values {
+            let value: Json = serde_json::from_str(text).unwrap();
+            let mut want = judge.is_valid(&value);
+            // Integers have no decimals.
+            want &= schema["type"] != "integer" || !text.contains('.');
+            let got = grammar.as_ref().is_some_and(|grammar| takes(grammar, text));
+            // One way to write a number is enough.
+            let is_spare = text.contains('.') && text.ends_with('0');
+            if got != want && !(want && is_spare) {
+                wrong.push(format!("{schema}: {text} is {}", if got { "taken" } else { "refused" }));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), schemas.len(), wrong.join("\n"));
+}
+
+/// Keywords that say the same in others are rewritten, not left out.
+#[test]
+fn names_and_what_is_not_evaluated_are_held() {
+    let values = [
+        json!({}),
+        json!({"a": 1}),
+        json!({"a": "x"}),
+        json!({"b": 1}),
+        json!({"x-1": 1}),
+        json!({"x-1": "x"}),
+        json!({"long name": 1}),
+        json!({"a": 1, "b": 1}),
+        json!({"a": 1, "c": 1}),
+        json!({"a": 1, "b": 1, "c": 1}),
+        json!("a"),
+    ];
+    let base = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    for schema in [
+        json!({"propertyNames": {"type": "string"}}),
+        json!({"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "integer"}}),
+        json!({"type": "object", "propertyNames": {"const": "a"}}),
+        json!({"type": "object", "propertyNames": {"pattern": "^x-"}, "additionalProperties": {"type": "integer"}}),
+        json!({"type": "object", "propertyNames": {"maxLength": 2}}),
+        json!({"type": "object", "propertyNames": {"$ref": "#/$defs/n"}, "$defs": {"n": {"enum": ["b"]}}}),
+        json!({"type": "object", "properties": {"a": {"type": "integer"}, "long name": {}}, "propertyNames": {"maxLength": 2}}),
+        json!({"type": "object", "properties": {"a": {}}, "unevaluatedProperties": false}),
+        json!({"allOf": [base], "type": "object", "properties": {"b": {}}, "unevaluatedProperties": false}),
+        json!({"$ref": "#/$defs/b", "properties": {"b": {}}, "unevaluatedProperties": {"type": "string"}, "$defs": {"b": base}}),
+        json!({"type": "object", "additionalProperties": {"type": "integer"}, "unevaluatedProperties": false}),
+        json!({"type": "string", "uniqueItems": true, "maxLength": 2.0}),
+        json!({"type": "array", "uniqueItems": true, "maxItems": 1.0}),
+    ] {
+        let judge = jsonschema::validator_for(&schema).unwrap();
+        let grammar = exact(&schema);
+        for value in &values {
+            assert_eq!(takes(&grammar, &value.to_string()), judge.is_valid(value), "{schema}: {value}");
+        }
+    }
+}
+
+/// Texts about a schema are no part of its grammar: they neither count nor cost.
+#[test]
+fn annotations_do_not_count() {
+    let long = "a sentence about it. ".repeat(20_000);
+    let schema = json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "title": long, "description": long,
+        "type": "object", "examples": [long], "$comment": long, "default": {"a": long}, "x-vendor": long,
+        "properties": {"a": {"type": "integer", "description": long}, "description": {"type": "integer"}},
+        "$defs": {"unused": {"enum": [long]}}, "required": ["a"], "additionalProperties": false});
+    let grammar = exact(&schema);
+    assert!(takes(&grammar, r#"{"a":1}"#) && takes(&grammar, r#"{"a":1,"description":2}"#));
+    assert!(!takes(&grammar, r#"{"description":2}"#) && grammar.notes().is_empty());
+    let large = json!({"enum": [long]});
+    let error = compile(&large, false).err().unwrap();
+    assert!(matches!(&error, Error::TooComplex(what) if what.contains("must have at most 262144")), "{error}");
+    // References into what would be an annotation.
+    let odd = json!({"$ref": "#/components/schemas/a", "components": {"schemas": {"a": {"const": 1}}}});
+    assert!(takes(&exact(&odd), "1") && !takes(&exact(&odd), "2"));
+}
+
+/// Python's `ipaddress` says which are addresses.
+#[test]
+fn addresses_may_end_in_those_of_version_4() {
+    let grammar = exact(&json!({"type": "string", "format": "ipv6"}));
+    for (text, want) in [
+        ("::", true),
+        ("::1", true),
+        ("1::", true),
+        ("2001:db8::1", true),
+        ("1:2:3:4:5:6:7:8", true),
+        ("::ffff:192.0.2.128", true),
+        ("1:2:3:4:5:6:192.0.2.1", true),
+        ("64:ff9b::192.0.2.33", true),
+        ("1:2:3:4:5:6:7::", true),
+        ("::2:3:4:5:6:7:8", true),
+        ("1:2:3:4:5::192.0.2.1", true),
+        ("::192.0.2.1", true),
+        ("1:2:3:4:5:6:7:192.0.2.1", false),
+        ("1:2:3:4:5:6:7:8::", false),
+        ("::192.0.2.256", false),
+        ("1::2::3", false),
+        ("192.0.2.1", false),
+        ("1:2:3", false),
+        ("12345::", false),
+        ("::1.2.3", false),
+        (":::", false),
+        ("", false),
+        ("1:2:3:4:5:6::192.0.2.1", false),
+        ("::192.0.2.1:1", false),
+    ] {
+        assert_eq!(takes(&grammar, &json!(text).to_string()), want, "{text}");
+    }
+}
+
+/// A slash stands for itself, however the schema's text writes it.
+#[test]
+fn escaped_slashes_of_a_schema_are_slashes() {
+    for schema in [r#"{"const": "a\/b"}"#, r#"{"enum": ["a\/b", "c"]}"#, r#"{"type": "string", "pattern": "^a\\/b$"}"#]
+    {
+        let grammar = apart(|| MODEL.grammar(&GrammarText::new(GrammarKind::JsonSchema, schema))).unwrap();
+        assert!(takes(&grammar, r#""a/b""#), "{schema}");
+        assert!(!takes(&grammar, r#""a""#), "{schema}");
+    }
+}
+
+/// Schemas that nobody can follow become looser step by step, and say so.
+#[test]
+fn best_effort_ends_with_what_compiles() {
+    let huge = |n: usize| json!({"type": "string", "pattern": format!("^(?:(a|b)*a(a|b){{{n}}})$")});
+    for (schema, word) in [
+        (json!({"type": "object", "properties": {"a": {"type": "strin"}, "b": {"type": "integer"}}}), "names"),
+        (
+            json!({"type": "object", "properties": {"a": huge(400)}, "patternProperties": {"^a": {}, "b$": {}}}),
+            "patterns",
+        ),
+        (json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}), "$ref"),
+        (json!({"type": "object", "minProperties": "2"}), "minProperties"),
+        (json!({"type": "object", "properties": {"a": {"const": 18446744073709551615u64}}}), "const"),
+    ] {
+        assert!(compile(&schema, false).is_err(), "{schema}");
+        let grammar = compile(&schema, true).unwrap_or_else(|e| panic!("{schema}: {e}"));
+        assert!(grammar.notes()[0].contains(word) && grammar.notes().len() == 1, "{schema}: {:?}", grammar.notes());
+        assert!(takes(&grammar, "{}") && !takes(&grammar, "1"), "{schema}");
+    }
+    let regex = GrammarText { best_effort: true, ..GrammarText::new(GrammarKind::Regex, "a") };
+    assert!(matches!(apart(|| MODEL.grammar(&regex)), Err(Error::InvalidArgument(_))));
+}
