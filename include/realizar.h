@@ -806,11 +806,12 @@ typedef struct rz_chat_message {
  * the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
  * too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
  * become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or loses system messages, or
- * those behind the first message, gets their text in front of the user's next message; messages of a "developer" are
- * system messages to one that does not know them. The template runs on a thread of the runtime
- * (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not
- * implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown flags),
- * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * system messages after the first message, gets their text in messages of the user: before the next message, or after
+ * the previous one if no message of the user follows. A template that refuses two messages of the user in a row gets
+ * one. Messages of a "developer" are system messages to a template that does not know them. The template runs on a
+ * thread of the runtime (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that
+ * uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown
+ * flags), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_chat_render_into(const rz_model *model,
                               const rz_chat_message *messages,
                               size_t n,
@@ -825,9 +826,13 @@ rz_status rz_chat_render_into(const rz_model *model,
  * {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
  * "add_generation_prompt": true, "response_format": {...}}
  *
- * All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type
- * "text") and what else the template reads: "name", "reasoning_content" (or "reasoning" or "thinking", which stand for
- * it), "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its JSON as a text. "variables"
+ * All but "messages" may be absent. A message has a "role", "content" (a text or a list of parts of type "text"; null
+ * or absent only beside "tool_calls", "reasoning_content" or "refusal") and the other members of OpenAI's messages:
+ * "name", "refusal", "annotations", "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its
+ * JSON as a text. In addition "reasoning_content" (or "reasoning" or "thinking", which stand for it), "finish_reason"
+ * and every name that the template reads; other members are an error unless they are null. Ids of calls may be any
+ * text: for a template that requires a form they are replaced, in calls and results alike. Calls are written into the
+ * text of their message for a template that leaves them out and whose form of calls is known. "variables"
  * are handed to the template, such as "enable_thinking". Where "add_generation_prompt" is given it counts, not the
  * flag. "tool_choice" ("auto", "none", "required", or {"function": {"name": "..."}}) and "parallel_tool_calls" (true
  * by default) are for rz_chat_parser_new and grammars of the kind RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors
@@ -1050,9 +1055,11 @@ void rz_sampler_free(rz_sampler *sampler);
  * Grammars
  * ------------------------------------------------------------------------------------------------ */
 
-/* Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name, and "oneOf", "not" and
- * "if" where what they say cannot be written exactly without them. Patterns are those of ECMA-262, dates and times
- * those of RFC 3339 with "T" and "Z", without leap seconds and the year 0. */
+/* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is held: a keyword that cannot be compiled fails
+ * with RZ_ERR_UNSUPPORTED, which names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind. "oneOf", "not"
+ * and "if" fail if what they say cannot be written exactly without them. A "format" that JSON Schema does not define
+ * is an annotation and has no effect. Patterns are those of ECMA-262, dates and times those of RFC 3339 with "T" and
+ * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
 #define RZ_GRAMMAR_JSON_SCHEMA 1
 
 /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
@@ -1072,9 +1079,11 @@ void rz_sampler_free(rz_sampler *sampler);
 /* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its
  * tools, in the form of the model's chat template, with arguments that follow each tool's JSON schema. By
  * "tool_choice": text, calls, or text and then calls ("auto"); text alone ("none"); calls alone ("required", or the
- * name of a tool), behind reasoning where the model writes some. "parallel_tool_calls": false allows one call.
- * Arguments come in the order of the schema. Where a model writes texts between tags, without quotes, "enum",
- * "minLength" and "maxLength" (up to 2000) bind them, "pattern" and "format" do not. */
+ * name of a tool), behind reasoning where the model writes some. "parallel_tool_calls": false allows one call. The
+ * schema of a tool with "strict": true, within the tool or its "function", is held as that of RZ_GRAMMAR_JSON_SCHEMA
+ * is, and the error names tool and place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT. Arguments
+ * come in the order of the schema. Where a model writes texts between tags, without quotes, "enum", "minLength" and
+ * "maxLength" (up to 2000) bind them, "pattern" and "format" do not. */
 #define RZ_GRAMMAR_TOOLS 7
 
 /* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
@@ -1082,19 +1091,26 @@ void rz_sampler_free(rz_sampler *sampler);
  * commas and colons, as templates write it. */
 #define RZ_GRAMMAR_WHITESPACE 256
 
+/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out, and the log names them once
+ * (rz_runtime_params.log), rather than fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
+ * written by libraries hold keywords that no grammar can follow, such as "uniqueItems"; this is what servers do with a
+ * "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool says so itself, by "strict". */
+#define RZ_GRAMMAR_BEST_EFFORT 512
+
 /* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
  * vocabulary of the one it was made for. */
 typedef struct rz_grammar rz_grammar;
 
-/* Compiles a grammar of `kind`, RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE, from `len` bytes of UTF-8. `*out` is freed
- * with rz_grammar_free, before or after the model.
+/* Compiles a grammar of `kind`, RZ_GRAMMAR_..., with RZ_GRAMMAR_WHITESPACE and RZ_GRAMMAR_BEST_EFFORT, from `len`
+ * bytes of UTF-8. `*out` is freed with rz_grammar_free, before or after the model.
  *
- * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of
- * a model prepares its vocabulary, which takes some tens of milliseconds. Works on a thread of the runtime
- * (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be
- * read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model
- * without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_OUT_OF_MEMORY. Since
- * 0.1.0. */
+ * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT: the text is too large
+ * or too complex, now and later, which a server answers with 400. Best effort compiles again with less for as long as
+ * that fails. The first grammar of a model prepares its vocabulary, which takes some tens of milliseconds. Works on a
+ * thread of the runtime (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a
+ * grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
+ * implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_grammar_new(const rz_model *model,
                          uint32_t kind,
                          const char *text,
@@ -2267,8 +2283,9 @@ typedef struct rz_reply_params {
   /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
    * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
   const rz_sampler_params *sampler;
-  /* RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE of a grammar for the content, which comes after reasoning; 0: that of
-   * calls, where the conversation has tools and its "tool_choice" is not "none". */
+  /* RZ_GRAMMAR_... and its flags, of a grammar for the content, which comes after reasoning; 0: any text. If the
+   * conversation has tools and its "tool_choice" is not "none", calls follow the grammar of RZ_GRAMMAR_TOOLS, and with
+   * a grammar for the content the reply is either calls or that content; "required" and a named tool leave only calls. */
   uint32_t grammar_kind;
   uint32_t flags;       /* RZ_REPLY_..., or-ed. */
   const char *grammar;  /* The grammar, `grammar_len` bytes. */

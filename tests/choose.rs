@@ -18,8 +18,8 @@ use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
 use realizar::engine::{
-    self, CacheParams, Chooser, Filter, GrammarKind, Job, JobParams, LoadParams, Model, Request, SamplerParams,
-    Session, step_jobs,
+    self, CacheParams, Chooser, Filter, GrammarKind, GrammarText, Job, JobParams, LoadParams, Model, Request,
+    SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Op, TensorId, Weight};

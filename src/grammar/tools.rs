@@ -32,8 +32,6 @@ const SPACE: &str = r"(/[ \n]{1,4}/)?";
 pub struct ToolSchema {
     pub name: String,
     pub parameters: Json,
-    /// All of the schema has to be held.
-    pub is_strict: bool,
     pub effort: RefCell<Effort>,
 }
 
@@ -43,8 +41,7 @@ impl ToolSchema {
         let effort = Effort::new(!tool.is_strict);
         let mut parameters = looseness.of(tool.parameters.clone());
         schema::share_targets(&mut parameters, true, &effort)?;
-        let (name, is_strict) = (tool.name.clone(), tool.is_strict);
-        Ok(ToolSchema { name, parameters, is_strict, effort: RefCell::new(effort) })
+        Ok(ToolSchema { name: tool.name.clone(), parameters, effort: RefCell::new(effort) })
     }
 }
 

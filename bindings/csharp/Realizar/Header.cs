@@ -711,6 +711,7 @@ namespace Realizar
         internal const int RZ_GRAMMAR_CHOICES = 6;
         internal const int RZ_GRAMMAR_TOOLS = 7;
         internal const int RZ_GRAMMAR_WHITESPACE = 256;
+        internal const int RZ_GRAMMAR_BEST_EFFORT = 512;
         internal const int RZ_CACHE_TYPE_F16 = 1;
         internal const int RZ_CACHE_TYPE_Q8_0 = 8;
         internal const int RZ_CACHE_TYPE_Q4_0 = 2;

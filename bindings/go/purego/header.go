@@ -84,6 +84,7 @@ const (
 	rz_GRAMMAR_CHOICES            = 6
 	rz_GRAMMAR_TOOLS              = 7
 	rz_GRAMMAR_WHITESPACE         = 256
+	rz_GRAMMAR_BEST_EFFORT        = 512
 	rz_CACHE_TYPE_F16             = 1
 	rz_CACHE_TYPE_Q8_0            = 8
 	rz_CACHE_TYPE_Q4_0            = 2

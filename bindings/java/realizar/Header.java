@@ -81,6 +81,7 @@ final class Header {
     static final int RZ_GRAMMAR_CHOICES = 6;
     static final int RZ_GRAMMAR_TOOLS = 7;
     static final int RZ_GRAMMAR_WHITESPACE = 256;
+    static final int RZ_GRAMMAR_BEST_EFFORT = 512;
     static final int RZ_CACHE_TYPE_F16 = 1;
     static final int RZ_CACHE_TYPE_Q8_0 = 8;
     static final int RZ_CACHE_TYPE_Q4_0 = 2;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::jobs::{budget, job, load, prompt, sampler, session, story, tokens};
 use crate::support::tiny::{self, Rng, Tiny};
 use realizar::engine::{
-    Cancel, Chooser, DraftParams, DraftSource, End, GrammarKind, Job, JobInfo, JobParams, Model, Request,
+    Cancel, Chooser, DraftParams, DraftSource, End, GrammarKind, GrammarText, Job, JobInfo, JobParams, Model, Request,
     SamplerParams, step_jobs,
 };
 use realizar::error::Error;

@@ -317,13 +317,15 @@ func (f *responseFormat) bind(g *generation) error {
 	case f == nil || f.Type == "text":
 		return nil
 	case f.Type == "json_object":
-		return g.bind("response_format", jsonObject)
+		g.bind(jsonObject, true)
+		return nil
 	case f.Type != "json_schema":
 		return refuse("response_format.type", "the form %q is none of text, json_object, json_schema", f.Type)
 	case f.JSONSchema == nil || len(f.JSONSchema.Schema) == 0:
 		return refuse("response_format.json_schema", "the schema is missing")
 	}
-	return g.bind("response_format", string(f.JSONSchema.Schema))
+	g.bind(string(f.JSONSchema.Schema), f.JSONSchema.Strict != nil && *f.JSONSchema.Strict)
+	return nil
 }
 
 // reason puts what is wished of reasoning into a generation.

@@ -138,18 +138,24 @@ func (l *lease) check(ctx context.Context, g *generation) error {
 	if capacity := l.engine.capacity; size > capacity {
 		return tooLong(g, size, capacity)
 	}
-	kind, text := g.Reply.GrammarKind, g.Reply.Grammar
-	if kind == 0 && g.Transcript != nil && len(g.Transcript.Tools) > 0 && g.Transcript.ToolChoice != "none" {
+	if t := g.Transcript; t != nil && len(t.Tools) > 0 && t.ToolChoice != "none" {
 		transcript, _ := g.templated()
 		whole, err := json.Marshal(transcript)
 		if err != nil {
 			return refuse("", "%v", err)
 		}
-		kind, text = realizar.GrammarTools, string(whole)
+		if err := l.compiles(realizar.GrammarTools, string(whole)); err != nil {
+			return err
+		}
 	}
-	if kind == 0 {
+	if g.Reply.GrammarKind == 0 {
 		return nil
 	}
+	return l.compiles(g.Reply.GrammarKind, g.Reply.Grammar)
+}
+
+// compiles finds what is wrong with a grammar.
+func (l *lease) compiles(kind realizar.GrammarKind, text string) error {
 	grammar, err := l.NewGrammar(kind, text)
 	if err != nil {
 		return asRequestError(err)

@@ -392,7 +392,7 @@ func (m *messagesRequest) generation() (*generation, error) {
 		if format.Type != "json_schema" || len(format.Schema) == 0 {
 			return nil, refuse("output_config", "output_config.format: only the type \"json_schema\" with a schema is supported")
 		}
-		return g, g.bind("output_config.format", string(format.Schema))
+		g.bind(string(format.Schema), true)
 	}
 	return g, nil
 }
@@ -429,13 +429,13 @@ func (m *messagesRequest) think(g *generation) error {
 	return g.setEffort("output_config.effort", m.OutputConfig.Effort)
 }
 
-// bind has the content of a reply follow a schema.
-func (g *generation) bind(param, schema string) error {
-	if g.Transcript.Tools != nil && g.Transcript.ToolChoice != "none" {
-		return refuse(param, "a form of the content beside tools is not supported, unless none may be called")
-	}
+// bind has the content of a reply follow a schema, as far as it can be compiled where it is not strict. Beside tools the
+// reply is calls, or such a content.
+func (g *generation) bind(schema string, strict bool) {
 	g.Reply.GrammarKind, g.Reply.Grammar = realizar.GrammarJSONSchema, schema
-	return nil
+	if !strict {
+		g.Reply.GrammarKind |= realizar.GrammarBestEffort
+	}
 }
 
 // transcript is the prompt, as the library takes it.

@@ -147,14 +147,14 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 	}
 	switch format := r.Text.Format; {
 	case format == nil || format.Type == "text":
-		return asked, nil
 	case format.Type == "json_object":
-		return asked, asked.bind("text.format", jsonObject)
+		asked.bind(jsonObject, true)
 	case format.Type == "json_schema" && len(format.Schema) > 0:
-		return asked, asked.bind("text.format", string(format.Schema))
+		asked.bind(string(format.Schema), format.Strict != nil && *format.Strict)
 	default:
 		return nil, refuse("text.format", "\"text.format\" is none of text, json_object, and json_schema with a schema")
 	}
+	return asked, nil
 }
 
 // countInput serves POST /v1/responses/input_tokens.
