@@ -57,10 +57,11 @@ test("sounds are encoded at once and in steps", async (t) => {
   const both = Float32Array.from({ length: 140000 }, (_, i) => samples[i >> 1] + (i % 2 ? -0.125 : 0.125));
   const stepped = await hears.encodeSound(both, { channels: 2, rate: 16000, inSteps: true });
   assert.throws(() => stepped.rows(), fails("RZ_ERR_INVALID_ARGUMENT"));
-  assert.deepEqual([stepped.info.nRows, stepped.hash], [nRows, hash]);
+  assert.equal(stepped.info.nRows, nRows);
   let steps = 1;
   while (await stepped.step(0.001)) steps++;
   assert.ok(steps > 1);
+  assert.deepEqual(stepped.hash, hash);
   assert.deepEqual(stepped.rows(), whole.rows());
   assert.equal(await stepped.step(), false);
   const other = await hears.encodeSound(samples, { rate: 16000, inSteps: true });
@@ -370,11 +371,12 @@ test("messages are added, edited and overflow", async () => {
   conversation.add("Of a role", "system");
   conversation.add([
     { role: "assistant", content: "1" },
-    { role: "user", content: null, name: "x" },
+    { role: "user", content: "2", name: "x" },
   ]);
+  assert.throws(() => conversation.add([{ role: "user", content: null }]), fails("RZ_ERR_INVALID_ARGUMENT"));
   assert.deepEqual(
     conversation.messages().map((m) => m.content),
-    ["Be brief.", "größe", "A text", "Of a role", "1", null],
+    ["Be brief.", "größe", "A text", "Of a role", "1", "2"],
   );
   assert.deepEqual(conversation.messages(6), []);
   conversation.rewind(2);

@@ -1110,9 +1110,11 @@ class Conversations(unittest.TestCase):
         talk = self.talk("Be brief.", messages=[{"role": "user", "content": "größe"}], variables={"a": 1}, tool_choice="none")
         talk.add("A text")
         talk.add("Of a role", role="system")
-        talk.add({"role": "user", "content": None, "name": "x"})
+        talk.add({"role": "user", "content": "0", "name": "x"})
+        with self.assertRaises(realizar.InvalidArgument):
+            talk.add({"role": "user", "content": None})
         talk.add([{"role": "assistant", "content": "1"}, {"role": "user", "content": "2"}])
-        self.assertEqual([m["content"] for m in talk.messages()], ["Be brief.", "größe", "A text", "Of a role", None, "1", "2"])
+        self.assertEqual([m["content"] for m in talk.messages()], ["Be brief.", "größe", "A text", "Of a role", "0", "1", "2"])
         self.assertEqual((talk.messages(4)[0]["name"], talk.messages(7)), ("x", []))
         talk.rewind(2)
         self.assertEqual(talk.info.n_messages, 2)

@@ -16,7 +16,8 @@ pub fn prepare_thread() -> Result<()> {
     if !memory::system_has(NEEDED) {
         return Err(no_memory());
     }
-    let mut environment = Environment::new();
+    // Without filters, which would stay in a static of the interpreter when the library is unloaded.
+    let mut environment = Environment::empty();
     let text = "{% for x in xs %}{% if x and x %}{{ x }}{% endif %}{% endfor %}";
     // The first is what compiling keeps, the second what values are handed over by.
     let rendered = environment.add_template("t", text).and_then(|()| {
