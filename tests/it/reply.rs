@@ -4,23 +4,12 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use realizar::engine::Tokenizer;
 use realizar::error::Error;
-use realizar::format::{Metadata, Strings, Value};
 use realizar::grammar::Grammars;
-use realizar::text::{Chat, ChatTemplate, Event, EventKind, Reply, ReplyParser, Stops, find_reply_form};
+use realizar::text::{Chat, ChatTemplate, Reply, ReplyParser, Stops, find_reply_form};
 use serde_json::{Value as Json, json};
 
-use crate::support::save::MODEL;
-
-fn tokenizer() -> &'static Tokenizer {
-    MODEL.tokenizer().unwrap()
-}
-
-/// A token for each byte.
-fn bytes(text: &[u8]) -> Vec<u32> {
-    text.iter().map(|&b| 3 + u32::from(b)).collect()
-}
+use crate::support::replies::{Got, bytes, parse, parsed, parsed_with, take, tokenizer, tools, user, with_controls};
 
 /// A template in the published way, around the text of calls (`c` is one, `loop` over them). `think`: the text of `r`,
 /// reasoning.
@@ -66,30 +55,10 @@ fn forms() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn tools() -> Json {
-    let tool = |name: &str, properties: Json, required: Json| {
-        json!({"type": "function", "function": {"name": name, "description": "d", "parameters": {"type": "object",
-            "properties": properties, "required": required, "additionalProperties": false}}})
-    };
-    json!([
-        tool(
-            "get_weather",
-            json!({"city": {"type": "string"}, "far": {"type": "boolean"},
-            "options": {"type": "object", "properties": {"units": {"type": "string"}}}, "days": {"type": "integer"}}),
-            json!(["city"])
-        ),
-        tool("get", json!({"query": {"type": "string"}}), json!(["query"])),
-    ])
-}
-
 fn chat(messages: &[Json], prompt: bool, choice: &str) -> Chat {
     let all: Vec<&Json> = messages.iter().collect();
     let chat = json!({"messages": all, "tools": tools(), "add_generation_prompt": prompt, "tool_choice": choice});
     Chat::parse(&chat.to_string(), prompt).unwrap()
-}
-
-fn user() -> Json {
-    json!({"role": "user", "content": "Is it warm?"})
 }
 
 struct Case {
@@ -113,60 +82,6 @@ impl Case {
         let text = self.template.render(&chat(&[user(), message], false, "auto")).unwrap().plain().unwrap();
         text.strip_prefix(&self.prompt).unwrap().strip_suffix("[/A]\n").unwrap().to_owned()
     }
-}
-
-#[derive(Debug, Default, PartialEq)]
-struct Got {
-    reasoning: String,
-    content: String,
-    unparsed: String,
-    calls: Vec<(String, String)>,
-    /// Set by the end: true where something was not understood, and half a tag.
-    end: Option<bool>,
-    tag: String,
-}
-
-fn take(parser: &mut ReplyParser, got: &mut Got) {
-    while let Some(event) = parser.next(|event| Ok(event.clone())).unwrap() {
-        let Event { kind, call, unparsed, text } = event;
-        assert!(got.end.is_none());
-        match kind {
-            EventKind::Reasoning => got.reasoning += &text,
-            EventKind::Content if unparsed => got.unparsed += &text,
-            EventKind::Content => got.content += &text,
-            EventKind::ToolName => {
-                assert_eq!(call as usize, got.calls.len());
-                got.calls.push((text, String::new()));
-            }
-            EventKind::ToolArguments => got.calls[call as usize].1 += &text,
-            EventKind::End => (got.end, got.tag) = (Some(unparsed), text),
-        }
-    }
-}
-
-fn parse(reply: &Arc<Reply>, tokens: &[u32], at_once: bool) -> Got {
-    let (mut parser, mut got) = (ReplyParser::new(reply.clone(), Stops::default()), Got::default());
-    for &token in tokens {
-        parser.push(tokenizer(), token).unwrap();
-        if !at_once {
-            take(&mut parser, &mut got);
-        }
-    }
-    parser.end(true).unwrap();
-    take(&mut parser, &mut got);
-    got
-}
-
-/// Parses a reply that comes in tokens, in bytes and at once, which has to be the same.
-fn parsed(reply: &Arc<Reply>, text: &str) -> Got {
-    let mut tokens = Vec::new();
-    // This vocabulary begins texts with a space of its own, and a line end is one token: the reply goes on behind both.
-    tokenizer().encode(&format!("\n{text}"), false, false, &mut tokens).unwrap();
-    tokens.drain(..2);
-    let got = parse(reply, &bytes(text.as_bytes()), false);
-    assert_eq!(parse(reply, &tokens, false), got, "{text:?}");
-    assert_eq!(parse(reply, &tokens, true), got, "{text:?}");
-    got
 }
 
 fn calls(n: usize) -> Json {
@@ -672,58 +587,6 @@ fn conversations_that_a_template_would_lose_are_refused() {
     without(&format!("{tools}{messages}"), "the name in messages[1].tool_calls[0]");
     let results = all.replace("{{ m.content or '' }}", "{{ m.content if m.role != 'tool' else '' }}");
     without(&format!("{tools}{results}"), "the content of messages[2]");
-}
-
-/// A vocabulary of bytes and control tokens.
-fn with_controls(names: &[&str]) -> Tokenizer {
-    let bytes: Vec<String> = (0..256).map(|b| format!("<0x{b:02X}>")).collect();
-    let plain = ["<unk>", "<s>", "</s>"].into_iter().chain(bytes.iter().map(String::as_str));
-    let tokens: Vec<&str> = plain.chain(names.iter().copied()).collect();
-    let kind = |i: usize| {
-        if i == 0 {
-            2
-        } else if (3..259).contains(&i) {
-            6
-        } else {
-            3
-        }
-    };
-    let mut m = Metadata::from_iter([("tokenizer.ggml.model", Value::from("llama"))]);
-    m.set("tokenizer.ggml.tokens", Value::from(tokens.iter().collect::<Strings>()));
-    m.set("tokenizer.ggml.token_type", (0..tokens.len()).map(kind).collect::<Vec<i64>>());
-    m.set("tokenizer.ggml.scores", vec![0f32; tokens.len()]);
-    m.set("tokenizer.ggml.eos_token_id", 2u32);
-    Tokenizer::from_metadata(&mut m).unwrap()
-}
-
-/// A reply in which the names stand for control tokens, and in which they are text.
-fn parsed_with(tokenizer: &Tokenizer, controls: &[&str], reply: &Arc<Reply>, text: &str, is_whole: bool) -> Got {
-    let mut tokens = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        match controls.iter().position(|name| rest.starts_with(name)) {
-            Some(i) => {
-                tokens.push(259 + i as u32);
-                rest = &rest[controls[i].len()..];
-            }
-            None => {
-                tokens.push(3 + u32::from(rest.as_bytes()[0]));
-                let n = rest.chars().next().unwrap().len_utf8();
-                tokens.extend(rest.as_bytes()[1..n].iter().map(|b| 3 + u32::from(*b)));
-                rest = &rest[n..];
-            }
-        }
-    }
-    let (mut parser, mut got) = (ReplyParser::new(reply.clone(), Stops::default()), Got::default());
-    for token in tokens {
-        if got.end.is_none() {
-            parser.push(tokenizer, token).unwrap();
-            take(&mut parser, &mut got);
-        }
-    }
-    parser.end(is_whole).unwrap();
-    take(&mut parser, &mut got);
-    got
 }
 
 /// The control tokens of the vocabulary o200k_harmony.

@@ -16,6 +16,7 @@ pub mod recurrent;
 pub mod reference;
 pub mod rope;
 pub mod safetensors;
+pub mod replies;
 pub mod save;
 #[cfg(cuda)]
 pub mod shim;
