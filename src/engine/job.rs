@@ -576,7 +576,7 @@ impl Job {
             return None;
         }
         DeviceRules::new(network, chooser.as_ref())?;
-        let reasoning = reasoning.as_ref().map_or(usize::MAX, |bound| bound.left);
+        let reasoning = reasoning.as_ref().map_or(usize::MAX, |bound| bound.left.max(1));
         Some((max_tokens - made.len()).min(self.session.capacity() - self.session.len()).min(reasoning))
     }
 
@@ -667,14 +667,14 @@ impl Job {
     }
 
     /// Writes what ends the reasoning after its last token, `token`, where no more of it may be made and there is room
-    /// for that and an answer.
+    /// for that and an answer. A character that has begun is finished first.
     fn bound_reasoning(&mut self, token: u32) -> Result<()> {
         let Request { reasoning, prompt, made, text, max_tokens, .. } = &mut self.request;
         let Some(bound) = reasoning else { return Ok(()) };
         bound.left = bound.left.saturating_sub(1);
         let n = bound.closing.len();
         let (held, room) = (self.session.len() + 1 + n, *max_tokens - made.len());
-        if bound.left > 0 || n >= room || held >= self.session.capacity() {
+        if bound.left > 0 || text.is_in_character() || n >= room || held >= self.session.capacity() {
             return Ok(());
         }
         let closing = reasoning.take().map_or_else(Vec::new, |bound| bound.closing);

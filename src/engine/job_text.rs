@@ -61,6 +61,11 @@ impl JobText {
         matches!(self, JobText::Reply { parser, .. } if parser.is_in_content())
     }
 
+    /// True for a reply whose last token has ended within a character.
+    pub fn is_in_character(&self) -> bool {
+        matches!(self, JobText::Reply { parser, .. } if parser.is_in_character())
+    }
+
     /// True for a reply that has text of which it is not yet known what it is.
     pub fn holds_text(&self) -> bool {
         matches!(self, JobText::Reply { parser, .. } if parser.holds_text())

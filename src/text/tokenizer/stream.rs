@@ -24,6 +24,11 @@ impl TextStream {
         TextStream { begun: true, ..TextStream::default() }
     }
 
+    /// True where the last token has ended within a character.
+    pub fn is_in_character(&self) -> bool {
+        self.tail_len > 0
+    }
+
     /// Puts `tokens` ahead of those to come without their text, but for a character that they leave incomplete. Those
     /// that the tokenizer does not know have no text.
     pub fn follow(&mut self, tokenizer: &Tokenizer, tokens: &[u32]) {

@@ -337,6 +337,45 @@ fn reasoning_has_a_bound_after_which_the_model_answers() {
     std::mem::forget(other);
 }
 
+/// A bound that falls within a character waits for its end: any tokens, most of them bytes, with and without a grammar.
+#[test]
+fn a_bound_of_reasoning_waits_for_the_end_of_a_character() {
+    let talk = Talk::new("", 256, 0);
+    talk.add("user", "Hi");
+    let schema = r#"{"type": "integer", "minimum": 0, "maximum": 9}"#;
+    let mut waited = 0;
+    for seed in 0..240 {
+        // So hot that all tokens are alike.
+        let sampler =
+            rz_sampler_params { struct_size: size::<rz_sampler_params>(), temperature: 1000.0, seed, ..zeroed() };
+        let bound = 1 + (seed % 12) as u32;
+        let mut params = rz_reply_params {
+            sampler: &sampler,
+            reasoning: RZ_REASONING_ON,
+            reasoning_tokens: bound,
+            ..reply_params(40)
+        };
+        if seed % 3 > 0 {
+            params.grammar_kind = RZ_GRAMMAR_JSON_SCHEMA;
+            params.grammar = schema.as_ptr().cast();
+            params.grammar_len = schema.len();
+        }
+        let parts = talk.reply(params);
+        let info = talk.info();
+        assert!(info.reasoning_tokens <= bound + 3, "{seed}: {} of {bound}", info.reasoning_tokens);
+        waited += u32::from(info.reasoning_tokens > bound);
+        if seed % 3 > 0 {
+            let reasoning = text_of_kind(&parts, RZ_CHAT_EVENT_REASONING);
+            assert!(!reasoning.contains('\u{fffd}'), "{seed}: {reasoning}");
+            let content = text_of_kind(&parts, RZ_CHAT_EVENT_CONTENT);
+            let is_digit = content.len() == 1 && content.as_bytes()[0].is_ascii_digit();
+            assert!(is_digit || info.end == RZ_JOB_LENGTH, "{seed}: {content}");
+        }
+        expect(RZ_OK, |e| unsafe { rz_conversation_rewind(talk.handle, 1, e) });
+    }
+    assert!(waited > 20, "{waited}");
+}
+
 #[test]
 fn grammars_bind_the_content_after_reasoning() {
     let talk = Talk::new("", 256, 0);
