@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::job::{Job, JobInfo};
 use crate::error::{Error, Result};
-use crate::text::{Event, EventKind, NewIds};
+use crate::text::{Event, EventKind, NewIds, is_object};
 
 /// A reply, unfinished or the last one.
 pub struct Turn {
@@ -66,7 +66,8 @@ impl Turn {
         }
     }
 
-    /// The reply as a message, and the number of its calls. A call that broke off is left out.
+    /// The reply as a message, and the number of its calls. A call that broke off is left out; the arguments of one that
+    /// is complete stay as they were written, though readers of JSON may refuse them.
     pub(super) fn message(&self, ids: &mut NewIds) -> (Json, usize) {
         let text = |kind| -> String {
             self.parts.iter().filter(|part| part.kind == kind).map(|part| part.text.as_str()).collect()
@@ -75,7 +76,7 @@ impl Turn {
         for (i, name) in self.parts.iter().enumerate().filter(|(_, part)| part.kind == EventKind::ToolName) {
             let is_its = |part: &&Event| part.kind == EventKind::ToolArguments && part.call == name.call;
             let arguments: String = self.parts[i..].iter().filter(is_its).map(|part| part.text.as_str()).collect();
-            if serde_json::from_str::<serde_json::Map<String, Json>>(&arguments).is_ok() {
+            if is_object(&arguments) {
                 let function = json!({"name": name.text, "arguments": arguments});
                 calls.push(json!({"id": ids.next(&name.text), "type": "function", "function": function}));
             }

@@ -11,7 +11,7 @@ pub use self::chat::message::{PartKind, check_members};
 pub use self::chat::{Chat, ToolChoice, parse_json};
 pub use self::marks::MarkedText;
 pub use self::reply::form::{Argument, Body, CallForm, Dialect, ReplyForm, find as find_reply_form};
-pub use self::reply::literal::is_bare;
+pub use self::reply::literal::{is_bare, is_object};
 pub use self::reply::parser::ReplyParser;
 pub use self::reply::replies::{Event, EventKind, Reply, Tool, is_text, options, resolved};
 pub use self::reply::search::is_key;

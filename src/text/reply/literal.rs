@@ -1,8 +1,11 @@
 //! Objects and lists as models write them, turned into JSON while they come: JSON itself, literals of Python, and
 //! objects with bare keys whose texts stand between `<|"|>`. Relies on nothing.
 
-/// Levels of objects and lists.
-const MAX_DEPTH: usize = 128;
+/// Levels of objects and lists, and those that readers of JSON take.
+const MAX_DEPTH: usize = 1000;
+const READ_DEPTH: usize = 127;
+/// Longest beginning of a number by which it is told whether it has a value.
+const MAX_NUMBER: usize = 400;
 /// Longest name of a member that is kept for `key`.
 const MAX_KEY: usize = 1024;
 
@@ -63,11 +66,23 @@ pub struct Literal {
     key: String,
     /// The first half of a character beyond 16 bits, whose second one has to follow; 0: none.
     high: u32,
+    /// The number that comes or has come last.
+    number: String,
+    /// Readers of JSON take no number as large as one of its, or not as many levels.
+    is_unreadable: bool,
 }
 
 impl Literal {
     pub fn new() -> Literal {
-        Literal { open: Vec::new(), phase: Phase::Value { may_end: false }, in_key: false, key: String::new(), high: 0 }
+        Literal {
+            open: Vec::new(),
+            phase: Phase::Value { may_end: false },
+            in_key: false,
+            key: String::new(),
+            high: 0,
+            number: String::new(),
+            is_unreadable: false,
+        }
     }
 
     /// JSON of a whole literal with white space around it.
@@ -110,6 +125,11 @@ impl Literal {
 
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
+    }
+
+    /// True for JSON that is well-formed and that readers refuse nevertheless.
+    pub fn is_unreadable(&self) -> bool {
+        self.is_unreadable
     }
 
     /// Adds a character, and to `out` the JSON that it completes.
@@ -167,9 +187,13 @@ impl Literal {
             Phase::Number(state) => match number_step(state, c) {
                 Some(next) => {
                     out.push(c);
+                    if self.number.len() < MAX_NUMBER {
+                        self.number.push(c);
+                    }
                     self.phase = Phase::Number(next);
                 }
                 None if number_ends(state) && !self.open.is_empty() => {
+                    self.is_unreadable |= self.number.parse().is_ok_and(f64::is_infinite);
                     self.phase = Phase::After;
                     return self.step(c, out);
                 }
@@ -253,6 +277,7 @@ impl Literal {
                 };
                 out.push(json);
                 self.open.push(end);
+                self.is_unreadable |= self.open.len() > READ_DEPTH;
                 self.phase = if c == '[' { Phase::Value { may_end: true } } else { Phase::Key { may_end: true } };
             }
             ']' if may_end => self.close(out),
@@ -261,6 +286,8 @@ impl Literal {
             _ => {
                 if let Some(state) = number_step(0, c) {
                     out.push(c);
+                    self.number.clear();
+                    self.number.push(c);
                     self.phase = Phase::Number(state);
                 } else {
                     let word = WORDS.iter().position(|(word, _)| word.starts_with(c)).ok_or(NoLiteral)?;
@@ -349,6 +376,11 @@ impl Literal {
     }
 }
 
+/// True for an object that is complete, though readers of JSON may refuse it.
+pub fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{') && Literal::convert(text).is_some()
+}
+
 /// True for the characters of names of members that stand without quotes.
 pub fn is_bare(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$')
@@ -407,7 +439,7 @@ mod tests {
             assert_eq!(Literal::convert(text).as_deref(), Some(want), "{text}");
             serde_json::from_str::<serde_json::Value>(want).unwrap();
         }
-        let deep = "[".repeat(200) + &"]".repeat(200);
+        let deep = "[".repeat(1200) + &"]".repeat(1200);
         for text in [
             "",
             "{",
@@ -426,6 +458,22 @@ mod tests {
             &deep,
         ] {
             assert_eq!(Literal::convert(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_readers_refuse_is_told() {
+        let nested = |n: usize| "[".repeat(n) + &"]".repeat(n);
+        for text in ["[1e308]", "[1e309]", "[-1e400, 2]", "{\"a\": 1e400}", "[0e999]", &nested(127), &nested(128)] {
+            let (mut literal, mut out) = (Literal::new(), String::new());
+            text.chars().for_each(|c| literal.push(c, &mut out).unwrap());
+            let is_refused = serde_json::from_str::<serde_json::Value>(text).is_err();
+            assert_eq!(literal.is_unreadable(), is_refused, "{text}");
+        }
+        for digits in [308, 309, 500] {
+            let (mut literal, mut out) = (Literal::new(), String::new());
+            format!("[1{}]", "0".repeat(digits)).chars().for_each(|c| literal.push(c, &mut out).unwrap());
+            assert_eq!(literal.is_unreadable(), digits > 308, "{digits}");
         }
     }
 

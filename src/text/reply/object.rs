@@ -17,6 +17,8 @@ pub struct ObjectCall {
     arguments: Arguments,
     /// Arguments that came ahead of the name.
     early: String,
+    /// Arguments within a text are unreadable as those of `literal` may be.
+    is_unreadable: bool,
 }
 
 /// Names that models give the arguments whatever the template's is.
@@ -54,6 +56,18 @@ impl ObjectCall {
 
     pub fn is_named(&self) -> bool {
         self.name.is_some()
+    }
+
+    /// True where readers of JSON refuse the arguments.
+    pub fn is_unreadable(&self) -> bool {
+        self.is_unreadable || self.literal.as_ref().is_some_and(Literal::is_unreadable)
+    }
+
+    /// False where its members are not those of a call.
+    pub fn may_be_call(&self) -> bool {
+        let key = self.literal.as_ref().map_or("", Literal::key).trim_start_matches('"');
+        let known = ["name", "type", "id"].into_iter().chain(ARGUMENTS);
+        self.is_named() || known.into_iter().any(|name| name.starts_with(key))
     }
 
     /// Text of which nothing was handed on: all while there is no name, then that of a value.
@@ -163,7 +177,9 @@ impl ObjectCall {
                     return Some(());
                 }
                 let text: String = serde_json::from_str(text).ok()?;
-                Literal::convert(&text).filter(|json| json.starts_with('{'))?
+                let json = Literal::convert(&text).filter(|json| json.starts_with('{'))?;
+                self.is_unreadable |= serde_json::from_str::<serde_json::Value>(&json).is_err();
+                json
             }
             Arguments::Missing | Arguments::Complete => return None,
         };

@@ -35,6 +35,7 @@ impl ReplyParser {
                 Step::Failed => self.give_up(object.raw()),
                 _ => {
                     self.calls += 1;
+                    self.any_unparsed |= object.is_unreadable();
                     self.state = State::CallEnd;
                     return Some(i + c.len_utf8());
                 }
@@ -57,6 +58,7 @@ impl ReplyParser {
             if literal.is_done() {
                 self.emit(EventKind::ToolArguments, false, &json);
                 self.calls += 1;
+                self.any_unparsed |= literal.is_unreadable();
                 self.state = State::CallEnd;
                 return Some(i + c.len_utf8());
             }
