@@ -92,33 +92,76 @@ impl Writer<'_> {
         }
         let thought = self.thought()?;
         let text = self.text();
-        let [open, close] = self.content_tags()?;
+        let [open, close, end] = self.content_tags()?;
         let content = self.rule(&format!("{open} {text} {close}"));
         let Some(calls) = form.calls.as_ref().filter(|_| !self.tools.is_empty()) else {
-            return Ok(format!("{thought}{content}"));
+            return Ok(format!("{thought}{content} {end}"));
         };
         let first = format!("{}{}", calls.open, calls.before);
         let (head, rest) = (self.first_tag(&first)?, self.calls(calls)?);
-        let empty = match [self.tag(&form.content.open, "")?, self.tag(&form.content.close, "")?] {
+        let [open, close] = [form.content.open.clone(), self.less_end(&form.content.close)];
+        let empty = match [self.tag(&open, "")?, self.tag(&close, "")?] {
             [open, close] if !open.is_empty() && !close.is_empty() => format!("({open} {close})?"),
             _ => String::new(),
         };
         // Its own white space would leave no choice of other tags.
-        let must = format!("{empty} {SPACE} {} {rest}", self.first_tag(first.trim_start())?);
-        Ok(match &self.reply.choice {
-            ToolChoice::Required | ToolChoice::Named(_) => format!("{thought}{must}"),
-            _ if self.content.is_some() => format!("{thought}({content} | {must})"),
+        let must = format!("{empty} {} {rest}", self.spaced(first.trim_start())?);
+        let answer = match &self.reply.choice {
+            ToolChoice::Required | ToolChoice::Named(_) => must,
+            _ if self.content.is_some() => format!("({content} | {must})"),
             // A tag of content is in front of content, so that calls differ from it.
-            _ if !form.content.open.is_empty() => format!("{thought}({content} | {content}? {head} {rest})"),
+            _ if !form.content.open.is_empty() => format!("({content} | {content}? {head} {rest})"),
             // Nothing but the object itself is in front of a call.
             _ if first.trim().is_empty() => {
                 let other = self.rule(r"/[^\s{](?s:.*)/");
-                format!("{thought}({other}? | {head} {rest})")
+                format!("({other}? | {head} {rest})")
             }
             _ => {
                 let until = self.until_first(first.trim_start())?;
-                format!("{thought}({content} | {until} {rest})")
+                format!("({content} | {until} {rest})")
             }
+        };
+        let unclosed = self.unclosed(calls, &rest)?;
+        Ok(match unclosed.is_empty() {
+            true => format!("{thought}{answer} {end}"),
+            false => format!("({thought}{answer} | {unclosed}) {end}"),
+        })
+    }
+
+    /// Reasoning that nothing closes, and that ends with calls, which are calls therefore; empty where there is none.
+    /// Calls whose tags are no control tokens cannot be told from what reasoning says of calls, so that such reasoning
+    /// has to be closed.
+    fn unclosed(&mut self, calls: &CallForm, rest: &str) -> Result<String> {
+        let tags = self.reply.form.reasoning.as_ref().filter(|_| self.reply.may_reason);
+        let first = format!("{}{}", calls.open, calls.before);
+        let first = first.trim_start();
+        let has_control = self.begins_with_control(first)?;
+        let Some(tags) = tags.filter(|_| has_control) else { return Ok(String::new()) };
+        let open = match self.reply.begins_in_reasoning {
+            true => String::new(),
+            false => self.spaced(&tags.open)?,
+        };
+        let text = self.rule("/(?s:.+)/");
+        Ok(format!("{open} {text}? {} {rest}", self.first_tag(first)?))
+    }
+
+    /// True for a tag whose first part is a control token.
+    fn begins_with_control(&self, tag: &str) -> Result<bool> {
+        let mut first = None;
+        self.tokenizer.split_control(tag, |part| {
+            first = first.or(Some(part.is_ok()));
+            Ok(())
+        })?;
+        Ok(first.unwrap_or(false))
+    }
+
+    /// A tag with white space in front of it or none. In front of a word it is one with the word, because texts that
+    /// begin alike have to be told apart by what comes later.
+    fn spaced(&mut self, tag: &str) -> Result<String> {
+        let other = self.first_tag(tag)?;
+        Ok(match tag.starts_with(char::is_alphabetic) {
+            true => format!("({other} | {})", self.first_tag(&format!(" {tag}"))?),
+            false => format!("{SPACE} {other}"),
         })
     }
 
@@ -141,15 +184,20 @@ impl Writer<'_> {
         };
         Ok(match self.reply.begins_in_reasoning {
             true => format!("{until} {SPACE} {filler} "),
-            false => format!("({SPACE} {} {until} {SPACE} {filler})? ", self.tag(&tags.open, "")?),
+            false => format!("({} {until} {SPACE} {filler})? ", self.spaced(&tags.open)?),
         })
     }
 
-    /// What a template writes around content, each of which may be absent.
-    fn content_tags(&mut self) -> Result<[String; 2]> {
-        let content = &self.reply.form.content;
-        let around = |tag: String| if tag.is_empty() { tag } else { format!("({tag})?") };
-        Ok([around(self.tag(&content.open, "")?), around(self.tag(&self.less_end(&content.close), "")?)])
+    /// What a template writes around content, and what it ends every reply with, each of which may be absent.
+    fn content_tags(&mut self) -> Result<[String; 3]> {
+        let form = &self.reply.form;
+        let tags = [form.content.open.clone(), self.less_end(&form.content.close), self.less_end(&form.end)];
+        let optional = |tag: String| if tag.is_empty() { tag } else { format!("({tag})?") };
+        let [open, close, end] = tags.map(|tag| match tag.starts_with(char::is_alphabetic) {
+            true => self.spaced(&tag),
+            false => self.tag(&tag, ""),
+        });
+        Ok([optional(open?), optional(close?), optional(end?)])
     }
 
     /// A reply of messages with headers: reasoning, what is said ahead of a call, and a call or the answer.

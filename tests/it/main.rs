@@ -40,6 +40,8 @@ mod quantised;
 #[cfg(cuda)]
 mod recurrences;
 mod reply;
+mod reply_published;
+mod reply_variants;
 mod saved;
 mod schemas;
 #[cfg(cuda)]

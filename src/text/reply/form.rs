@@ -8,7 +8,9 @@ use crate::error::Result;
 use crate::text::chat::Chat;
 use crate::text::chat::ids::CallIds;
 use crate::text::reply::literal::Literal;
-use crate::text::reply::tags::{ANY, KEY, NAME, common_prefix, common_suffix, first_tag, merged, tag_end, tag_start};
+use crate::text::reply::tags::{
+    ANY, KEY, NAME, common_prefix, common_suffix, first_tag, last_tag, merged, tag_end, tag_start,
+};
 use crate::text::template::chat_template::ChatTemplate;
 
 /// The texts before and after a part of a reply; empty where there is none.
@@ -24,6 +26,8 @@ pub struct ReplyForm {
     pub content: Around,
     /// Texts between parts that say nothing.
     pub fillers: Vec<String>,
+    /// The tag with which every reply ends, ahead of the token that ends its text.
+    pub end: String,
     pub calls: Option<CallForm>,
     /// A reply is messages with a header each, as in OpenAI's Harmony; it begins within the first header.
     pub has_headers: bool,
@@ -107,9 +111,8 @@ impl Argument {
 }
 
 /// Tags of reasoning that a rendering does not tell by itself: where it ends, and what it began with.
-const REASONING: [(&str, &str); 4] = [
+const REASONING: [(&str, &str); 3] = [
     ("[BEGIN FINAL RESPONSE]", "Here are my reasoning steps:"),
-    ("<|close|>think<|sep|>", "<|open|>think<|sep|>"),
     ("<|inner_suffix|>", "<|inner_prefix|>"),
     ("<|eom|>", "to=self<|message|>"),
 ];
@@ -162,8 +165,14 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
 
     for ids in IDS {
         for n in [2, 1] {
-            let message = json!({"role": "assistant", "content": null, "tool_calls": calls(ids, n)});
-            let Some(text) = probe.render(&[message], false)? else { continue };
+            let mut message = json!({"role": "assistant", "content": null, "tool_calls": calls(ids, n)});
+            let mut text = probe.render(std::slice::from_ref(&message), false)?;
+            if text.as_ref().is_some_and(|text| text[start(text)..].contains("None")) {
+                // It writes the value of a content that there is not.
+                message["content"] = Json::from("");
+                text = probe.render(&[message], false)?;
+            }
+            let Some(text) = text else { continue };
             let text = ids.iter().fold(text[start(&text)..].to_owned(), |text, id| {
                 if id.contains('.') { text } else { text.replace(id, &ANY.to_string()) }
             });
@@ -178,9 +187,11 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
         }
     }
     form.content.close = probe.content_close(behind, &form)?;
+    form.end = end_tag(behind, &form.content.close).to_owned();
     let Around { open, close } = &form.content;
-    if !are_sound(&[open, close], 0) {
+    if !are_sound(&[open, close, &form.end], 0) {
         form.content = Around::default();
+        form.end.clear();
     }
     form.fillers.retain(|filler| are_sound(&[filler], 0));
     // The end of content that is always there, though it be empty, is no part of calls.
@@ -262,6 +273,16 @@ impl ReplyForm {
     }
 }
 
+/// The tag that follows content and its closing tag, where another one, which ends the text, follows it.
+fn end_tag<'t>(behind: &'t str, close: &str) -> &'t str {
+    let behind = behind.trim_start();
+    let behind = behind.strip_prefix(close).unwrap_or(behind).trim_start();
+    match first_tag(behind) {
+        Some(tag) if first_tag(behind[tag.len()..].trim_start()).is_some() => tag,
+        _ => "",
+    }
+}
+
 const KIMI: &str = "<|tool_call_argument_begin|>";
 
 /// The forms of models whose templates do not write calls: LFM2 and Granite 3, whose conversations cannot have any, and
@@ -338,6 +359,7 @@ fn harmony() -> ReplyForm {
         reasoning: Some(around("<|channel|>analysis<|message|>", "<|end|>")),
         content: around("<|channel|>final<|message|>", "<|end|>"),
         fillers: vec!["<|start|>assistant".to_owned()],
+        end: String::new(),
         calls: Some(CallForm {
             before: " to=functions.".to_owned(),
             after: "<|call|>".to_owned(),
@@ -390,7 +412,7 @@ impl Probe<'_> {
         if let Some(at) = text.rfind(THOUGHT) {
             let (before, behind) = (text[..at].trim_end(), text[at + THOUGHT.len()..].trim_start());
             let known = REASONING.iter().find(|(close, open)| behind.starts_with(close) && before.ends_with(open));
-            let read = || Some((first_tag(behind)?, &before[before.rfind(['<', '['])?..]));
+            let read = || Some((first_tag(behind)?, last_tag(before)?));
             if let Some((close, open)) = known.copied().or_else(read) {
                 let between = behind[close.len()..].split_once(SAID).map_or("", |(between, _)| between);
                 let between = if between.contains("f5n") { "" } else { between };
@@ -518,8 +540,9 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
         "" => head,
         open => head.rfind(open).map_or(head, |at| &head[at + open.len()..]),
     };
-    let tail = &text[last.end..];
-    let tail = &tail[..tag_end(tail, tail.len() - common_suffix(tail, behind))];
+    // What ends any reply ends one with calls too, with other white space in some templates.
+    let tail = text[last.end..].trim_end();
+    let tail = &tail[..tag_end(tail, tail.len() - common_suffix(tail, behind.trim_end()))];
     let (mut head, mut tail) = (named(head), named(tail));
     let mut between = second.as_ref().map(|second| named(&text[first.end..second.start]));
 

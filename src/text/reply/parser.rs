@@ -2,6 +2,7 @@
 //! character is looked at once, but for the few of a tag that is not yet complete. Relies on `reply` for what a reply
 //! may be; what is not understood is content.
 
+mod ahead;
 mod calls;
 
 use std::collections::VecDeque;
@@ -14,8 +15,9 @@ use crate::text::reply::form::{Body, CallForm};
 use crate::text::reply::literal::{Literal, WIDE_QUOTE, escape};
 use crate::text::reply::object::ObjectCall;
 use crate::text::reply::replies::{Behind, Event, EventKind, Found, MESSAGE, Reply, Then};
-use crate::text::reply::search::find;
-use crate::text::reply::tags::Match;
+use crate::text::reply::search::{earlier, find};
+use crate::text::reply::tags::{Match, matches};
+use crate::text::reply::whole::WholeCall;
 use crate::text::{Stops, TextStream, TokenKind, Tokenizer};
 
 /// Most bytes that a parser holds, taken and not yet taken.
@@ -76,6 +78,18 @@ enum State {
     /// Behind the arguments.
     CallEnd,
     BehindCall,
+    /// A call within reasoning, which counts where the reply ends with it.
+    Rehearsal(Box<Rehearsal>),
+    /// An object without tags at the start of a reply, which is a call if it is the whole reply.
+    WholeCall(Box<WholeCall>),
+}
+
+/// A call within reasoning: its text, and what it is if nothing follows it.
+struct Rehearsal {
+    text: String,
+    /// Some of the text is control tokens.
+    has_controls: bool,
+    parser: ReplyParser,
 }
 
 enum ValueKind {
@@ -88,8 +102,13 @@ impl ReplyParser {
     /// `stops`: strings that end the content, and with it the reply.
     pub fn new(reply: Arc<Reply>, stops: Stops) -> ReplyParser {
         let state = if reply.begins_in_reasoning { State::Reasoning } else { State::Content };
+        ReplyParser::begun(reply, stops, state)
+    }
+
+    /// A parser of a text that begins within this part of a reply.
+    fn begun(reply: Arc<Reply>, stops: Stops, state: State) -> ReplyParser {
         ReplyParser {
-            drops_space: reply.begins_in_reasoning,
+            drops_space: matches!(state, State::Reasoning),
             reply,
             stream: TextStream::continued(),
             held: String::new(),
@@ -147,7 +166,7 @@ impl ReplyParser {
             parser.held.push_str(&text);
             parser.advance(if is_whole { Behind::End } else { Behind::Cut });
             if !parser.ended {
-                parser.finish();
+                parser.finish(is_whole);
             }
         })
     }
@@ -159,17 +178,22 @@ impl ReplyParser {
 
     /// True where what comes next is reasoning.
     pub fn is_in_reasoning(&self) -> bool {
-        !self.ended && matches!(self.state, State::Reasoning)
+        !self.ended && matches!(self.state, State::Reasoning | State::Rehearsal(_))
+    }
+
+    /// True where a character has come in part.
+    pub fn is_in_character(&self) -> bool {
+        self.stream.is_in_character()
     }
 
     /// True where what comes next is content.
     pub fn is_in_content(&self) -> bool {
-        !self.ended && matches!(self.state, State::Content)
+        !self.ended && matches!(self.state, State::Content | State::WholeCall(_))
     }
 
     /// True where there is text of which it is not yet known what it is.
     pub fn holds_text(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || matches!(self.state, State::WholeCall(_))
     }
 
     fn secured(&mut self, more: usize, work: impl FnOnce(&mut ReplyParser)) -> Result<()> {
@@ -188,6 +212,8 @@ impl ReplyParser {
         let state = match &self.state {
             State::Object(object) => object.size(),
             State::Value { kind: ValueKind::Other(text, _), .. } => text.len(),
+            State::Rehearsal(rehearsal) => rehearsal.size(),
+            State::WholeCall(call) => call.size(),
             _ => 0,
         };
         self.held.len() + self.gap.len() + self.waiting + state
@@ -226,10 +252,7 @@ impl ReplyParser {
                 return;
             }
             self.close_call();
-            let gap = mem::take(&mut self.gap);
-            self.emit_text(&gap);
-            self.any_unparsed = true;
-            self.emit(EventKind::Content, true, text);
+            self.emit_control(text);
             self.consumed += text.len();
             return;
         }
@@ -244,6 +267,7 @@ impl ReplyParser {
     fn is_in_place(&self, text: &str) -> bool {
         match self.state {
             State::Object(_) | State::Named(_) => text == WIDE_QUOTE,
+            State::Rehearsal(ref rehearsal) => rehearsal.is_in_place(text) || self.reply.is_reasoning_close(text),
             _ => self.reply.is_tag(text),
         }
     }
@@ -279,6 +303,8 @@ impl ReplyParser {
             State::Value { tool, keys, kind, begun } => self.value(tool, keys, kind, begun, rest, behind),
             State::CallEnd => self.call_end(rest, behind),
             State::BehindCall => self.behind_call(rest, behind),
+            State::Rehearsal(rehearsal) => self.rehearsal(rehearsal, rest, behind),
+            State::WholeCall(call) => self.whole_call(call, rest),
         }
     }
 
@@ -288,7 +314,11 @@ impl ReplyParser {
 
     fn content(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
-        match reply.in_content.find(rest, self.is_fresh, behind) {
+        let found = reply.in_content.find(rest, self.is_fresh, behind);
+        if let Some(at) = self.whole_call_start(rest, &found) {
+            return Some(at);
+        }
+        match found {
             Found::None => self.emit_marked(rest),
             Found::Wait(at) => self.emit_marked(&rest[..at]),
             Found::At(at, end, then) => {
@@ -311,15 +341,25 @@ impl ReplyParser {
             let (start, behind) = (at(place.start), at(place.end));
             if start < behind {
                 self.emit_text(&text[from..start]);
-                let gap = mem::take(&mut self.gap);
-                self.emit_text(&gap);
-                self.any_unparsed = true;
-                self.emit(EventKind::Content, true, &text[start..behind]);
+                // The end of reasoning that has ended, or did not begin, says nothing.
+                if !(matches!(self.state, State::Content) && self.reply.is_reasoning_close(&text[start..behind])) {
+                    self.emit_control(&text[start..behind]);
+                }
                 from = behind;
             }
         }
         self.emit_text(&text[from..]);
         (!text.is_empty()).then_some(text.len())
+    }
+
+    /// Hands on a control token that is none of the reply's, as a part of the text that it is in.
+    fn emit_control(&mut self, text: &str) {
+        let (gap, kind) = (mem::take(&mut self.gap), self.text_kind());
+        if !self.drops_space {
+            self.emit(kind, self.is_unparsed, &gap);
+        }
+        (self.drops_space, self.any_unparsed) = (false, true);
+        self.emit(kind, true, text);
     }
 
     /// Begins the part that a tag stands for.
@@ -366,12 +406,33 @@ impl ReplyParser {
     fn reasoning(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         self.state = State::Reasoning;
         let reply = self.reply.clone();
-        let close = reply.form.reasoning.as_ref().map_or("", |tags| tags.close.trim());
-        let found = match reply.form.has_headers {
-            true => reply.in_content.find(rest, false, behind),
-            false => find(close, rest, behind, |_| false, |_| Match::Full(0)),
+        let Some(tags) = reply.form.reasoning.as_ref().filter(|_| !reply.form.has_headers) else {
+            return self.thought(reply.in_content.find(rest, false, behind), rest);
         };
+        if self.is_fresh {
+            // Models repeat the tag with which the prompt has ended.
+            let text = rest.trim_start();
+            match matches(tags.open.trim(), text) {
+                Match::Full(n) => {
+                    self.is_fresh = false;
+                    return Some(rest.len() - text.len() + n);
+                }
+                Match::Partial if behind == Behind::More && !text.is_empty() => return None,
+                _ => {}
+            }
+        }
+        let close = find(tags.close.trim(), rest, behind, |_| false, |_| Match::Full(0));
+        self.thought(earlier(close, reply.in_reasoning.find(rest, false, behind)), rest)
+    }
+
+    /// Hands on reasoning up to what was found in it.
+    fn thought(&mut self, found: Found, rest: &str) -> Option<usize> {
         match found {
+            Found::At(at, _, Then::Call(_)) => {
+                self.emit_marked(&rest[..at]);
+                self.state = State::Rehearsal(Box::new(Rehearsal::new(self.reply.clone())));
+                Some(at)
+            }
             Found::At(at, end, then) => {
                 self.emit_marked(&rest[..at]);
                 self.begin(then, &rest[at..end]);
@@ -431,13 +492,14 @@ impl ReplyParser {
     }
 
     /// Hands on what is left of a reply that has ended.
-    fn finish(&mut self) {
+    fn finish(&mut self, is_whole: bool) {
+        self.finish_ahead(is_whole);
         let mut tag = match &self.state {
             State::Header(tag) => tag.clone(),
             _ => String::new(),
         };
         tag.push_str(mem::take(&mut self.held).trim());
-        if !tag.is_empty() {
+        if !tag.is_empty() || self.is_in_close() {
             self.gap.clear();
         }
         self.close_call();
@@ -462,6 +524,8 @@ impl ReplyParser {
             }
             State::Object(object) => self.give_up_call(object.raw()),
             State::Named(_) | State::Arguments { .. } => self.give_up_call(""),
+            State::Rehearsal(rehearsal) => self.resume(State::Reasoning, gap, rehearsal.text()),
+            State::WholeCall(call) => self.resume(State::Content, gap, call.text()),
             state @ (State::Content | State::Reasoning) if !self.drops_space => {
                 self.state = state;
                 self.gap = gap;
@@ -480,7 +544,10 @@ impl ReplyParser {
     }
 
     fn text_kind(&self) -> EventKind {
-        if matches!(self.state, State::Reasoning) { EventKind::Reasoning } else { EventKind::Content }
+        match self.state {
+            State::Reasoning | State::Rehearsal(_) => EventKind::Reasoning,
+            _ => EventKind::Content,
+        }
     }
 
     /// Hands on a part of a text, less white space at its end, which a tag may follow.

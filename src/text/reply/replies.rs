@@ -19,6 +19,8 @@ pub(crate) const MESSAGE: &str = "<|message|>";
 const MAX_NAME: usize = 256;
 /// Characters that end a name in one form of calls or another.
 const NO_NAME: &str = "\"'`\\<>{}()[]=,";
+/// Stands around code in Markdown.
+const FENCE: &str = "```";
 /// References that are followed one after the other.
 const MAX_REFERENCES: usize = 8;
 /// References and options of their targets that are put in their place.
@@ -66,8 +68,9 @@ pub struct Reply {
     pub begins_in_reasoning: bool,
     /// A grammar lets it begin with reasoning.
     pub may_reason: bool,
-    /// Texts that begin a part, in content and within a call.
+    /// Texts that begin a part, in content, within a call, and calls in reasoning.
     pub(crate) in_content: Triggers,
+    pub(crate) in_reasoning: Triggers,
     pub(crate) behind_call: Triggers,
 }
 
@@ -85,7 +88,7 @@ pub(crate) enum Then {
 }
 
 /// A text that begins a part of a reply.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Trigger {
     tag: String,
     /// Its beginning that does not belong to what follows.
@@ -134,6 +137,14 @@ impl Triggers {
         }
     }
 
+    /// Those of calls that begin with a tag.
+    fn calls(&self) -> Triggers {
+        let is_call = |trigger: &&Trigger| matches!(trigger.then, Then::Call(_)) && !trigger.at_start;
+        let list: Vec<Trigger> = self.list.iter().filter(is_call).cloned().collect();
+        let firsts = list.iter().filter_map(|trigger| trigger.tag.chars().next()).collect();
+        Triggers { list, firsts }
+    }
+
     /// The first trigger in a text, `at_start`: with nothing but white space before it.
     pub fn find(&self, text: &str, at_start: bool, behind: Behind) -> Found {
         let blank = text.len() - text.trim_start().len();
@@ -151,18 +162,23 @@ impl Triggers {
 
     /// The first trigger with which a text begins.
     pub fn at(&self, text: &str, at_start: bool, behind: Behind) -> Found {
+        let mut is_cut = false;
         for trigger in self.list.iter().filter(|trigger| at_start || !trigger.at_start) {
             match matches(&trigger.tag, text) {
                 Match::No => {}
                 Match::Partial if behind == Behind::End => {}
+                // A tag that is complete counts, though a longer one has begun.
+                Match::Partial if behind == Behind::Cut => is_cut = true,
                 Match::Partial => return Found::Wait(0),
+                // More of the longer one has come, or a call, of which it is not known which.
+                Match::Full(n) if is_cut && (trigger.then == Then::Unknown || !text[n..].trim().is_empty()) => {}
                 Match::Full(n) => {
                     let end = if let Match::Full(head) = matches(&trigger.head, text) { head } else { n };
                     return Found::At(0, end, trigger.then);
                 }
             }
         }
-        Found::None
+        if is_cut { Found::Wait(0) } else { Found::None }
     }
 
     /// The triggers that begin a call; `lead`: the text before the name or the object, `middle`: that after the name.
@@ -234,6 +250,7 @@ impl Reply {
             prompt.rfind(&tags.open).is_some_and(|at| !prompt[at + tags.open.len()..].contains(&tags.close))
         });
         let (in_content, behind_call) = triggers(&form, &tools);
+        let in_reasoning = in_content.calls();
         let (choice, parallel_calls) = (chat.tool_choice.clone(), chat.parallel_calls);
         Ok(Reply {
             form,
@@ -242,9 +259,15 @@ impl Reply {
             parallel_calls,
             begins_in_reasoning,
             may_reason: true,
+            in_reasoning,
             in_content,
             behind_call,
         })
+    }
+
+    /// True for the tag that ends reasoning, of a model whose replies have no headers.
+    pub(crate) fn is_reasoning_close(&self, text: &str) -> bool {
+        !self.form.has_headers && self.form.reasoning.as_ref().is_some_and(|tags| tags.close.trim() == text)
     }
 
     /// True for a text that is a part of some tag.
@@ -273,6 +296,16 @@ impl Reply {
     }
 }
 
+/// A text in front of a call without the word, ending in a dot, that it ends with, or without a fence.
+fn shortened(lead: &str) -> Option<String> {
+    if let Some(text) = lead.trim_end().strip_suffix('.') {
+        let short = text.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+        return (short.len() < text.len() && !short.trim().is_empty()).then(|| short.to_owned());
+    }
+    let (before, behind) = lead.split_once(FENCE)?;
+    Some(format!("{before}{}", behind.strip_prefix("json").unwrap_or(behind)))
+}
+
 fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
     let (mut in_content, mut behind_call) = (Triggers::default(), Triggers::default());
     if form.has_headers {
@@ -294,12 +327,19 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
             behind_call.add_calls(&other.open, middle, calls, tools);
         }
         in_content.add_calls(&first, middle, calls, tools);
+        // Models leave a word in front of the name out, or a fence around the object.
+        if let Some(first) = shortened(&first) {
+            in_content.add_calls(&first, middle, calls, tools);
+        }
         if let Some(next) = &next {
             // A list's comma begins nothing in a text.
             if next.trim().chars().count() > 2 && next.trim() != first.trim() {
                 in_content.add_calls(next, middle, calls, tools);
             }
             behind_call.add_calls(next, middle, calls, tools);
+        }
+        if let Some(next) = next.as_deref().and_then(shortened) {
+            behind_call.add_calls(&next, middle, calls, tools);
         }
         if next.is_none_or(|next| next.trim() != first.trim()) {
             behind_call.add_calls(&first, middle, calls, tools);
@@ -319,14 +359,20 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
                 _ => {}
             }
         }
+        if calls.between.is_none() && first.trim().is_empty() {
+            // Llama 3 writes several so, though its templates do not.
+            behind_call.add("; ", "{", true, Then::Call(None));
+        }
         behind_call.add(&calls.close, "", false, Then::Content);
+        behind_call.add(&calls.close.replace(FENCE, ""), "", false, Then::Content);
+        behind_call.add(&form.end, "", false, Then::Content);
     }
     if let Some(tags) = &form.reasoning {
         in_content.add(&tags.open, "", true, Then::Reasoning);
         in_content.add(&tags.close, "", true, Then::Content);
     }
     let at_start = |tag: &str| !tag.contains(|c: char| c.is_ascii_punctuation());
-    for tag in [&form.content.open, &form.content.close].into_iter().chain(&form.fillers) {
+    for tag in [&form.content.open, &form.content.close, &form.end].into_iter().chain(&form.fillers) {
         in_content.add(tag, "", at_start(tag), Then::Content);
     }
     (in_content, behind_call)

@@ -8,6 +8,11 @@ pub const NAME: char = '\u{F8FF}';
 /// Stands in a tag after an argument for its name.
 pub const KEY: char = '\u{F8FD}';
 
+/// Characters behind which models write white space that their templates do not, and those between which they do.
+const TAG_ENDS: [char; 2] = ['>', ']'];
+const ENDS: [char; 5] = ['[', '{', '}', ',', ':'];
+const STARTS: [char; 6] = ['<', '[', ']', '{', '}', '"'];
+
 /// Longest text that `ANY` stands for, in characters.
 const MAX_ANY: usize = 64;
 
@@ -21,13 +26,17 @@ pub enum Match {
     Full(usize),
 }
 
-/// Matches a tag with the beginning of a text. White space in a tag stands for any white space or none.
+/// Matches a tag with the beginning of a text. White space in a tag stands for any white space or none, and a text may
+/// have some behind a tag, and between brackets and quotes, though there is none here.
 pub fn matches(tag: &str, text: &str) -> Match {
-    let mut rest = text;
+    let (mut rest, mut last) = (text, ' ');
     let mut tag = tag.chars();
     while let Some(c) = tag.next() {
-        if c.is_whitespace() {
+        if c.is_whitespace() || TAG_ENDS.contains(&last) || (ENDS.contains(&last) && STARTS.contains(&c)) {
             rest = rest.trim_start();
+        }
+        last = c;
+        if c.is_whitespace() {
             continue;
         }
         if c == ANY || c == NAME {
@@ -87,16 +96,25 @@ pub fn tag_start(text: &str, at: usize) -> usize {
 /// The place at or after `at` that is not within a tag.
 pub fn tag_end(text: &str, at: usize) -> usize {
     match open_tag(&text[..at]) {
-        Some(start) => {
-            let end = if text[start..].starts_with('<') { '>' } else { ']' };
-            text[at..].find(end).map_or(text.len(), |i| at + i + 1)
-        }
+        Some(start) => first_tag(&text[start..]).map_or(text.len(), |tag| start + tag.len()).max(at),
         None => at,
     }
 }
 
-/// The start of a tag that is not closed: `<` without `>`, or `[` of a name in upper case without `]`.
+/// Tags of several control tokens, with a name and attributes as text: how they begin, and how they end.
+const LONG: ([&str; 2], &str) = (["<|open|>", "<|close|>"], "<|sep|>");
+
+/// The start of the last tag of several tokens.
+fn last_long_tag(text: &str) -> Option<usize> {
+    LONG.0.iter().filter_map(|begin| text.rfind(begin)).max()
+}
+
+/// The start of a tag that is not closed: `<` without `>`, `[` of a name in upper case without `]`, or a tag of several
+/// tokens without the last one.
 fn open_tag(text: &str) -> Option<usize> {
+    if let Some(at) = last_long_tag(text).filter(|at| !text[*at..].contains(LONG.1)) {
+        return Some(at);
+    }
     let at = text.rfind(['<', '['])?;
     let (bracket, inside) = text[at..].split_at(1);
     let is_name = |c: char| c.is_ascii_uppercase() || c == '/' || c == '_';
@@ -109,12 +127,21 @@ fn open_tag(text: &str) -> Option<usize> {
 
 /// The first tag of a text that begins with one.
 pub fn first_tag(text: &str) -> Option<&str> {
+    if LONG.0.iter().any(|begin| text.starts_with(begin)) {
+        return text.find(LONG.1).map(|at| &text[..at + LONG.1.len()]);
+    }
     let end = match text.chars().next()? {
         '<' => text.find('>')?,
         '[' => text.find(']')?,
         _ => return None,
     };
     Some(&text[..=end])
+}
+
+/// The last tag of a text that ends with one.
+pub fn last_tag(text: &str) -> Option<&str> {
+    let long = last_long_tag(text).filter(|_| text.ends_with(LONG.1));
+    long.or_else(|| text.rfind(['<', '['])).map(|at| &text[at..])
 }
 
 #[cfg(test)]
@@ -127,7 +154,10 @@ mod tests {
         assert_eq!(matches("</think>", "</thi"), Match::Partial);
         assert_eq!(matches("</think>", "</thx"), Match::No);
         assert_eq!(matches("<a>\n<b>", "<a><b>"), Match::Full(6));
-        assert_eq!(matches("<a><b>", "<a> <b>"), Match::No);
+        assert_eq!(matches("<a><b>", "<a> <b>"), Match::Full(7));
+        assert_eq!(matches("<a><b>", "<a> "), Match::Partial);
+        assert_eq!(matches("<a>b", "<a> b"), Match::Full(5));
+        assert_eq!(matches("a b<", "ab <"), Match::No);
         let tag = format!("call:{ANY}<go>");
         assert_eq!(matches(&tag, "call:17<go>{"), Match::Full(11));
         assert_eq!(matches(&tag, "call:17<g"), Match::Partial);

@@ -200,6 +200,13 @@ impl ReplyParser {
         Some(at + next)
     }
 
+    /// True where white space at the end of a text between tags may begin the closing tag.
+    pub(super) fn is_in_close(&self) -> bool {
+        let State::Value { keys, kind: ValueKind::Text, .. } = &self.state else { return false };
+        let name = keys.last().map_or("", String::as_str);
+        tagged(&self.reply).is_some_and(|(_, argument)| argument.close(name).starts_with(&self.gap))
+    }
+
     pub(super) fn call_end(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
         let after = Self::calls_form(&reply).map_or("", |calls| calls.after.trim());

@@ -1,0 +1,91 @@
+//! An object without tags that is a call if it is all of a reply, in a fence of Markdown or in none. Relies on `object`.
+
+use serde_json::Value as Json;
+
+use crate::text::reply::fits::fits;
+use crate::text::reply::form::Member;
+use crate::text::reply::object::{ObjectCall, Step};
+use crate::text::reply::replies::Tool;
+
+/// What of a reply without tags has come.
+#[derive(Default)]
+pub struct WholeCall {
+    text: String,
+    place: Place,
+    object: ObjectCall,
+    /// JSON of the arguments.
+    json: String,
+    /// A fence is open around the object.
+    is_fenced: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    /// In front of the object: white space, or a fence and the name of a language.
+    #[default]
+    Front,
+    Object,
+    /// Nothing but the end of the fence may follow.
+    Behind,
+}
+
+const FENCE: &str = "```";
+
+impl WholeCall {
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Bytes held.
+    pub fn size(&self) -> usize {
+        self.text.len() + self.object.size() + self.json.len()
+    }
+
+    /// Adds a character; `None` where it is no call with it.
+    pub fn push(&mut self, c: char, tools: &[Tool]) -> Option<()> {
+        self.text.push(c);
+        match self.place {
+            Place::Front if c == '{' => {
+                let front = self.text[..self.text.len() - 1].trim();
+                self.is_fenced = match front.strip_prefix(FENCE) {
+                    Some("" | "json" | "tool_call") => true,
+                    _ => front.is_empty().then_some(false)?,
+                };
+                self.place = Place::Object;
+                self.add(c, tools)
+            }
+            // The longest front that may be one: a fence, a language, white space.
+            Place::Front => {
+                let front = self.text.trim();
+                let is_fence = ["json", "tool_call"].iter().any(|name| format!("{FENCE}{name}").starts_with(front));
+                (is_fence && self.text.len() <= 64).then_some(())
+            }
+            Place::Object => self.add(c, tools),
+            Place::Behind if c.is_whitespace() => Some(()),
+            Place::Behind => {
+                let behind = self.text.trim_end();
+                let ticks = behind.len() - behind.trim_end_matches('`').len();
+                (self.is_fenced && c == '`' && ticks <= FENCE.len()).then_some(())
+            }
+        }
+    }
+
+    fn add(&mut self, c: char, tools: &[Tool]) -> Option<()> {
+        match self.object.push(c, &Member::Value("name".to_owned()), "arguments", tools, &mut self.json) {
+            Step::More => self.object.may_be_call().then_some(()),
+            Step::Done => {
+                self.place = Place::Behind;
+                Some(())
+            }
+            Step::Failed => None,
+        }
+    }
+
+    /// The name and the arguments of a call that is complete, if the arguments are those of its tool.
+    pub fn call(&self, tools: &[Tool]) -> Option<(&str, &str)> {
+        let name = self.object.name().filter(|_| self.place == Place::Behind)?;
+        let tool = tools.iter().find(|tool| tool.name == name)?;
+        let arguments: Json = serde_json::from_str(&self.json).ok()?;
+        fits(&arguments, &tool.parameters, &tool.parameters).then_some((name, &self.json))
+    }
+}
