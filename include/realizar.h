@@ -879,8 +879,9 @@ rz_status rz_chat_tokenize_into(const rz_model *model,
 /* Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty. */
 #define RZ_CHAT_EVENT_END 5
 
-/* Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end:
- * there was such content, half a tag, or a call that broke off, whose arguments are not complete. */
+/* Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
+ * With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or one whose
+ * arguments are complete and refused by readers of JSON (a number such as 1e400, more than 127 levels). */
 #define RZ_CHAT_EVENT_UNPARSED 256
 
 /* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
@@ -920,7 +921,9 @@ rz_status rz_chat_parser_end(rz_chat_parser *parser, rz_error *err);
  * A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments,
  * which come out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White
  * space next to tags is left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED
- * where it was not understood.
+ * where it was not understood. Calls with which a reply ends within reasoning are calls; what follows them there makes
+ * them reasoning. Where there are tools, an object with the name and the arguments of one that is the whole reply,
+ * fenced or not, is a call.
  *
  * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
  * what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
@@ -2294,7 +2297,8 @@ typedef struct rz_reply_params {
   size_t n_stops;            /* Number of `stops`. */
   uint32_t reasoning;        /* RZ_REASONING_... */
   /* Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
-   * 0: no bound. Ignored for a model that does not reason, and where `max_tokens` leaves no room for an answer. */
+   * up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and where
+   * `max_tokens` leaves no room for an answer. */
   uint32_t reasoning_tokens;
   uint32_t draft;  /* Drafts, as in rz_job_params. */
   uint32_t draft_max;

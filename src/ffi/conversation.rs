@@ -151,7 +151,8 @@ pub struct rz_reply_params {
     /// RZ_REASONING_...
     pub reasoning: u32,
     /// Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
-    /// up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and where `max_tokens` leaves no room for an answer.
+    /// up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and where
+    /// `max_tokens` leaves no room for an answer.
     pub reasoning_tokens: u32,
     /// Drafts, as in rz_job_params.
     pub draft: u32,
