@@ -1,6 +1,7 @@
 //! Writes what bindings repeat of the header in their languages: constants, structs and functions under its names.
 //!
-//! They are read from cbindgen's text, of which `tests/it/abi/layouts.rs` holds that the library's own table agrees.
+//! The constants, structs and functions are read from cbindgen's text. `tests/it/abi/layouts.rs` checks that the
+//! library's own table agrees with that text.
 
 use std::collections::BTreeSet;
 

@@ -55,10 +55,10 @@
  * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.
- * - A result is never NaN or infinite. Weights that are NaN, or so large that sums overflow, make the results that
- *   depend on them RZ_ERR_FORMAT, whose message names the position of the token, the text or the row: logits, what is
- *   chosen from them or computed from them, embeddings, scores of rankings, rows of media. A job or a reply fails
- *   alone, and a call for several caches as a whole.
+ * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, the results that depend on
+ *   them are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, ranking scores and rows of
+ *   media. The message names the position of the token, the text or the row. Only the affected job or reply fails; a
+ *   call for several caches fails as a whole.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
@@ -274,13 +274,13 @@ typedef int32_t (*rz_parallel_callback)(void *user, uint32_t n, rz_share_callbac
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
-  /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no worker. 0: one a processor core;
-   * where cores differ, one a fast core.
+  /* Threads that compute: the calling one and `threads` - 1 workers, so 1 makes no worker. 0: one per processor
+   * core, or one per fast core if cores differ.
    *
-   * The first load of a model with a tokenizer starts as many threads more, four at most, which sleep unless calls
-   * have them render chat templates and compile grammars (64 MiB of stack each, most of which is never touched). No
-   * later call starts a thread, but rz_runtime_threads_set, rz_store_new with a folder, and loads, whose threads end
-   * with them. */
+   * The first load of a model with a tokenizer starts as many further threads, at most four. They render chat
+   * templates and compile grammars, and sleep otherwise; each has 64 MiB of stack, most of which is never touched.
+   * Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and loads, whose
+   * threads end with them. */
   uint32_t threads;
   /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
    * fail with RZ_ERR_LIMIT. */
@@ -292,9 +292,9 @@ typedef struct rz_runtime_params {
   /* Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody. */
   rz_log_callback log;
   void *log_user;  /* Handed to `log` as it is. */
-  /* Has threads of the host compute in place of workers; the library then makes no worker, and one thread for chat
-   * templates and grammars. `threads` is the number of
-   * shares of a job, `cpus` has to be NULL. NULL: workers. */
+  /* Runs the computation on the host's threads instead of workers; the library then starts no worker, and one
+   * thread for chat templates and grammars. `threads` is the number of shares of a job, and `cpus` must be NULL.
+   * NULL: workers. */
   rz_parallel_callback parallel;
   void *parallel_user;  /* Handed to `parallel` as it is. */
 } rz_runtime_params;
@@ -460,17 +460,17 @@ typedef struct rz_model_params {
   /* Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
    *
    * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
-   * the disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in
-   * memory, which the system may take back and read again, and tokens come as fast as without it. A file that was
-   * made of another model, another version of this one or by another release of the library is replaced, and so is
-   * one that was cut or is zeros; one that is something else is RZ_ERR_FORMAT, and stays. A file that cannot be read
-   * or written fails no load: the weights are in memory then, and the log says why. Processes and containers may
-   * share the folder: each writes under a name of its own, which becomes this one when it is whole. Models are told
-   * apart by the sizes and times of their files, and three rows of each matrix. One whose bytes were damaged is
-   * replaced too: each load reads the file as a whole and compares a checksum. A file that somebody else changes or
-   * shortens while it is in use may end the process. With layers on GPUs the file has what stays on the host, layers
-   * and experts (`placement`), and is replaced where another part stays; where nothing does, it is neither read nor
-   * made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
+   * the disk. Later loads map the file, so that they take as long as their vocabulary. Processes share one copy in
+   * memory, which the system may evict and read again; the speed of token generation is the same as without the
+   * file. The library replaces a file that was made from another model, from another version of this model or by
+   * another release of the library, and a file that was cut or is zeros. Any other file is RZ_ERR_FORMAT, and stays.
+   * A file that cannot be read or written fails no load: the weights are in memory then, and the log says why.
+   * Processes and containers may share the folder: each writes under a temporary name and renames the file when it
+   * is complete. Models are identified by the sizes and times of their files, and by three rows of each matrix. Each
+   * load reads the whole file and compares a checksum; a damaged file is replaced. If another process changes or
+   * shortens the file while it is in use, this process may end. With layers on GPUs the file has the layers and
+   * experts that stay on the host (`placement`), and is replaced if others stay; if none stay, it is neither read
+   * nor made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
   const char *packed_path;
   /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
    * counts, and has to be 0 otherwise. Copied.
@@ -805,13 +805,14 @@ typedef struct rz_chat_message {
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for it)
  * the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
  * too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
- * become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or loses system messages, or
- * system messages after the first message, gets their text in messages of the user: before the next message, or after
- * the previous one if no message of the user follows. A template that refuses two messages of the user in a row gets
- * one. Messages of a "developer" are system messages to a template that does not know them. The template runs on a
- * thread of the runtime (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that
- * uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown
- * flags), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * become real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or
+ * system messages after the first message, their text moves into user messages: into the next message if that is a
+ * user message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
+ * template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
+ * template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
+ * thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
+ * (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since
+ * 0.1.0. */
 rz_status rz_chat_render_into(const rz_model *model,
                               const rz_chat_message *messages,
                               size_t n,
@@ -826,19 +827,20 @@ rz_status rz_chat_render_into(const rz_model *model,
  * {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
  * "add_generation_prompt": true, "response_format": {...}}
  *
- * All but "messages" may be absent. A message has a "role", "content" (a text or a list of parts of type "text"; null
- * or absent only beside "tool_calls", "reasoning_content" or "refusal") and the other members of OpenAI's messages:
- * "name", "refusal", "annotations", "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its
- * JSON as a text. In addition "reasoning_content" (or "reasoning" or "thinking", which stand for it), "finish_reason"
- * and every name that the template reads; other members are an error unless they are null. Ids of calls may be any
- * text: for a template that requires a form they are replaced, in calls and results alike. Calls are written into the
- * text of their message for a template that leaves them out and whose form of calls is known. "variables"
- * are handed to the template, such as "enable_thinking". Where "add_generation_prompt" is given it counts, not the
- * flag. "tool_choice" ("auto", "none", "required", or {"function": {"name": "..."}}) and "parallel_tool_calls" (true
- * by default) are for rz_chat_parser_new and grammars of the kind RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors
- * are those of rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type,
- * RZ_ERR_UNSUPPORTED a part that is no text, an integer of more than 64 bits, and calls, results of tools, or tools
- * that the template leaves out. Since 0.1.0. */
+ * All but "messages" may be absent. A message has a "role", a "content" (a text or a list of parts of type "text";
+ * null or absent only next to "tool_calls", "reasoning_content" or "refusal") and the other members of OpenAI's
+ * messages: "name", "refusal", "annotations", "tool_call_id" and "tool_calls". "function.arguments" of a tool call may
+ * be an object or its JSON as a text. A message may also have "reasoning_content" (or its synonyms "reasoning" and
+ * "thinking"), "finish_reason" and every name that the template reads; other members are an error unless they are
+ * null. Ids of tool calls may be any text: if a template requires a form, they are replaced in calls and results
+ * alike. If a template leaves tool calls out and the form of the model's calls is known, the calls are written into
+ * the text of their message. "variables" are handed to the template, such as "enable_thinking".
+ * "add_generation_prompt" overrides the flag. "tool_choice" ("auto", "none", "required", or {"function": {"name":
+ * "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
+ * RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are as for rz_chat_render_into. In addition
+ * RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type, and RZ_ERR_UNSUPPORTED names a part that is no
+ * text, an integer of more than 64 bits, and tool calls, tool results or tools that the template leaves out. Since
+ * 0.1.0. */
 rz_status rz_chat_render_json_into(const rz_model *model,
                                    const char *json,
                                    size_t json_len,
@@ -891,10 +893,10 @@ typedef struct rz_chat_parser rz_chat_parser;
 /* Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens
  * were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
  *
- * The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation
- * has "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread of
- * the runtime. Any thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and
- * the form of calls cannot be read off the template. Since 0.1.0. */
+ * The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
+ * conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
+ * the runtime. Any thread. Errors: as rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED if there are tools and the form of
+ * calls cannot be inferred from the template. Since 0.1.0. */
 rz_status rz_chat_parser_new(const rz_model *model,
                              const char *json,
                              size_t json_len,
@@ -1058,10 +1060,10 @@ void rz_sampler_free(rz_sampler *sampler);
  * Grammars
  * ------------------------------------------------------------------------------------------------ */
 
-/* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is held: a keyword that cannot be compiled fails
- * with RZ_ERR_UNSUPPORTED, which names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind. "oneOf", "not"
- * and "if" fail if what they say cannot be written exactly without them. A "format" that JSON Schema does not define
- * is an annotation and has no effect. Patterns are those of ECMA-262, dates and times those of RFC 3339 with "T" and
+/* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
+ * with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind.
+ * "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
+ * annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
  * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
 #define RZ_GRAMMAR_JSON_SCHEMA 1
 
@@ -1079,14 +1081,14 @@ void rz_sampler_free(rz_sampler *sampler);
 #define RZ_GRAMMAR_JSON 5     /* Kind of a grammar: any JSON value. Takes no text. */
 #define RZ_GRAMMAR_CHOICES 6  /* Kind of a grammar: one of some texts, given as a JSON array of strings. */
 
-/* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its
- * tools, in the form of the model's chat template, with arguments that follow each tool's JSON schema. By
- * "tool_choice": text, calls, or text and then calls ("auto"); text alone ("none"); calls alone ("required", or the
- * name of a tool), behind reasoning where the model writes some. "parallel_tool_calls": false allows one call. The
- * schema of a tool with "strict": true, within the tool or its "function", is held as that of RZ_GRAMMAR_JSON_SCHEMA
- * is, and the error names tool and place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT. Arguments
- * come in the order of the schema. Where a model writes texts between tags, without quotes, "enum", "minLength" and
- * "maxLength" (up to 2000) bind them, "pattern" and "format" do not. */
+/* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
+ * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
+ * "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
+ * or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
+ * schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
+ * and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT.
+ * Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
+ * and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not. */
 #define RZ_GRAMMAR_TOOLS 7
 
 /* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
@@ -1094,10 +1096,10 @@ void rz_sampler_free(rz_sampler *sampler);
  * commas and colons, as templates write it. */
 #define RZ_GRAMMAR_WHITESPACE 256
 
-/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out, and the log names them once
- * (rz_runtime_params.log), rather than fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
- * written by libraries hold keywords that no grammar can follow, such as "uniqueItems"; this is what servers do with a
- * "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool says so itself, by "strict". */
+/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
+ * (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
+ * that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the same
+ * with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with "strict". */
 #define RZ_GRAMMAR_BEST_EFFORT 512
 
 /* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
@@ -1107,13 +1109,13 @@ typedef struct rz_grammar rz_grammar;
 /* Compiles a grammar of `kind`, RZ_GRAMMAR_..., with RZ_GRAMMAR_WHITESPACE and RZ_GRAMMAR_BEST_EFFORT, from `len`
  * bytes of UTF-8. `*out` is freed with rz_grammar_free, before or after the model.
  *
- * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT: the text is too large
- * or too complex, now and later, which a server answers with 400. Best effort compiles again with less for as long as
- * that fails. The first grammar of a model prepares its vocabulary, which takes some tens of milliseconds. Works on a
- * thread of the runtime (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a
- * grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
- * implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
+ * complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
+ * long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
+ * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
+ * where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
+ * text), RZ_ERR_LIMIT (too complex), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_grammar_new(const rz_model *model,
                          uint32_t kind,
                          const char *text,
@@ -1525,8 +1527,8 @@ rz_status rz_media_from_tokens(const rz_model *model,
                                rz_media **out,
                                rz_error *err);
 
-/* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
- * of the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors:
+/* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step has ended, the time is the time of
+ * the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *err);
 
@@ -1644,7 +1646,7 @@ typedef struct rz_media_params {
   /* Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
    * alive. */
   const rz_cancel *cancel;
-  uint32_t background;  /* The colour behind transparent pixels, 0xffRRGGBB; 0: white. */
+  uint32_t background;  /* The background color of transparent pixels, 0xffRRGGBB; 0: white. */
   uint32_t reserved;    /* 0. */
 } rz_media_params;
 
@@ -1702,12 +1704,12 @@ rz_status rz_media_from_pixels(const rz_encoder *encoder,
                                rz_media **out,
                                rz_error *err);
 
-/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, told by its first bytes; of an
- * animation the first picture.
+/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify; of an
+ * animation, the first image.
  *
- * A picture that lies on its side, as the file says (EXIF, or XMP), is turned. Transparent pixels show `background`,
- * 16 bits become 8, colours are taken as they are. A file that ends too early is refused and not shown in part; bits
- * that changed within its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT
+ * The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
+ * 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
+ * part; changed bits within its data can go unnoticed. Any thread. Errors: as rz_media_from_pixels, and RZ_ERR_FORMAT
  * (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
  * RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
 rz_status rz_media_from_image(const rz_encoder *encoder,
@@ -1753,12 +1755,12 @@ rz_status rz_media_from_samples(const rz_encoder *encoder,
                                 rz_media **out,
                                 rz_error *err);
 
-/* rz_media_from_samples for `size` bytes of a WAV file (whole numbers of up to 32 bits, floats, A-law or mu-law), an
- * MP3, FLAC or Ogg file (Vorbis or FLAC), told by its first bytes.
+/* rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law or mu-law), an MP3, a
+ * FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
  *
- * Several channels become their mean. A WAV or FLAC file that ends too early is refused, unless its header leaves the
- * length open. Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED
- * (another format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
+ * Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
+ * length open. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another
+ * format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
 rz_status rz_media_from_audio(const rz_encoder *encoder,
                               const void *data,
                               size_t size,
@@ -2135,14 +2137,14 @@ typedef struct rz_store_params {
   /* Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once. A
    * store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk. */
   uint64_t memory_limit;
-  /* Folder of files, NUL-terminated; made where it is missing, for this user alone. NULL: what has no room in memory
-   * is forgotten. Each prefix is written some two seconds after it came, however the process ends then, and is seen
-   * by other processes; one that another goes on from takes its file's place. What cannot be written then stays in
-   * memory, with a line in the log. Several stores and processes of one user may have the same one, of different
-   * models too. Its files decide answers: on Unix a folder that another user owns, or that others may write to (also
-   * by its group), is refused. A store with a folder has a thread of its own, which writes, unless the runtime's
-   * threads are the host's or a single one: then rz_store_put and steps of conversations write themselves, unless a
-   * prefix was written less than two seconds ago. */
+  /* Folder of files, NUL-terminated; created for this user alone if it is missing. NULL: prefixes that do not fit in
+   * memory are forgotten. Each prefix is written about two seconds after it was stored, so that it survives however
+   * the process ends and other processes see it. The file of a longer prefix replaces the file of the prefix that it
+   * extends. A prefix that cannot be written stays in memory, with a line in the log. Several stores and processes
+   * of one user may share the folder, also for different models. Its files decide answers: on Unix a folder that
+   * another user owns, or that others may write to (also by its group), is rejected. A store with a folder has a
+   * thread that writes, unless the runtime's threads are the host's or a single one: then rz_store_put and steps of
+   * conversations write, unless a prefix was written less than two seconds ago. */
   const char *path;
   size_t max_entries;  /* Prefixes in memory; 0: 1,024. */
   /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. A file
@@ -2286,9 +2288,10 @@ typedef struct rz_reply_params {
   /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
    * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
   const rz_sampler_params *sampler;
-  /* RZ_GRAMMAR_... and its flags, of a grammar for the content, which comes after reasoning; 0: any text. If the
-   * conversation has tools and its "tool_choice" is not "none", calls follow the grammar of RZ_GRAMMAR_TOOLS, and with
-   * a grammar for the content the reply is either calls or that content; "required" and a named tool leave only calls. */
+  /* RZ_GRAMMAR_... and its flags: the kind of a grammar for the content, which follows the reasoning; 0: any text.
+   * If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
+   * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
+   * and a named tool allow only tool calls. */
   uint32_t grammar_kind;
   uint32_t flags;       /* RZ_REPLY_..., or-ed. */
   const char *grammar;  /* The grammar, `grammar_len` bytes. */
@@ -2375,10 +2378,10 @@ rz_status rz_conversation_add_text(rz_conversation *conversation,
 
 /* Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
  *
- * The messages are written as a prompt, by the template, on a thread of the runtime (rz_runtime_params.threads); with
- * tools or a grammar that is compiled too (rz_grammar_new). Steps make the reply (rz_conversation_step), its parts are
- * taken with rz_conversation_next_into, and when it has ended it is a message of the conversation. A reply is given up by a call
- * that changes the conversation before it has ended: rz_conversation_add, _reply, _rewind, _say.
+ * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
+ * compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
+ * rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the conversation. A call
+ * that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say.
  *
  * Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the
  * messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,

@@ -73,8 +73,8 @@ unsafe fn ask(layout: Layout) -> *mut u8 {
     null_mut()
 }
 
-/// True where the system gives so many bytes, which are given back at once: they stay for the next smaller requests, of
-/// the system's own libraries too.
+/// True if the system can allocate `bytes`, which are freed at once: they remain available for the next smaller
+/// requests, including requests of the system's own libraries.
 pub fn system_has(bytes: usize) -> bool {
     let Ok(layout) = Layout::from_size_align(bytes.max(1), ALIGN) else { return false };
     // SAFETY: the layout is not empty, and the block is given back with it.

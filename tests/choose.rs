@@ -553,7 +553,7 @@ fn batches_and_jobs_choose_on_the_device() {
     }
 }
 
-/// A token whose embedding is NaN: calls and jobs that append it fail, alone, and name its position.
+/// A token whose embedding is NaN: only calls and jobs that append it fail, and the error names its position.
 #[test]
 fn what_is_nan_is_an_error_of_its_own_sequence() {
     const NAN_TOKEN: u32 = 123;

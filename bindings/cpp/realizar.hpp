@@ -160,7 +160,8 @@ template <class Call> Result<std::string_view> read(std::string &buffer, Call ca
     return std::string_view(buffer).substr(0, n);
 }
 
-/// An error of an argument that the library would not see as a whole.
+/// Reports an argument error that the library itself could not detect, because it would see only a part of the
+/// argument.
 inline rz_status refuse(rz_error *error, const char *what) noexcept {
     error->code = RZ_ERR_INVALID_ARGUMENT;
     error->system_code = 0;
@@ -168,14 +169,14 @@ inline rz_status refuse(rz_error *error, const char *what) noexcept {
     return error->code;
 }
 
-/// True for a text that C would take to end before its end.
+/// True for a text with a NUL, where C would end the text.
 inline bool is_cut(std::string_view text) noexcept { return text.find('\0') != text.npos; }
 
-/// A function that the library calls back. What it throws ends the call, behind which `rethrow` goes on with it.
+/// A function that the library calls back. An exception that it throws ends the call; `rethrow` then rethrows it.
 template <class Function> class Callback {
 public:
     explicit Callback(Function &function) noexcept : function_(&function) {}
-    /// What `call(function)` returns, or `failure` where that throws.
+    /// Returns the result of `call(function)`, or `failure` if it throws.
     template <class Call> int32_t run(int32_t failure, Call call) noexcept {
 #ifdef __cpp_exceptions
         try {
@@ -189,14 +190,14 @@ public:
         return call(*function_);
 #endif
     }
-    /// The result of the call, but for what was thrown.
+    /// Returns the result of the call, or rethrows the exception of the callback.
     template <class Made> Made rethrow(Made made) {
 #ifdef __cpp_exceptions
         if (thrown_) std::rethrow_exception(thrown_);
 #endif
         return made;
     }
-    /// A function of C that writes, or reads, of which a callback is the `user`.
+    /// A C function that writes or reads; its `user` is a callback.
     template <class Data> static int32_t move(void *user, Data data, size_t n) noexcept {
         return static_cast<Callback *>(user)->run(EIO, [&](Function &function) -> int32_t { return function(data, n); });
     }
@@ -384,8 +385,8 @@ inline rz_source fd_source(int32_t fd, uint64_t offset = 0, uint64_t size = 0, c
     source.kind = RZ_SOURCE_FD, source.fd = fd, source.offset = offset, source.size = size, source.name = name;
     return source;
 }
-/// `read(offset, out, n)` fills all of `out` and returns 0 or an errno. It comes from several threads; what it throws is
-/// EIO.
+/// `read(offset, out, n)` fills all of `out` and returns 0 or an errno. It is called from several threads; an exception
+/// becomes EIO.
 template <class Read> rz_source reader_source(Read &read, uint64_t size, const char *name = nullptr) noexcept {
     auto source = params<rz_source>();
     source.kind = RZ_SOURCE_READER, source.size = size, source.name = name, source.user = &read;
@@ -690,7 +691,7 @@ public:
             return rz_media_rows_into(get(), out, capacity, n, error);
         });
     }
-    /// Hands the medium to `write(data, n)`, which returns 0 or an errno. What it throws goes on from here.
+    /// Passes the medium to `write(data, n)`, which returns 0 or an errno. Exceptions of `write` are rethrown.
     template <class Write> void save(Write &&write) const { try_save(write).value(); }
     template <class Write> Result<rz_status> try_save(Write &&write) const {
         using Callback = detail::Callback<std::remove_reference_t<Write>>;
@@ -698,8 +699,8 @@ public:
         return callback.rethrow(
             detail::done([&](rz_error *error) { return rz_media_save(get(), Callback::template move<const void *>, &callback, error); }));
     }
-    /// A medium that was saved, from `read(out, n)`, which fills all of `out` and returns 0 or an errno. What
-    /// it throws goes on from here.
+    /// Loads a saved medium from `read(out, n)`, which fills all of `out` and returns 0 or an errno. Exceptions of
+    /// `read` are rethrown.
     template <class Read> static Result<Media> load(const Model &model, Read &&read) {
         using Callback = detail::Callback<std::remove_reference_t<Read>>;
         Callback callback(read);
@@ -753,7 +754,7 @@ public:
         return detail::called<Media, rz_media *>(
             [&](rz_media **out, rz_error *error) { return rz_media_from_pixels(get(), &pixels, &params, out, error); });
     }
-    /// Encodes the picture in `size` bytes of a PNG, JPEG, WebP, GIF or BMP file.
+    /// Encodes an image from `size` bytes of a PNG, JPEG, WebP, GIF or BMP file.
     Media encode(const void *file, size_t size, const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_encode(file, size, params).value();
     }
@@ -784,7 +785,7 @@ public:
             return rz_media_from_samples(get(), samples, n, channels, rate, &params, out, error);
         });
     }
-    /// Encodes the sound in `size` bytes of a WAV, MP3, FLAC or Ogg file.
+    /// Encodes audio from `size` bytes of a WAV, MP3, FLAC or Ogg file.
     Media encode_audio(const void *file, size_t size, const rz_media_params &params = realizar::params<rz_media_params>()) const {
         return try_encode_audio(file, size, params).value();
     }
@@ -919,7 +920,7 @@ public:
         return detail::called<Cache, rz_cache *>(
             [&](rz_cache **out, rz_error *error) { return rz_cache_fork(get(), out, error); });
     }
-    /// Hands the cache to `write(data, n)`, which returns 0 or an errno. What it throws goes on from here.
+    /// Passes the cache to `write(data, n)`, which returns 0 or an errno. Exceptions of `write` are rethrown.
     template <class Write> void save(Write &&write) const { try_save(write).value(); }
     template <class Write> Result<rz_status> try_save(Write &&write) const {
         using Callback = detail::Callback<std::remove_reference_t<Write>>;
@@ -927,8 +928,8 @@ public:
         return callback.rethrow(
             detail::done([&](rz_error *error) { return rz_cache_save(get(), Callback::template move<const void *>, &callback, error); }));
     }
-    /// A cache that was saved, from `read(out, n)`, which fills all of `out` and returns 0 or an errno. What
-    /// it throws goes on from here.
+    /// Loads a saved cache from `read(out, n)`, which fills all of `out` and returns 0 or an errno. Exceptions of
+    /// `read` are rethrown.
     template <class Read>
     static Result<Cache> load(const Model &model, Read &&read,
                               const rz_cache_params &params = realizar::params<rz_cache_params>()) {
@@ -1325,8 +1326,8 @@ public:
             return rz_conversation_new(model.get(), &params, out, error);
         });
     }
-    /// A conversation that was saved, from `read(out, n)`, which fills all of `out` and returns 0 or an errno. What
-    /// it throws goes on from here.
+    /// Loads a saved conversation from `read(out, n)`, which fills all of `out` and returns 0 or an errno. Exceptions
+    /// of `read` are rethrown.
     template <class Read>
     static Result<Conversation> load(const Model &model, Read &&read,
                                      const rz_conversation_params &params = realizar::params<rz_conversation_params>()) {
@@ -1342,7 +1343,7 @@ public:
         params.json = json.data(), params.json_len = json.size();
         return params;
     }
-    /// Hands the conversation to `write(data, n)`, which returns 0 or an errno. What it throws goes on from here.
+    /// Passes the conversation to `write(data, n)`, which returns 0 or an errno. Exceptions of `write` are rethrown.
     template <class Write> void save(Write &&write) const { try_save(write).value(); }
     template <class Write> Result<rz_status> try_save(Write &&write) const {
         using Callback = detail::Callback<std::remove_reference_t<Write>>;

@@ -38,7 +38,8 @@ func (o *EmbedOptions) params() (params C.rz_embed_params) {
 	return params
 }
 
-// EmbedTexts is [Model.Embed] for texts, of which [Model.Tokenize] makes tokens with those that begin and end one.
+// EmbedTexts is [Model.Embed] for texts, which [Model.Tokenize] turns into tokens, with the tokens that begin and end a
+// text.
 func (m *Model) EmbedTexts(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {
 	tokens := make([][]uint32, len(texts))
 	for i, text := range texts {

@@ -264,7 +264,7 @@ func (e *Encoder) Info() (EncoderInfo, error) {
 	}, err
 }
 
-// EncodeImage encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes it gets.
+// EncodeImage encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.
 func (e *Encoder) EncodeImage(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
 	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
 		return C.rz_media_from_image(encoder, unsafe.Pointer(unsafe.SliceData(file)), C.size_t(len(file)), params, out, e)

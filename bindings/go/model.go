@@ -347,8 +347,9 @@ func (m *Model) IsEnd(token uint32) bool {
 	return C.rz_token_is_end(handle, C.uint32_t(token)) != 0
 }
 
-// Tokenize cuts text into tokens. With special they have those that begin and end a text, as the model asks. With parse
-// "<|im_end|>" and the like in the text become their tokens, which is not for text that users typed.
+// Tokenize cuts text into tokens. With special, the tokens that begin and end a text are added if the model asks for
+// them. With parse, "<|im_end|>" and the like in the text become special tokens, which must not be used for text that
+// users typed.
 func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
 	var flags C.uint32_t
 	if special {
@@ -409,14 +410,14 @@ func pinned[T any](pinner *runtime.Pinner, all []T) *T {
 	return &all[0]
 }
 
-// whole is a number for C, which has no sign and 32 bits there.
+// whole converts a number to an unsigned 32-bit integer of C.
 func whole(n int, name string) (C.uint32_t, error) {
 	var c counts
 	number := c.of(n, name)
 	return number, c.err
 }
 
-// counts turns numbers into those of C, and keeps the error of the first that does not fit.
+// counts converts numbers to C types, and keeps the error of the first one that does not fit.
 type counts struct{ err error }
 
 func (c *counts) of(n int, name string) C.uint32_t {

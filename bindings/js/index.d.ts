@@ -243,7 +243,7 @@ export interface MediaOptions {
   maxTiles?: number;
   /** The most pixels of a picture in a file; 0: 64 million. */
   maxPixels?: number;
-  /** The colour behind transparent pixels, 0xffRRGGBB; 0: white. */
+  /** The background color of transparent pixels, 0xffRRGGBB; 0: white. */
   background?: number;
   /** `Media.step` does the work, and prompts refuse the medium until it is done. Signals and progress do nothing
    * then. */

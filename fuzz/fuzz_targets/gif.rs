@@ -1,4 +1,4 @@
-//! A GIF file, of which the first picture is decoded.
+//! A GIF file; its first image is decoded.
 #![no_main]
 
 mod picture;

@@ -1,4 +1,4 @@
-//! An MP3 file, decoded and brought to one channel at the rate of encoders.
+//! An MP3 file, decoded, mixed to one channel and resampled to the rate of encoders.
 #![no_main]
 
 mod sound;

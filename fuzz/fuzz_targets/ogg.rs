@@ -1,4 +1,4 @@
-//! An Ogg file, decoded and brought to one channel at the rate of encoders.
+//! An Ogg file, decoded, mixed to one channel and resampled to the rate of encoders.
 #![no_main]
 
 mod sound;

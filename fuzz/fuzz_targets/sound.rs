@@ -1,4 +1,4 @@
-//! Shared by the targets of compressed sound: a file with the first bytes of its format laid over.
+//! Shared by the targets of compressed audio: a file whose first bytes are replaced by the first bytes of its format.
 
 use realizar::media::Sound;
 

@@ -178,7 +178,7 @@ pub struct CpuKv {
     memory: Arc<Pages>,
     /// `[layer][chunk]`
     chunks: Vec<Chunk>,
-    /// `[layer]`, the keys and values that are not finite, which integers do not tell.
+    /// `[layer]`, the ranges of keys and values that are not finite, which the integers cannot represent.
     nans: Arc<[NanRange]>,
 }
 
@@ -341,7 +341,7 @@ impl CpuKv {
         }
     }
 
-    /// The keys of a layer from the first to the last one that is not finite, or whose value is not.
+    /// Returns the range of positions of a layer, from the first to the last one whose key or value is not finite.
     pub fn nan(&self, layer: usize) -> Range<usize> {
         self.nans[layer].get()
     }
@@ -374,7 +374,7 @@ impl CpuKv {
     pub fn writer(&mut self, layer: usize, positions: Range<usize>) -> Result<KvWriter<'_>> {
         assert!(positions.end <= self.spec.capacity);
         let (layout, nans) = (self.layout.clone(), self.nans.clone());
-        // What stands from there on is forgotten.
+        // Positions from there on are forgotten.
         nans[layer].truncate(positions.start);
         let memory = DisjointSlice::new(self.own(layer, positions.clone())?);
         Ok(KvWriter { layout, layer, positions, memory, nans })
@@ -411,7 +411,7 @@ impl KvWriter<'_> {
             row
         } else {
             self.nans[self.layer].add(position);
-            // A weight of 0 times them is 0.
+            // Replaced by zeros, so that their product with a weight of 0 is 0.
             finite = row.iter().map(|x| if x.is_finite() { *x } else { 0.0 }).collect();
             &finite
         };

@@ -174,7 +174,7 @@ impl<'a> CpuLoad<'a> {
     }
 }
 
-/// The file that was found, and the error of the system where there is one.
+/// Returns the packed file that was found, and the system's error if there is one.
 fn or_io(found: Result<Option<PackedFile>>) -> Result<(Option<PackedFile>, Option<Error>)> {
     match found {
         Err(e @ Error::Io { .. }) => Ok((None, Some(e))),
@@ -258,7 +258,7 @@ impl CpuBackend {
         })
     }
 
-    /// The reason why there is no file of the packed weights, though one was wanted.
+    /// The reason why the packed weights are not in a file, although a file was requested.
     pub fn unwritten(&self) -> Option<&Error> {
         self.unwritten.as_ref()
     }

@@ -1,6 +1,6 @@
-//! NaN and infinities on their way from weights to results. Integers have neither, so keys, values and queries that
-//! become integers are looked at before: a row of attention is NaN if its query is not finite, or a key or value that
-//! it sees. Products of a weight that is NaN may be infinite.
+//! NaN and infinity on their way from weights to results. Integers have neither, so keys, values and queries are
+//! checked before they are converted to integers: a row of attention is NaN if its query is not finite, or if a key or
+//! value that it attends to is not finite. Products with a NaN weight may be infinite.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ pub fn all_finite(x: &[f32]) -> bool {
     x.chunks(1024).all(|x| x.iter().fold(0, |any, x| any | u32::from(!x.is_finite())) == 0)
 }
 
-/// The positions from the first to the last one whose key or value is not finite, of a layer of a sequence. Several
-/// threads may add positions.
+/// The range of positions of one layer of a sequence, from the first to the last one whose key or value is not finite.
+/// Several threads may add positions.
 pub struct NanRange {
     first: AtomicUsize,
     end: AtomicUsize,
@@ -50,7 +50,7 @@ impl NanRange {
         self.first.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed)
     }
 
-    /// A range of its own with the positions below `len`.
+    /// Returns an independent copy with the positions below `len`.
     pub fn fork(&self, len: usize) -> NanRange {
         let Range { start, end } = self.get();
         let fork = NanRange { first: AtomicUsize::new(start), end: AtomicUsize::new(end) };

@@ -313,7 +313,7 @@ impl Backend {
         names.join(" and ")
     }
 
-    /// The reason why the host's packed weights are in no file, though one was wanted.
+    /// The reason why the host's packed weights are not in a file, although a file was requested.
     pub fn unwritten(&self) -> Option<&Error> {
         self.on_host().and_then(|cpu| cpu.unwritten())
     }

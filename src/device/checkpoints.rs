@@ -6,7 +6,7 @@
 
 use crate::graph::sequence_spec::RECURRENT_BUFFERS as BUFFERS;
 
-/// Buffers of recurrent states, by the number of tokens that they were advanced by.
+/// Buffers of recurrent states, with the number of tokens that each has processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checkpoints {
     positions: [Option<usize>; BUFFERS],

@@ -21,7 +21,7 @@ const RESERVE: u64 = 256 << 20;
 /// GPUs of one model, at most.
 pub const MAX_GPUS: usize = 16;
 
-/// What a caller has asked for, and what has to fit beside the weights.
+/// The caller's request, and what has to fit in memory in addition to the weights.
 #[derive(Clone, Copy)]
 pub struct Requested<'a> {
     /// Sizes of the parts of GPUs in relation to one another, each with some layers; empty: by their free memory, and

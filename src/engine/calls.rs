@@ -80,7 +80,7 @@ impl Session {
             let outputs = usize::from(rest.is_empty());
             let appended = self.append(piece, outputs, cancel);
             appended.inspect_err(|e| {
-                // Logits that were refused have overwritten those of before.
+                // The rejected logits have overwritten the previous ones.
                 let is_overwritten = matches!(e, Error::Format { .. });
                 self.rewind(before, if is_overwritten { logits_at.overwritten() } else { logits_at });
             })?;
@@ -128,7 +128,7 @@ impl Session {
         Ok(())
     }
 
-    /// Appends some tokens after the first `len` one by one; the first error.
+    /// Appends tokens one by one after the first `len`; returns the first error.
     fn first_failure(&mut self, len: usize, tokens: &[u32], cancel: Option<&Cancel>) -> Option<Error> {
         self.rewind(len, Logits::None);
         tokens.iter().find_map(|token| self.append(std::slice::from_ref(token), 1, cancel).err())

@@ -19,7 +19,7 @@ use crate::media::{Picture, Resampling};
 /// Time between two reports of progress.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Time that a share of the work ahead of an encoder may take.
+/// Longest time of one chunk of the work before the encoder.
 const SHARE: Duration = Duration::from_micros(200);
 
 /// The work on a medium, which may be paused.
@@ -30,7 +30,7 @@ pub struct MediaWork {
     layout: MediaLayout,
     /// Tiles, parts of a sound or pairs of frames.
     total: usize,
-    /// Known once the work ahead of the encoder is done.
+    /// Known once the work before the encoder is done.
     hash: Option<MediaHash>,
     /// Time that was worked.
     busy: Duration,
@@ -44,7 +44,7 @@ enum Stage {
 }
 
 impl MediaWork {
-    /// A picture, of which nothing is done.
+    /// Creates the work on an image; no step of it has run yet.
     pub fn picture(encoder: &Arc<Encoder>, picture: Picture, bounds: PictureBounds) -> Result<MediaWork> {
         let size = picture.size();
         let (preparing, layout) = Preparing::picture(encoder, picture, bounds)?;
@@ -79,7 +79,7 @@ impl MediaWork {
         })
     }
 
-    /// A sound, of which nothing is done but its mixing.
+    /// Creates the work on audio that has been mixed to one channel; no further step of it has run yet.
     pub fn sound(encoder: &Arc<Encoder>, sound: Resampling, max_rows: usize) -> Result<MediaWork> {
         let samples = sound.samples();
         Ok(MediaWork {
@@ -156,7 +156,7 @@ impl MediaWork {
         make_media::make(model, self.kind, layout, rows, hash, self.busy).map(Some)
     }
 
-    /// Works until all is done, which is true, or `budget` pauses.
+    /// Works until all is done, and returns true, or until `budget` pauses, and returns false.
     fn work(&mut self, budget: &StepBudget) -> Result<bool> {
         match std::mem::replace(&mut self.stage, Stage::Failed) {
             Stage::Preparing(preparing) => match preparing.advance(&self.encoder, &mut || budget.pauses(SHARE))? {

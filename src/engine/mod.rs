@@ -168,20 +168,20 @@ impl Runtime {
         self.pool.set_threads(threads as usize)
     }
 
-    /// Starts the threads on which templates are rendered and grammars compiled, unless they are there: one where the
-    /// host's threads compute, else as many as compute, four at most.
+    /// Starts the threads on which templates are rendered and grammars compiled, unless they exist: one if the host's
+    /// threads compute, otherwise as many as compute, at most four.
     pub(crate) fn start_deep(&self) -> Result<()> {
         if self.deep.get().is_none() {
             let n = if self.is_of_host() { 1 } else { self.pool.threads() };
             if let Some(deep) = DeepThreads::start(n, prepare_thread)? {
-                // Of two loads at once one has its threads end again.
+                // If two loads run at once, the threads of one of them end again.
                 let _ = self.deep.set(deep);
             }
         }
         Ok(())
     }
 
-    /// Does `work`, which recurses deep or renders a template, on a thread that a load has started.
+    /// Runs `work`, which recurses deeply or renders a template, on a thread that a load has started.
     pub fn run_deep<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         match self.deep.get().filter(|deep| deep.are_here()) {
             Some(deep) => deep.run(work),
@@ -219,7 +219,7 @@ impl Runtime {
         match self.memory_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, used) {
             Ok(_) => Ok(Reservation { runtime: self.clone(), bytes }),
             Err(u) => {
-                // A number that could not be computed for want of memory is beyond any limit.
+                // If memory ran out while the size was computed, the size is beyond any limit.
                 check_memory(what)?;
                 let (left, limit) = (self.memory_limit.saturating_sub(u), self.memory_limit);
                 Err(Error::Limit { what, needed: bytes, left, limit })

@@ -27,7 +27,7 @@ use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, f
 /// The way to load a model with keys or tensors that are not known.
 pub(super) const WAY_OUT: &str = "RZ_MODEL_ALLOW_UNKNOWN loads the model without what is not known";
 
-/// Most sentences that are logged of what grammars leave out.
+/// Maximum number of notes on omitted keywords that are logged.
 const MAX_NOTED: usize = 1000;
 
 /// Properties of a model that the C interface reports.
@@ -78,7 +78,7 @@ pub struct Model {
     reply_form: OnceLock<Arc<ReplyForm>>,
     /// The vocabulary prepared for grammars, by the first of them.
     grammars: OnceLock<Grammars>,
-    /// Digests of what was logged of grammars.
+    /// Digests of the notes on grammars that were logged.
     noted: Mutex<BTreeSet<u64>>,
     /// A digest of the vocabulary, once somebody has asked for it.
     vocabulary: OnceLock<Option<u64>>,
@@ -253,13 +253,13 @@ impl Model {
         self.noted(self.grammars()?.compile(source, self.tokenizer()?)?)
     }
 
-    /// Compiles the grammar of the reply to a chat with tools. `white_space`: the parts of JSON may have some between
-    /// them.
+    /// Compiles the grammar of the reply to a chat with tools. `white_space`: JSON may have white space between its
+    /// parts.
     pub fn tool_grammar(&self, chat: &Chat, white_space: bool) -> Result<Grammar> {
         self.reply_grammar(&self.reply(chat)?, None, white_space)
     }
 
-    /// Compiles the grammar of a reply: reasoning, and then calls of its tools or content, which may follow a grammar.
+    /// Compiles the grammar of a reply: reasoning, and then tool calls or content, which may follow a grammar.
     pub(super) fn reply_grammar(
         &self,
         reply: &Reply,

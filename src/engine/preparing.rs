@@ -1,4 +1,4 @@
-//! The work on a picture or a sound ahead of its encoder, which may be paused: tiles or spectrograms, and the hash.
+//! The preparation of an image or of audio for its encoder, which may be paused: tiles or spectrograms, and the hash.
 
 use sha2::{Digest, Sha256};
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::media::{Layout, Picture, Resampling, Sound, Tiling};
 use crate::model::vision::Hearing;
 
-/// Bytes that are hashed between two looks at what pauses.
+/// Bytes that are hashed between two calls of `pauses`.
 const CHUNK: usize = 1 << 16;
 
 /// The work at hand; the last step is `Done`.
@@ -22,7 +22,7 @@ pub(super) enum Preparing {
     HashedSound { sound: Sound, hearing: Box<Hearing>, hashed: Hashed },
 }
 
-/// A hash, and the number of bytes, or of samples, that are in it.
+/// A hash, and the number of bytes or samples that it includes.
 pub(super) struct Hashed {
     hash: Sha256,
     done: usize,
@@ -33,7 +33,8 @@ impl Hashed {
         Hashed { hash: Sha256::new_with_prefix(beginning), done: 0 }
     }
 
-    /// Adds bytes that follow those that are in it, the first of which is number `first`, until all are, which is true.
+    /// Hashes the rest of `bytes`, whose first byte is number `first` of all bytes to hash. Returns true once all of
+    /// `bytes` are hashed, false if `pauses` returned true before.
     fn add(&mut self, bytes: &[u8], first: usize, pauses: &mut dyn FnMut() -> bool) -> bool {
         while let Some(rest) = bytes.get(self.done.saturating_sub(first)..).filter(|rest| !rest.is_empty()) {
             if pauses() {
@@ -48,7 +49,7 @@ impl Hashed {
 }
 
 impl Preparing {
-    /// Begins with a picture; its layout.
+    /// Begins with an image; returns its layout too.
     pub fn picture(encoder: &Encoder, picture: Picture, bounds: PictureBounds) -> Result<(Preparing, Layout)> {
         let (sizing, layout) = fitted(encoder, picture.size(), bounds)?;
         let tiling = Box::new(Tiling::new(sizing, layout)?);
@@ -59,8 +60,8 @@ impl Preparing {
         Preparing::Resampling(Box::new(sound))
     }
 
-    /// Goes on until all is done, when it returns the encoder's work and the hash, or `pauses` says so; then the work
-    /// is to be gone on with.
+    /// Continues until all is done, and returns the encoder's work and the hash. If `pauses` returns true before,
+    /// returns the remaining work.
     pub fn advance(
         self,
         encoder: &Encoder,

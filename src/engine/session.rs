@@ -32,7 +32,7 @@ pub(super) enum Logits {
 }
 
 impl Logits {
-    /// Where logits are found that others may have overwritten.
+    /// Returns the place of logits that others may have overwritten.
     pub(super) fn overwritten(self) -> Logits {
         if self == Logits::OnHost { Logits::OnDevice } else { self }
     }

@@ -1,4 +1,4 @@
-//! Prepares a sound for an encoder: its parts, their rows and the tokens around them.
+//! Prepares audio for an encoder: its parts, their rows and the tokens around them.
 
 use super::encoder::Encoder;
 use super::media::MediaLayout;
@@ -46,19 +46,20 @@ pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<Med
     Ok(MediaLayout { columns: rows, lines: 1, size: [samples, 0], seen: [samples, 0], parts, ..MediaLayout::default() })
 }
 
-/// The layout of a sound that has `given` samples of a channel, and so many at the rate of encoders.
+/// Returns the layout of audio with `given` samples per channel, and `samples` at the rate of encoders.
 pub(super) fn layout(encoder: &Encoder, [given, samples]: [usize; 2], max_rows: usize) -> Result<MediaLayout> {
     Ok(MediaLayout { size: [given, 0], ..measure(encoder, samples, max_rows)? })
 }
 
-/// What is hashed ahead of the samples of a sound, and tells sounds apart that an encoder gives different rows.
+/// Text that is hashed before the samples, so that audio inputs for which an encoder computes different rows have
+/// different hashes.
 pub(super) fn hash_beginning(encoder: &Encoder, sound: &Sound) -> Result<String> {
     let facts = facts(encoder)?;
     let made_by = (&encoder.facts().projector, facts.bins, facts.stack, facts.cutting, encoder.facts().row_dim);
     Ok(format!("sound {:016x} {made_by:?} {}", encoder.digest(), sound.samples.len()))
 }
 
-/// Number of parts of a sound of so many samples.
+/// Number of parts of audio with `samples` samples.
 pub(super) fn n_parts(encoder: &Encoder, samples: usize) -> Result<usize> {
     Ok(facts(encoder)?.parts(samples)?.len())
 }

@@ -36,9 +36,9 @@ const DISK_LIMIT: u64 = 16 << 30;
 const MAX_ENTRIES: usize = 1024;
 /// The part of the limit on memory that entries may take beside it which wait for the disk.
 const WAITING: u64 = 4;
-/// Time from the coming of an entry to its file, and from one such file to the next at least.
+/// Time between the arrival of an entry and the writing of its file, and minimum time between two such files.
 const BEHIND: Duration = Duration::from_secs(2);
-/// The time between two such files is as many times what the last one took, so that the disk has a pause.
+/// The pause after such a file is as many times the time that writing it took, so that the disk gets idle time.
 const PAUSES: u32 = 4;
 /// End of the names of files.
 const SUFFIX: &str = ".rzprefix";
@@ -55,7 +55,7 @@ pub struct StoreParams {
     pub path: Option<PathBuf>,
     /// Bytes of files in the folder.
     pub disk_limit: u64,
-    /// Time from the coming of an entry to its file; 0: two seconds.
+    /// Time between the arrival of an entry and the writing of its file; 0: two seconds.
     pub behind: Duration,
 }
 
@@ -123,7 +123,7 @@ struct State {
     /// `Text::keys` of the files that were looked into.
     files: HashMap<OsString, (Vec<u64>, Kind)>,
     info: StoreInfo,
-    /// No entry that stays is written before.
+    /// No entry that stays in memory is written before this time.
     pause_until: Option<Instant>,
     has_ended: bool,
 }
@@ -142,9 +142,11 @@ struct Entry {
     kind: Kind,
     stage: Stage,
     used: u64,
-    /// Time at which it is to be written though it stays; `None`: there is a file of it, or no folder.
+    /// Time at which the entry is to be written although it stays in memory; `None`: it has a file, or there is no
+    /// folder.
     due: Option<Instant>,
-    /// Names of its file, and of those of entries that it took the place of, which go when there is a file of it.
+    /// Names of the entry's own file and of the files of entries that it replaced. The latter are removed once the own
+    /// file is written.
     files: Vec<OsString>,
 }
 
@@ -336,7 +338,7 @@ impl Store {
         let mut files = Vec::new();
         let is_covered = |entry: &Entry| entry.kind == kind && covers(session, &entry.session);
         for covered in state.entries.iter_mut().filter(|entry| is_covered(entry)) {
-            // A text that grows all the time is written all the same.
+            // A text that keeps growing is written nevertheless.
             due = due.min(covered.due.or(due));
             files.append(&mut covered.files);
         }
@@ -517,7 +519,7 @@ impl Shared {
         Some(session)
     }
 
-    /// Writes the entries that leave and those that are due, until the store has ended.
+    /// Writes entries that leave memory and entries that are due, until the store has ended.
     fn write_until_the_end(&self) {
         let mut state = self.state();
         while !state.has_ended {
@@ -533,8 +535,8 @@ impl Shared {
         }
     }
 
-    /// Writes the entry that leaves and was not used for longest, and forgets it, or one that is due. Returns the state
-    /// where there is none.
+    /// Writes one entry: the least recently used entry that leaves memory, which is then forgotten, or else an entry
+    /// that is due. Returns the state if there is nothing to write.
     fn write_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
         let started = Instant::now();
         let is_due = state.next_due().is_some_and(|due| due <= started);
@@ -571,7 +573,7 @@ impl Shared {
         None
     }
 
-    /// The name of the file of an entry that is written now.
+    /// Returns the name of the file of an entry whose writing begins.
     fn begin_file(&self, entry: &mut Entry) -> OsString {
         entry.due = None;
         let name = self.name_of(&entry.session, entry.kind);
@@ -581,8 +583,8 @@ impl Shared {
         name
     }
 
-    /// Removes the files in whose place there is one now, or the one that was just written where `clear` has forgotten
-    /// its entry meanwhile.
+    /// Removes the files that the new file replaces. If `clear` has forgotten the entry meanwhile, removes the new
+    /// file.
     fn end_file(&self, state: &mut State, session: &Arc<Session>, name: &OsString, is_written: bool) {
         let Some(folder) = &self.folder else { return };
         if let Some(entry) = state.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.session, session)) {
@@ -602,7 +604,7 @@ impl Shared {
         format!("{}{:016x}-{:016x}{SUFFIX}", self.prefix, kind.adapters, hash.finish()).into()
     }
 
-    /// Writes a session to a file, where there is a folder.
+    /// Writes a session to a file if the store has a folder.
     fn write(&self, name: &OsString, session: &Session, kind: Kind) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         folder.write(name, |file, path| {
@@ -618,7 +620,7 @@ impl State {
         self.clock
     }
 
-    /// Time at which an entry that stays is to be written.
+    /// Returns the earliest time at which an entry that stays in memory is to be written.
     fn next_due(&self) -> Option<Instant> {
         let due = self.staying().filter_map(|entry| entry.due).min()?;
         Some(self.pause_until.map_or(due, |pause| pause.max(due)))

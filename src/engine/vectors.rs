@@ -18,7 +18,7 @@ pub struct Vectors<'a> {
     n_tokens: usize,
     /// Number of texts that have ended.
     n_texts: usize,
-    /// The first token of the text whose hidden state is not finite.
+    /// The text's first token whose hidden state is not finite.
     nan_at: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Vectors<'a> {
         Ok(())
     }
 
-    /// Refuses a last vector, of `n` values, that is not finite.
+    /// Rejects a last vector, of `n` values, that is not finite.
     fn check(&self, n: usize) -> Result<()> {
         if all_finite(&self.values[self.values.len() - n..]) {
             return Ok(());

@@ -95,7 +95,7 @@ impl rz_cache {
         Ok(lend(session, checked))
     }
 
-    /// Takes back the session that `lend` gave away, or the error of the panic that has spoiled it.
+    /// Takes back the session that `lend` gave away, or returns the error of the panic that has spoiled it.
     pub(super) fn put_back(&self, session: Result<Session>) {
         let (session, lost) = match session {
             Ok(session) => (Some(session), None),

@@ -36,13 +36,14 @@ unsafe impl Plain for rz_chat_message {}
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for it)
 /// the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
 /// too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
-/// become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or loses system messages, or
-/// system messages after the first message, gets their text in messages of the user: before the next message, or after
-/// the previous one if no message of the user follows. A template that refuses two messages of the user in a row gets
-/// one. Messages of a "developer" are system messages to a template that does not know them. The template runs on a
-/// thread of the runtime (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that
-/// uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown
-/// flags), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// become real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or
+/// system messages after the first message, their text moves into user messages: into the next message if that is a
+/// user message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
+/// template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
+/// template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
+/// thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
+/// (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,
@@ -77,19 +78,20 @@ pub unsafe extern "C" fn rz_chat_render_into(
 /// {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
 /// "add_generation_prompt": true, "response_format": {...}}
 ///
-/// All but "messages" may be absent. A message has a "role", "content" (a text or a list of parts of type "text"; null
-/// or absent only beside "tool_calls", "reasoning_content" or "refusal") and the other members of OpenAI's messages:
-/// "name", "refusal", "annotations", "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its
-/// JSON as a text. In addition "reasoning_content" (or "reasoning" or "thinking", which stand for it), "finish_reason"
-/// and every name that the template reads; other members are an error unless they are null. Ids of calls may be any
-/// text: for a template that requires a form they are replaced, in calls and results alike. Calls are written into the
-/// text of their message for a template that leaves them out and whose form of calls is known. "variables"
-/// are handed to the template, such as "enable_thinking". Where "add_generation_prompt" is given it counts, not the
-/// flag. "tool_choice" ("auto", "none", "required", or {"function": {"name": "..."}}) and "parallel_tool_calls" (true
-/// by default) are for rz_chat_parser_new and grammars of the kind RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors
-/// are those of rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type,
-/// RZ_ERR_UNSUPPORTED a part that is no text, an integer of more than 64 bits, and calls, results of tools, or tools
-/// that the template leaves out. Since 0.1.0.
+/// All but "messages" may be absent. A message has a "role", a "content" (a text or a list of parts of type "text";
+/// null or absent only next to "tool_calls", "reasoning_content" or "refusal") and the other members of OpenAI's
+/// messages: "name", "refusal", "annotations", "tool_call_id" and "tool_calls". "function.arguments" of a tool call may
+/// be an object or its JSON as a text. A message may also have "reasoning_content" (or its synonyms "reasoning" and
+/// "thinking"), "finish_reason" and every name that the template reads; other members are an error unless they are
+/// null. Ids of tool calls may be any text: if a template requires a form, they are replaced in calls and results
+/// alike. If a template leaves tool calls out and the form of the model's calls is known, the calls are written into
+/// the text of their message. "variables" are handed to the template, such as "enable_thinking".
+/// "add_generation_prompt" overrides the flag. "tool_choice" ("auto", "none", "required", or {"function": {"name":
+/// "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
+/// RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are as for rz_chat_render_into. In addition
+/// RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type, and RZ_ERR_UNSUPPORTED names a part that is no
+/// text, an integer of more than 64 bits, and tool calls, tool results or tools that the template leaves out. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_json_into(
     model: *const rz_model,

@@ -135,9 +135,10 @@ pub struct rz_reply_params {
     /// How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
     /// filters, with the number of the conversation's reply as seed; without advice always the most likely token.
     pub sampler: *const rz_sampler_params,
-    /// RZ_GRAMMAR_... and its flags, of a grammar for the content, which comes after reasoning; 0: any text. If the
-    /// conversation has tools and its "tool_choice" is not "none", calls follow the grammar of RZ_GRAMMAR_TOOLS, and with
-    /// a grammar for the content the reply is either calls or that content; "required" and a named tool leave only calls.
+    /// RZ_GRAMMAR_... and its flags: the kind of a grammar for the content, which follows the reasoning; 0: any text.
+    /// If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
+    /// RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
+    /// and a named tool allow only tool calls.
     pub grammar_kind: u32,
     /// RZ_REPLY_..., or-ed.
     pub flags: u32,
@@ -335,10 +336,10 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 
 /// Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
 ///
-/// The messages are written as a prompt, by the template, on a thread of the runtime (rz_runtime_params.threads); with
-/// tools or a grammar that is compiled too (rz_grammar_new). Steps make the reply (rz_conversation_step), its parts are
-/// taken with rz_conversation_next_into, and when it has ended it is a message of the conversation. A reply is given up by a call
-/// that changes the conversation before it has ended: rz_conversation_add, _reply, _rewind, _say.
+/// The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
+/// compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
+/// rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the conversation. A call
+/// that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say.
 ///
 /// Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the
 /// messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,

@@ -373,7 +373,7 @@ pub struct rz_media_params {
     /// Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
     /// alive.
     pub cancel: *const rz_cancel,
-    /// The colour behind transparent pixels, 0xffRRGGBB; 0: white.
+    /// The background color of transparent pixels, 0xffRRGGBB; 0: white.
     pub background: u32,
     /// 0.
     pub reserved: u32,
@@ -394,7 +394,7 @@ versioned!(rz_media_params {
 } reserved reserved);
 
 impl rz_media_params {
-    /// The colour behind transparent pixels.
+    /// The background color of transparent pixels.
     pub(super) fn behind(&self) -> Result<[u8; 3]> {
         let [alpha, colour @ ..] = self.background.to_be_bytes();
         match alpha {
@@ -411,7 +411,7 @@ impl rz_media_params {
 /// The most pixels of a picture in a file where the caller leaves it open.
 const MAX_PIXELS: u64 = 64 << 20;
 
-/// Runs work that ends with `Cancelled` where the cancel of a call says so.
+/// Runs work that ends with `Cancelled` once the call's `rz_cancel` has fired.
 pub(super) fn stopping<T>(
     call: &Call,
     params: &rz_media_params,
@@ -502,12 +502,12 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
     Picture::from_pixels(format, columns, lines, pixels.stride, data, params.behind()?)
 }
 
-/// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, told by its first bytes; of an
-/// animation the first picture.
+/// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify; of an
+/// animation, the first image.
 ///
-/// A picture that lies on its side, as the file says (EXIF, or XMP), is turned. Transparent pixels show `background`,
-/// 16 bits become 8, colours are taken as they are. A file that ends too early is refused and not shown in part; bits
-/// that changed within its data can go unnoticed. Any thread. Errors: those of rz_media_from_pixels; RZ_ERR_FORMAT
+/// The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
+/// 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
+/// part; changed bits within its data can go unnoticed. Any thread. Errors: as rz_media_from_pixels, and RZ_ERR_FORMAT
 /// (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
 /// RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
 #[unsafe(no_mangle)]

@@ -1,5 +1,5 @@
-//! The messages of the last panics that calls have caught, by number, so that later calls on the handles that a panic
-//! left unusable tell its message too. Allocates nothing, because memory may be what failed.
+//! The messages of the last caught panics, by number: later calls on a handle that a panic left unusable repeat its
+//! message. Allocates nothing, because memory may be what failed.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -58,7 +58,7 @@ pub(super) fn end(text: &str) {
     kept.iter_mut().skip(fault as usize % KEPT).take(1).for_each(|place| *place = message);
 }
 
-/// Returns what the panic of a number said, while it is kept.
+/// Returns the message of the panic with a number, while that message is kept.
 pub(super) fn message(fault: u32) -> Option<Message> {
     let kept = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     kept.iter().find(|message| fault != 0 && message.fault == fault).copied()

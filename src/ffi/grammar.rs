@@ -13,10 +13,10 @@ use super::model::rz_model;
 use super::sampler::rz_sampler;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is held: a keyword that cannot be compiled fails
-/// with RZ_ERR_UNSUPPORTED, which names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind. "oneOf", "not"
-/// and "if" fail if what they say cannot be written exactly without them. A "format" that JSON Schema does not define
-/// is an annotation and has no effect. Patterns are those of ECMA-262, dates and times those of RFC 3339 with "T" and
+/// Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
+/// with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind.
+/// "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
+/// annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
 /// "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count.
 pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
 /// Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references.
@@ -31,14 +31,14 @@ pub const RZ_GRAMMAR_GBNF: u32 = 4;
 pub const RZ_GRAMMAR_JSON: u32 = 5;
 /// Kind of a grammar: one of some texts, given as a JSON array of strings.
 pub const RZ_GRAMMAR_CHOICES: u32 = 6;
-/// Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its
-/// tools, in the form of the model's chat template, with arguments that follow each tool's JSON schema. By
-/// "tool_choice": text, calls, or text and then calls ("auto"); text alone ("none"); calls alone ("required", or the
-/// name of a tool), behind reasoning where the model writes some. "parallel_tool_calls": false allows one call. The
-/// schema of a tool with "strict": true, within the tool or its "function", is held as that of RZ_GRAMMAR_JSON_SCHEMA
-/// is, and the error names tool and place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT. Arguments
-/// come in the order of the schema. Where a model writes texts between tags, without quotes, "enum", "minLength" and
-/// "maxLength" (up to 2000) bind them, "pattern" and "format" do not.
+/// Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
+/// tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
+/// "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
+/// or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
+/// schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
+/// and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT.
+/// Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
+/// and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
 /// Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
@@ -46,10 +46,10 @@ pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 /// commas and colons, as templates write it.
 pub const RZ_GRAMMAR_WHITESPACE: u32 = 256;
 
-/// Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out, and the log names them once
-/// (rz_runtime_params.log), rather than fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
-/// written by libraries hold keywords that no grammar can follow, such as "uniqueItems"; this is what servers do with a
-/// "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool says so itself, by "strict".
+/// Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
+/// (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
+/// that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the same
+/// with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with "strict".
 pub const RZ_GRAMMAR_BEST_EFFORT: u32 = 512;
 
 /// A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
@@ -67,13 +67,13 @@ impl Handle for rz_grammar {
 /// Compiles a grammar of `kind`, RZ_GRAMMAR_..., with RZ_GRAMMAR_WHITESPACE and RZ_GRAMMAR_BEST_EFFORT, from `len`
 /// bytes of UTF-8. `*out` is freed with rz_grammar_free, before or after the model.
 ///
-/// Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT: the text is too large
-/// or too complex, now and later, which a server answers with 400. Best effort compiles again with less for as long as
-/// that fails. The first grammar of a model prepares its vocabulary, which takes some tens of milliseconds. Works on a
-/// thread of the runtime (rz_runtime_params.threads). Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a
-/// grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
-/// implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
+/// complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
+/// long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
+/// milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
+/// RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
+/// where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
+/// text), RZ_ERR_LIMIT (too complex), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_new(
     model: *const rz_model,

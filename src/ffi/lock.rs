@@ -1,5 +1,5 @@
-//! The locks of mutable handles. A call tries to take a lock and never waits for it. A panic under a lock leaves what
-//! is behind it in an unknown state: all later calls get `Poisoned` with the number of that panic.
+//! The locks of mutable handles. A call tries to take a lock and never waits for it. A panic under a lock leaves the
+//! locked object in an unknown state: all later calls get `Poisoned` with the number of that panic.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,8 @@ impl Fault {
         Error::Poisoned { what, fault: self.0.load(Ordering::Acquire) }
     }
 
-    /// Returns the guard of an object, or why this call cannot have it: another call has it, or one has panicked.
+    /// Returns the guard of an object, or the reason why this call cannot have it: another call has it, or one has
+    /// panicked.
     fn taken<G>(&self, attempt: Result<G, TryLockError<G>>, what: &'static str) -> Result<G> {
         attempt.map_err(|refusal| match refusal {
             TryLockError::WouldBlock => Error::Busy(what),
@@ -43,7 +44,8 @@ impl<T> Lock<T> {
         Ok(Taken { guard, fault: &self.fault })
     }
 
-    /// Returns the object, which nobody else has, and the error of the panic that has left it unusable.
+    /// Returns the object, to which the caller has exclusive access, and the error of the panic that has left it
+    /// unusable.
     pub(super) fn parts(&mut self, what: &'static str) -> (&mut T, Result<()>) {
         let sound = if self.object.is_poisoned() { Err(self.fault.error(what)) } else { Ok(()) };
         (self.object.get_mut().unwrap_or_else(PoisonError::into_inner), sound)
@@ -98,7 +100,7 @@ impl<G: DerefMut> DerefMut for Taken<'_, G> {
 
 impl<G> Drop for Taken<'_, G> {
     fn drop(&mut self) {
-        // Before the guard poisons the lock, so that who finds it poisoned finds the number too.
+        // Before the guard poisons the lock, so that a call that finds the lock poisoned finds the number too.
         if std::thread::panicking() {
             self.fault.0.store(faults::current(), Ordering::Release);
         }

@@ -258,8 +258,8 @@ pub unsafe extern "C" fn rz_media_from_tokens(
     })
 }
 
-/// Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done with it the time is that
-/// of the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors:
+/// Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step has ended, the time is the time of
+/// the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors:
 /// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_info_get(

@@ -145,17 +145,17 @@ pub struct rz_model_params {
     /// Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
     ///
     /// The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
-    /// the disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in
-    /// memory, which the system may take back and read again, and tokens come as fast as without it. A file that was
-    /// made of another model, another version of this one or by another release of the library is replaced, and so is
-    /// one that was cut or is zeros; one that is something else is RZ_ERR_FORMAT, and stays. A file that cannot be read
-    /// or written fails no load: the weights are in memory then, and the log says why. Processes and containers may
-    /// share the folder: each writes under a name of its own, which becomes this one when it is whole. Models are told
-    /// apart by the sizes and times of their files, and three rows of each matrix. One whose bytes were damaged is
-    /// replaced too: each load reads the file as a whole and compares a checksum. A file that somebody else changes or
-    /// shortens while it is in use may end the process. With layers on GPUs the file has what stays on the host, layers
-    /// and experts (`placement`), and is replaced where another part stays; where nothing does, it is neither read nor
-    /// made. Not with RZ_MODEL_MMAP. Since 0.1.0.
+    /// the disk. Later loads map the file, so that they take as long as their vocabulary. Processes share one copy in
+    /// memory, which the system may evict and read again; the speed of token generation is the same as without the
+    /// file. The library replaces a file that was made from another model, from another version of this model or by
+    /// another release of the library, and a file that was cut or is zeros. Any other file is RZ_ERR_FORMAT, and stays.
+    /// A file that cannot be read or written fails no load: the weights are in memory then, and the log says why.
+    /// Processes and containers may share the folder: each writes under a temporary name and renames the file when it
+    /// is complete. Models are identified by the sizes and times of their files, and by three rows of each matrix. Each
+    /// load reads the whole file and compares a checksum; a damaged file is replaced. If another process changes or
+    /// shortens the file while it is in use, this process may end. With layers on GPUs the file has the layers and
+    /// experts that stay on the host (`placement`), and is replaced if others stay; if none stay, it is neither read
+    /// nor made. Not with RZ_MODEL_MMAP. Since 0.1.0.
     pub packed_path: *const c_char,
     /// Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
     /// counts, and has to be 0 otherwise. Copied.

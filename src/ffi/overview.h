@@ -55,10 +55,10 @@
  * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.
- * - A result is never NaN or infinite. Weights that are NaN, or so large that sums overflow, make the results that
- *   depend on them RZ_ERR_FORMAT, whose message names the position of the token, the text or the row: logits, what is
- *   chosen from them or computed from them, embeddings, scores of rankings, rows of media. A job or a reply fails
- *   alone, and a call for several caches as a whole.
+ * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, the results that depend on
+ *   them are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, ranking scores and rows of
+ *   media. The message names the position of the token, the text or the row. Only the affected job or reply fails; a
+ *   call for several caches fails as a whole.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no

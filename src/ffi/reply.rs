@@ -47,10 +47,10 @@ impl Handle for rz_chat_parser {
 /// Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens
 /// were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
 ///
-/// The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation
-/// has "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread of
-/// the runtime. Any thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and
-/// the form of calls cannot be read off the template. Since 0.1.0.
+/// The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
+/// conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
+/// the runtime. Any thread. Errors: as rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED if there are tools and the form of
+/// calls cannot be inferred from the template. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_new(
     model: *const rz_model,

@@ -59,13 +59,13 @@ pub type rz_parallel_callback =
 pub struct rz_runtime_params {
     /// sizeof(rz_runtime_params).
     pub struct_size: u32,
-    /// Threads that compute: n are the calling one and n - 1 workers, so 1 makes no worker. 0: one a processor core;
-    /// where cores differ, one a fast core.
+    /// Threads that compute: the calling one and `threads` - 1 workers, so 1 makes no worker. 0: one per processor
+    /// core, or one per fast core if cores differ.
     ///
-    /// The first load of a model with a tokenizer starts as many threads more, four at most, which sleep unless calls
-    /// have them render chat templates and compile grammars (64 MiB of stack each, most of which is never touched). No
-    /// later call starts a thread, but rz_runtime_threads_set, rz_store_new with a folder, and loads, whose threads end
-    /// with them.
+    /// The first load of a model with a tokenizer starts as many further threads, at most four. They render chat
+    /// templates and compile grammars, and sleep otherwise; each has 64 MiB of stack, most of which is never touched.
+    /// Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and loads, whose
+    /// threads end with them.
     pub threads: u32,
     /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
     /// fail with RZ_ERR_LIMIT.
@@ -79,9 +79,9 @@ pub struct rz_runtime_params {
     pub log: rz_log_callback,
     /// Handed to `log` as it is.
     pub log_user: *mut c_void,
-    /// Has threads of the host compute in place of workers; the library then makes no worker, and one thread for chat
-    /// templates and grammars. `threads` is the number of
-    /// shares of a job, `cpus` has to be NULL. NULL: workers.
+    /// Runs the computation on the host's threads instead of workers; the library then starts no worker, and one
+    /// thread for chat templates and grammars. `threads` is the number of shares of a job, and `cpus` must be NULL.
+    /// NULL: workers.
     pub parallel: rz_parallel_callback,
     /// Handed to `parallel` as it is.
     pub parallel_user: *mut c_void,

@@ -69,12 +69,12 @@ pub unsafe extern "C" fn rz_media_from_samples(
     })
 }
 
-/// rz_media_from_samples for `size` bytes of a WAV file (whole numbers of up to 32 bits, floats, A-law or mu-law), an
-/// MP3, FLAC or Ogg file (Vorbis or FLAC), told by its first bytes.
+/// rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law or mu-law), an MP3, a
+/// FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
 ///
-/// Several channels become their mean. A WAV or FLAC file that ends too early is refused, unless its header leaves the
-/// length open. Any thread. Errors: those of rz_media_from_samples; RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED
-/// (another format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0.
+/// Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
+/// length open. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another
+/// format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_audio(
     encoder: *const rz_encoder,

@@ -38,14 +38,14 @@ pub struct rz_store_params {
     /// Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once. A
     /// store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk.
     pub memory_limit: u64,
-    /// Folder of files, NUL-terminated; made where it is missing, for this user alone. NULL: what has no room in memory
-    /// is forgotten. Each prefix is written some two seconds after it came, however the process ends then, and is seen
-    /// by other processes; one that another goes on from takes its file's place. What cannot be written then stays in
-    /// memory, with a line in the log. Several stores and processes of one user may have the same one, of different
-    /// models too. Its files decide answers: on Unix a folder that another user owns, or that others may write to (also
-    /// by its group), is refused. A store with a folder has a thread of its own, which writes, unless the runtime's
-    /// threads are the host's or a single one: then rz_store_put and steps of conversations write themselves, unless a
-    /// prefix was written less than two seconds ago.
+    /// Folder of files, NUL-terminated; created for this user alone if it is missing. NULL: prefixes that do not fit in
+    /// memory are forgotten. Each prefix is written about two seconds after it was stored, so that it survives however
+    /// the process ends and other processes see it. The file of a longer prefix replaces the file of the prefix that it
+    /// extends. A prefix that cannot be written stays in memory, with a line in the log. Several stores and processes
+    /// of one user may share the folder, also for different models. Its files decide answers: on Unix a folder that
+    /// another user owns, or that others may write to (also by its group), is rejected. A store with a folder has a
+    /// thread that writes, unless the runtime's threads are the host's or a single one: then rz_store_put and steps of
+    /// conversations write, unless a prefix was written less than two seconds ago.
     pub path: *const c_char,
     /// Prefixes in memory; 0: 1,024.
     pub max_entries: usize,

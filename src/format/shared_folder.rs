@@ -99,7 +99,7 @@ impl SharedFolder {
         let mut out = Bounded { part, left: self.limit, buffer: try_vec("a prefix", BUFFER)? };
         write(&mut out, &path)?;
         out.flush().map_err(|e| Error::io(&path, "cannot write", &e))?;
-        // It counts already, so that after the renaming the limit holds.
+        // The file counts already, so that the limit holds after the renaming.
         self.keep_limit();
         out.part.name(&target).map_err(|e| Error::io(&path, "cannot be renamed", &e))
     }
@@ -120,11 +120,11 @@ impl SharedFolder {
     }
 }
 
-/// A file that is read from its beginning. Its buffer is one whose want is an error, which std's is not.
+/// A file that is read from its beginning. A failed allocation of its buffer is an error, unlike in std's reader.
 pub struct SharedFile {
     file: File,
     buffer: Vec<u8>,
-    /// The part of the buffer that was not handed on yet.
+    /// The part of the buffer that has not been returned yet.
     read: Range<usize>,
 }
 
@@ -143,7 +143,7 @@ impl Read for SharedFile {
     }
 }
 
-/// A file of some bytes at most that is being written.
+/// A file that is being written, with a maximum size.
 struct Bounded {
     part: Part,
     left: u64,

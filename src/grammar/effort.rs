@@ -1,4 +1,4 @@
-//! What becomes of keywords that no grammar can hold: they fail the grammar, or they are left out and named.
+//! Handles keywords that no grammar can enforce: they either fail the grammar, or are left out and named.
 
 use crate::error::{Error, Result};
 
@@ -11,10 +11,10 @@ const MAX_PLACE: usize = 100;
 #[derive(Default)]
 pub struct Effort {
     is_best: bool,
-    /// Place of the schema within that of a tool, a JSON pointer.
+    /// JSON pointer of the schema within the schema of its tool.
     pub base: String,
     omitted: Vec<String>,
-    /// The reason for which a keyword stays that the parser may reject.
+    /// The reason why a keyword that the parser may reject is still in the schema.
     pub left: Option<Error>,
 }
 
@@ -44,18 +44,18 @@ impl Effort {
         Ok(())
     }
 
-    /// A place as a reference within the whole schema.
+    /// Returns a place as a reference within the whole schema.
     pub fn place(&self, place: &str) -> String {
         let is_shared = ["/$defs/", "/definitions/"].iter().any(|folder| place.starts_with(folder));
         let whole = format!("#{}{place}", if is_shared { "" } else { &self.base });
-        // The end has the keyword.
+        // The end of the reference has the keyword.
         match whole.char_indices().rev().nth(MAX_PLACE) {
             Some((at, _)) => format!("...{}", &whole[at..]),
             None => whole,
         }
     }
 
-    /// The error of the parser, or in its place the reason for which a keyword stayed that the parser rejects.
+    /// Returns the parser's error, or instead the reason why a keyword that the parser rejects was not rewritten.
     pub fn replaced(&mut self, error: Error) -> Error {
         let text = error.to_string();
         let is_left = ["oneOf constraints", "Unimplemented keys"].iter().any(|words| text.contains(words));

@@ -1,4 +1,4 @@
-//! Formats of strings: those that the parser has, and patterns for some in which it differs from their RFCs.
+//! String formats: the formats that the parser has, and patterns for some in which the parser differs from their RFCs.
 
 /// Formats of JSON Schema that the parser has, or that `pattern_of` writes.
 const WRITTEN: [&str; 10] =
@@ -11,11 +11,11 @@ const NOT_WRITTEN: [&str; 9] = [
     "relative-json-pointer", "regex",
 ];
 
-/// What a grammar makes of a format.
+/// How a grammar handles a format.
 pub enum Format {
     /// The parser has it.
     Known,
-    /// A pattern says the same.
+    /// An equivalent pattern.
     Pattern(String),
     /// JSON Schema defines it, but no grammar is written for it.
     NotWritten,
@@ -34,8 +34,8 @@ pub fn find(name: &str) -> Format {
     }
 }
 
-/// A pattern of what RFC 3339 calls a date or a time, without leap seconds, of which the day decides, and the year 0;
-/// and of the addresses of RFC 4291, section 2.2.
+/// Returns a pattern for a date or time of RFC 3339, without leap seconds (whether one is valid depends on the day) and
+/// without the year 0, or for an address of RFC 4291, section 2.2.
 fn pattern_of(name: &str) -> Option<String> {
     let long = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])";
     let short = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)";
@@ -52,7 +52,7 @@ fn pattern_of(name: &str) -> Option<String> {
     }
 }
 
-/// Eight groups, of which the last two may be an IPv4 address, and one or more in a row may be left out.
+/// Eight groups. An IPv4 address may replace the last two, and one or more consecutive groups may be left out.
 fn ipv6() -> String {
     let group = "[0-9a-fA-F]{1,4}";
     let byte = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";

@@ -1,12 +1,12 @@
-//! Keywords of JSON schemas that the parser lacks or that say nothing, written in those that it has if that is exact.
-//! Relies on `logic` for references.
+//! Rewrites keywords of JSON schemas that the parser lacks, or that have no effect, as keywords that it has, if the
+//! result is exact. Relies on `logic` for references.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::logic::Logic;
 use super::pattern;
 
-/// Keywords that constrain a value, or hold schemas that do; all others are annotations.
+/// Keywords that constrain a value, or contain schemas that constrain it; all others are annotations.
 #[rustfmt::skip]
 pub const KEYWORDS: [&str; 46] = [
     "$defs", "$dynamicRef", "$recursiveRef", "$ref", "$schema", "additionalItems", "additionalProperties", "allOf",
@@ -23,7 +23,7 @@ pub const COUNTS: [&str; 8] = [
     "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 ];
 
-/// Keywords that the parser lacks and that are not written in others, each with the type that it constrains.
+/// Keywords that the parser lacks and that are not rewritten as others, each with the type that it constrains.
 pub const NOT_WRITTEN: [(&str, &str); 9] = [
     ("$dynamicRef", ""),
     ("$recursiveRef", ""),
@@ -40,7 +40,7 @@ pub const NOT_WRITTEN: [(&str, &str); 9] = [
 const IN_PLACE: [&str; 9] =
     ["$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
 
-/// Most bytes of schemas that the names of `propertyNames` are given.
+/// Maximum bytes of copies of a `propertyNames` schema that names get.
 const MAX_COPIED: usize = 32 << 10;
 /// Levels of references that are followed to the members that a schema evaluates.
 const MAX_DEPTH: usize = 24;
@@ -68,7 +68,7 @@ fn is_true(schema: &Json) -> bool {
     }
 }
 
-/// Removes keywords that say nothing, and writes some that the parser lacks in others, if that is exact.
+/// Removes keywords that have no effect, and rewrites keywords that the parser lacks as others, if the result is exact.
 pub fn simplify(members: &mut Map<String, Json>, logic: &Logic) {
     for (name, kind) in NOT_WRITTEN {
         if !logic.knows(name) || !allows_type(members, kind) {
@@ -114,7 +114,7 @@ pub fn simplify(members: &mut Map<String, Json>, logic: &Logic) {
     }
 }
 
-/// Writes `propertyNames` as properties, or as a pattern of their names; `None` if that cannot be done.
+/// Rewrites `propertyNames` as properties, or as a pattern of their names; `None` if that cannot be done.
 fn write_names(members: &mut Map<String, Json>, names: Json, logic: &Logic) -> Option<()> {
     if is_true(&names) {
         return Some(());
@@ -183,7 +183,7 @@ fn properties_of(members: &mut Map<String, Json>) -> Option<&mut Map<String, Jso
     members.entry("properties").or_insert_with(|| json!({})).as_object_mut()
 }
 
-/// Writes `unevaluatedProperties` as `additionalProperties`; `None` if that cannot be done.
+/// Rewrites `unevaluatedProperties` as `additionalProperties`; `None` if that cannot be done.
 fn write_unevaluated(members: &mut Map<String, Json>, logic: &Logic) -> Option<()> {
     let unevaluated = members["unevaluatedProperties"].clone();
     if is_true(&unevaluated) {

@@ -1,4 +1,4 @@
-//! Bounds on what a JSON schema may ask of the parser, checked before the parser spends time or memory on it.
+//! Bounds on the time and memory that a JSON schema may cost, checked before the parser reads the schema.
 
 use std::cell::Cell;
 
@@ -8,14 +8,15 @@ use crate::error::{Error, Result};
 
 /// Most names in one list of required members; time grows with their square.
 const MAX_REQUIRED: usize = 2000;
-/// Levels of objects and lists that references reach one after another: each is a level of recursion.
+/// Maximum levels of objects and lists along a chain of references: each is a level of recursion.
 const MAX_LEVELS: usize = 4000;
 
-/// The largest least common multiple that a number is bound to, and the sum of all of a schema: the automaton of a
-/// number has a state for each remainder.
+/// Maximum least common multiple of a number's `multipleOf` constraints, and maximum sum over a schema: the automaton
+/// of a number has a state per remainder.
 const MAX_MULTIPLE: u64 = 4096;
 const MAX_MULTIPLES: u64 = 20_000;
-/// Schemas that are looked at to find them: each is a level of recursion where one refers to itself.
+/// Maximum number of schemas that are visited to find these multiples: a schema that refers to itself recurses once per
+/// visit.
 const MAX_STEPS: usize = 4000;
 
 /// Rejects schemas with too many required members or too many levels of references.
@@ -41,7 +42,8 @@ pub fn check_bounds(schema: &Json) -> Result<()> {
     Ok(())
 }
 
-/// Refuses numbers that have to be multiples of too much, before the parser makes a state for each remainder.
+/// Rejects `multipleOf` constraints with too large a least common multiple, before the parser makes a state per
+/// remainder.
 pub fn check_multiples(schema: &Json) -> Result<()> {
     // Most schemas have none, or such that it does not matter which of them hold together.
     let mut all = 1u64;
@@ -64,8 +66,8 @@ pub fn check_multiples(schema: &Json) -> Result<()> {
     Ok(())
 }
 
-/// The least common multiple that a schema and those that hold together with it ask for, at most; without any steps
-/// left, too much.
+/// Returns an upper bound of the least common multiple of the `multipleOf` constraints of a schema and of all schemas
+/// that apply together with it; too large a number once no steps are left.
 fn multiple_of(root: &Json, members: &Map<String, Json>, steps: &Cell<usize>) -> u64 {
     let Some(left) = steps.get().checked_sub(1) else { return u64::MAX };
     steps.set(left);

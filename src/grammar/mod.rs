@@ -90,8 +90,8 @@ impl Grammars {
         }
     }
 
-    /// Compiles the grammar of a reply: reasoning, and then calls of its tools or content, which follows a grammar if
-    /// there is one. What cannot be compiled of a tool that is not strict is left out.
+    /// Compiles the grammar of a reply: reasoning, and then tool calls or content, which follows a grammar if there is
+    /// one. Keywords of a tool that is not strict are left out if they cannot be compiled.
     ///
     /// # Errors
     /// The errors of `compile`, which name the tool.
@@ -115,7 +115,7 @@ impl Grammars {
                 let error = failed.error.of(&format!("the tool {:?}", tool.name));
                 request.tools[i] = looser(request.tools[i], !tool.is_strict, error)?;
             } else if is_checked || !self.check_each(&mut request)? {
-                // Each part compiles by itself, and all together do not.
+                // Each part compiles by itself, but all together do not.
                 is_checked = true;
                 let n = reply.tools.len();
                 request.loosen(if n > 0 {
@@ -153,7 +153,7 @@ impl Grammars {
         Ok(self.grammar(parser, notes))
     }
 
-    /// Makes each part that may be loose as loose as it has to be to compile by itself; true if one of them was not.
+    /// Loosens each part that may be loose until it compiles by itself. Returns true if a part was loosened.
     ///
     /// # Errors
     /// The error of the first other part that does not compile.
@@ -204,7 +204,7 @@ impl Grammars {
     }
 }
 
-/// The grammar of a reply that is asked for, and the parts of schemas that are given up.
+/// The requested grammar of a reply, and the parts of schemas that are given up.
 struct ReplyRequest<'a> {
     reply: &'a Reply,
     content: Option<&'a GrammarText<'a>>,
@@ -225,7 +225,7 @@ impl<'a> ReplyRequest<'a> {
         ReplyRequest { reply, content, white_space, tokenizer, tools, content_looseness: Looseness::Exact }
     }
 
-    /// Loosens the least loose of the parts that may be.
+    /// Loosens the least loose part that may be loosened.
     ///
     /// # Errors
     /// `error` if there are none.
@@ -252,12 +252,12 @@ fn looser(looseness: Looseness, may_be: bool, error: Error) -> Result<Looseness>
     next.filter(|_| may_be && is_of_grammar(&error)).ok_or(error)
 }
 
-/// True for an error that a looser grammar may not have.
+/// True for an error that a looser grammar might not cause.
 fn is_of_grammar(error: &Error) -> bool {
     matches!(error, Error::InvalidArgument(_) | Error::Unsupported(_) | Error::TooComplex(_))
 }
 
-/// What a log says of what was left out of a schema.
+/// Returns the log's note on the omitted parts of a schema.
 fn note(whose: &str, looseness: Looseness, effort: &Effort) -> Option<String> {
     let omitted = [looseness.note().map(str::to_owned), effort.note()];
     let omitted: Vec<String> = omitted.into_iter().flatten().collect();
@@ -320,7 +320,7 @@ pub struct Grammar {
 }
 
 impl Grammar {
-    /// What was left out because it cannot be compiled, a sentence a schema.
+    /// Notes on keywords that were left out because they cannot be compiled, one sentence per schema.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -1,5 +1,6 @@
-//! Bounds of numbers as the parser takes them. Its expressions lack numbers whose decimals begin those of a bound (0.9
-//! below 0.95), and take an excluded integer for allowed if the other bound is less than one away from it.
+//! Bounds of numbers in the form that the parser takes. The parser's expressions wrongly reject numbers whose decimals
+//! are a prefix of a bound's decimals (0.9 below 0.95), and accept an excluded integer if the other bound is less than
+//! one away from it.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -12,7 +13,7 @@ const EXACT_DIGITS: i32 = 15;
 
 const BOUNDS: [&str; 4] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
 
-/// A number that a value has to reach, or to pass.
+/// An inclusive or exclusive bound of a number.
 #[derive(Clone, Copy)]
 struct Bound {
     value: f64,
@@ -20,12 +21,12 @@ struct Bound {
 }
 
 impl Bound {
-    /// The bound of the negated numbers, on the other side.
+    /// Returns the opposite bound for the negated numbers.
     fn negated(self) -> Bound {
         Bound { value: -self.value, ..self }
     }
 
-    /// A lower bound with at most so many decimals as the parser reads exactly, not below this one.
+    /// Returns the lowest lower bound, not below this one, that has only as many decimals as the parser reads exactly.
     fn shortened(self) -> Bound {
         match format!("{}", self.value).split_once('.') {
             Some((_, decimals)) if decimals.len() > MAX_DECIMALS => {
@@ -37,11 +38,11 @@ impl Bound {
     }
 }
 
-/// Takes the bounds of numbers out of a schema, and returns alternatives that say the same; `None` if the bounds stay.
+/// Removes the bounds of numbers from a schema and returns equivalent alternatives; `None` if the bounds stay.
 pub fn alternatives(members: &mut Map<String, Json>) -> Option<Json> {
     let is_listed = members.contains_key("const") || members.contains_key("enum");
     let has_any = BOUNDS.iter().any(|name| members.contains_key(*name));
-    // The parser names what is no bound.
+    // The parser reports values that are not bounds.
     let is_wrong = |name: &&str| members.get(*name).is_some_and(|value| !value.is_number() && !value.is_boolean());
     if is_listed || !has_any || BOUNDS.iter().any(is_wrong) || !allows_type(members, "number") {
         return None;
@@ -91,8 +92,9 @@ fn tightest(members: &Map<String, Json>, name: &str, excluded: &str, sign: f64) 
     bounds.into_iter().flatten().max_by(|a, b| a.value.total_cmp(&b.value).then(a.is_excluded.cmp(&b.is_excluded)))
 }
 
-/// Ranges that hold together what is between two bounds: none excludes an integer from which its other bound is less
-/// than one away. What is closer to an excluded integer than a double is exact is left out.
+/// Returns ranges that together contain the numbers between two bounds. No range excludes an integer that is less than
+/// one away from its other bound. Numbers that are closer to an excluded integer than a double can represent are left
+/// out.
 fn pieces(low: Option<Bound>, high: Option<Bound>) -> Vec<[Option<Bound>; 2]> {
     let step = |n: f64| 10f64.powi(format!("{}", n.abs()).len() as i32 - EXACT_DIGITS);
     let is_integer = |bound: &Bound| bound.is_excluded && bound.value.fract() == 0.0;
@@ -119,18 +121,18 @@ fn pieces(low: Option<Bound>, high: Option<Bound>) -> Vec<[Option<Bound>; 2]> {
         _ => true,
     });
     if out.is_empty() {
-        // The parser says that nothing is between them.
+        // The parser reports that the range is empty.
         out.push([low, high]);
     }
     out
 }
 
-/// The numbers whose decimals begin those of a bound.
+/// Returns the numbers whose decimals are a prefix of the decimals of `bound`.
 fn beginnings(bound: f64) -> Vec<f64> {
     let text = format!("{bound}");
     let Some((whole, decimals)) = text.split_once('.') else { return Vec::new() };
     let ends = 0..decimals.len();
     let numbers = ends.map(|n| format!("{whole}.{}0", &decimals[..n]).parse::<f64>());
-    // A minus before nothing is that of another number.
+    // Adding 0 turns -0 into 0.
     numbers.filter_map(Result::ok).map(|x| x + 0.0).collect()
 }

@@ -1,6 +1,6 @@
-//! Patterns of JSON schemas as the parser takes them. They are those of ECMA-262, read by code points as with its flag
-//! `u`, and as without that flag if it would reject them; the parser's are those of the crate `regex-syntax`, of which
-//! it quotes some sets of characters wrong.
+//! Translates patterns of JSON schemas for the parser. The patterns are ECMA-262 regular expressions, read by code
+//! points as with the flag `u`, or as without it if the pattern is invalid with it. The parser takes the syntax of the
+//! crate `regex-syntax`, but quotes some character sets wrong.
 
 use llguidance::regex_to_lark;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition};
@@ -19,16 +19,17 @@ const SPACE: &str = r"\x{9}-\x{d}\x{20}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x
 /// A pattern for the parser.
 pub struct Pattern {
     pub text: String,
-    /// Patterns of ECMA-262 that hold as well: what the pattern looks ahead for at its beginning.
+    /// ECMA-262 patterns that must match too: the look-ahead assertions at the pattern's beginning.
     pub ahead: Vec<String>,
-    /// The reason for which the pattern takes more than the one that was given.
+    /// The reason why the pattern accepts more than the given pattern.
     pub weaker: Option<&'static str>,
 }
 
-/// Reads a pattern. `is_weak`: what the parser lacks is left out, so that the pattern takes more.
+/// Reads a pattern. `is_weak`: constructs that the parser lacks are left out, so that the pattern accepts more.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no pattern, `Unsupported` for what the parser lacks, `TooComplex` for too many levels.
+/// `InvalidArgument` for an invalid pattern, `Unsupported` for constructs that the parser lacks, `TooComplex` for too
+/// many levels.
 pub fn prepared(pattern: &str, is_weak: bool) -> Result<Pattern> {
     let chars: Vec<char> = pattern.chars().collect();
     let (n_groups, has_names) = groups(&chars);
@@ -86,14 +87,14 @@ struct Reader<'c> {
     weaker: Option<&'static str>,
     n_groups: usize,
     has_names: bool,
-    /// A dot stands for ends of lines too.
+    /// True if a dot matches line ends too.
     dot_all: bool,
 }
 
 /// A part of a set of characters.
 enum Member {
     Char(u32),
-    /// A set of its own, in the form of a part of a set.
+    /// A nested set, in the form of a part of a set.
     Set(String),
 }
 
@@ -116,7 +117,7 @@ impl Reader<'_> {
         self.weaker.get_or_insert(why);
     }
 
-    /// Alternatives, up to the bracket that closes them or the end.
+    /// Reads alternatives, up to the closing parenthesis or the end.
     fn any(&mut self, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
             return Err(Error::TooComplex(format!("the pattern is nested more than {MAX_DEPTH} deep")));
@@ -159,7 +160,7 @@ impl Reader<'_> {
         self.repeated(start)
     }
 
-    /// Reads what a pattern looks for ahead or behind.
+    /// Reads a look-ahead or look-behind assertion.
     fn look(&mut self, depth: usize, is_leading: bool) -> Result<()> {
         let (len, start) = (self.out.len(), self.at);
         let weaker = self.weaker;
@@ -226,7 +227,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads what follows a backslash; `None` if it was a reference to a group, which is written.
+    /// Reads what follows a backslash; `None` if it was a back reference, which has been written already.
     fn escape(&mut self, in_set: bool) -> Result<Option<Member>> {
         let Some(c) = self.peek() else { return Err(self.wrong("the escape of nothing")) };
         self.at += 1;
@@ -284,7 +285,7 @@ impl Reader<'_> {
         self.out.push_str(r"(?s:.*)");
     }
 
-    /// Up to three digits of base 8, the first of which was read.
+    /// Reads an octal number of up to three digits; `first` has been read already.
     fn octal(&mut self, first: char) -> u32 {
         let Some(mut code) = first.to_digit(8) else { return u32::from(first) };
         for _ in 0..2 {
@@ -398,7 +399,7 @@ impl Reader<'_> {
         (!least.is_empty() && is_number(least) && is_number(most)).then(|| (least.to_owned(), most.to_owned(), end + 1))
     }
 
-    /// Reads how often what was written from `start` on repeats.
+    /// Reads the quantifier of what was written from `start` on.
     fn repeated(&mut self, start: usize) -> Result<()> {
         let times = match self.peek() {
             Some(c @ ('*' | '+' | '?')) => {
@@ -407,7 +408,7 @@ impl Reader<'_> {
             }
             Some('{') => {
                 let Some((least, most, end)) = self.counts(self.at + 1) else { return Ok(()) };
-                // A number of more than nine digits is as good as none.
+                // A number of more than nine digits is treated as no bound.
                 let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX).min(999_999_999);
                 if !most.is_empty() && number(&least) > number(&most) {
                     return Err(self.wrong("the repetition ends before it begins"));
@@ -420,7 +421,7 @@ impl Reader<'_> {
             }
             _ => return Ok(()),
         };
-        // Whether as few as possible are taken makes no difference to what matches.
+        // A lazy quantifier matches the same texts.
         self.takes("?");
         let repeated = self.out.split_off(start);
         self.out.push_str(&format!("(?:{repeated}){times}"));
@@ -431,12 +432,12 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a character, unless it is half of one.
+/// Writes a character, unless it is a surrogate.
 fn push(out: &mut String, code: u32) {
     match char::from_u32(code) {
         Some(c) if c.is_ascii_alphanumeric() => out.push(c),
         Some(_) => out.push_str(&format!("\\x{{{code:x}}}")),
-        // No text has it.
+        // No text contains it.
         None => out.push_str(r"[^\s\S]"),
     }
 }
@@ -448,7 +449,7 @@ fn push_member(out: &mut String, member: Member) {
     }
 }
 
-/// Writes a range of characters in a set, without halves of characters.
+/// Writes a range of characters in a set, without surrogates.
 fn push_range(out: &mut String, first: u32, last: u32) {
     for (first, last) in [(first, last.min(0xd7ff)), (first.max(0xe000), last)] {
         if first <= last {
@@ -457,7 +458,7 @@ fn push_range(out: &mut String, first: u32, last: u32) {
     }
 }
 
-/// True if a pattern that was prepared asks for a character that JSON writes with `\u` alone.
+/// True if a prepared pattern requires a character that JSON can write only with `\u`.
 pub fn has_controls(pattern: &str) -> bool {
     let mut depth = 0;
     pattern.char_indices().any(|(i, c)| {

@@ -1,5 +1,5 @@
-//! Rewrites JSON schemas: removes annotations, and writes the keywords that the parser lacks in those that it has, if
-//! that is exact. Relies on `logic` for what follows from a schema.
+//! Rewrites JSON schemas: removes annotations, and expresses keywords that the parser lacks by keywords that it has, if
+//! the result is exact. Relies on `logic` for what follows from a schema.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// The largest integer up to which the parser computes exactly.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// Rewrites a schema and those that it refers to, each where it stands.
+/// Rewrites a schema and the schemas that it refers to, each in place.
 pub fn rewritten(schema: Json, effort: &mut Effort) -> Result<Json> {
     let mut out = schema.clone();
     let mut references = Vec::new();
@@ -34,7 +34,7 @@ pub fn rewritten(schema: Json, effort: &mut Effort) -> Result<Json> {
         }
         match out.pointer_mut(&target) {
             Some(part) => rewriter.rewrite(part, &target)?,
-            // The parser names references to nothing.
+            // The parser reports references without a target.
             None if schema.pointer(&target).is_none() => {}
             None => {
                 let what = format!("a reference to {:?}, a part of what is rewritten", format!("#{target}"));
@@ -115,7 +115,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Removes what says nothing of a value, unless something refers to a part of it.
+    /// Removes keywords that do not constrain values, unless something refers to a part of them.
     fn strip(&self, members: &mut Map<String, Json>, place: &str) {
         let is_needed = |name: &str| {
             let within = format!("{place}/{name}");
@@ -158,7 +158,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Rejects numbers beyond those that the parser has exactly, which it would round, and multiples of none.
+    /// Rejects numbers that the parser would round, because it is not exact for them, and multiples of 0.
     fn check_numbers(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         for name in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "const", "enum"] {
             let Some(value) = members.get(name) else { continue };
@@ -204,7 +204,7 @@ impl Rewriter<'_, '_> {
         Ok(())
     }
 
-    /// Rejects numbers of members that the parser would reach by one name twice, or cannot count.
+    /// Rejects member counts that the parser would reach by repeating a name, or that it cannot count.
     fn check_counts(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         let count = |name: &str| members.get(name).and_then(Json::as_u64);
         let (least, most) = (count("minProperties").unwrap_or(0), count("maxProperties"));
@@ -213,7 +213,7 @@ impl Rewriter<'_, '_> {
         let n = required.len() as u64;
         let properties = members.get("properties").and_then(Json::as_object);
         let mut optional = properties.into_iter().flatten().filter(|(name, _)| !required.contains(&name[..]));
-        // The parser knows better which members there cannot be.
+        // The parser knows better which members cannot occur.
         let is_optional = |(_, schema): (&String, &Json)| self.effort.is_best() || *schema != json!(false);
         let has_optional = optional.any(is_optional);
         if has_open_names(members) && least > n + 1 {
@@ -316,7 +316,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Writes the patterns of names for the parser. If one is left out, members that have no name may have any value.
+    /// Writes the patterns of names for the parser. If one is left out, unnamed members may have any value.
     fn name_patterns(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         let Some(Json::Object(by_pattern)) = members.get_mut("patternProperties") else { return Ok(()) };
         let parts = std::mem::take(by_pattern);
@@ -355,8 +355,8 @@ impl Rewriter<'_, '_> {
         Ok(vec![json!({"anyOf": [{"allOf": [condition, met]}, {"allOf": [broken, unmet]}]})])
     }
 
-    /// Options of which a value satisfies any one where it satisfies exactly one of the given. `members`: the schema
-    /// around them, which it satisfies as well.
+    /// Rewrites `oneOf` as `anyOf` over disjoint options. `members`: the schema that contains the `oneOf`, which values
+    /// satisfy as well.
     fn one_of(&self, options: &Json, members: &Json) -> std::result::Result<Vec<Json>, String> {
         let options = options.as_array().map_or(&[][..], |list| list);
         let mut others = vec![Vec::new(); options.len()];
@@ -383,7 +383,8 @@ impl Rewriter<'_, '_> {
     }
 }
 
-/// Objects either lack a member, or have those or satisfy the schema that depend on it.
+/// Returns options: an object either lacks a member, or has the members or satisfies the schema that depend on that
+/// member.
 fn dependencies(by_name: &Json) -> Vec<Json> {
     let rewritten = |(name, dependent): (&String, &Json)| {
         let has = json!({"type": "object", "required": [name]});

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// Most bytes of parts of a schema that become definitions.
 const MAX_SHARED: usize = 1 << 20;
 
-/// A schema for the parser. `effort` says what becomes of keywords that cannot be compiled.
+/// Returns a schema for the parser. `effort` decides what happens to keywords that cannot be compiled.
 ///
 /// # Errors
 /// `InvalidArgument` for what is no schema, `Unsupported` for a reference to a part that is rewritten, `TooComplex`
@@ -41,7 +41,7 @@ pub fn prepared(schema: Json, space: Space, effort: &mut Effort) -> Result<Json>
         if effort.is_best() {
             options.insert("lenient".to_owned(), json!(true));
         }
-        // Names could be written in a second way, and pass by the schemas that the first one has.
+        // Otherwise names could be written in a second way that bypasses the schemas of the first one.
         if !has_controls {
             options.entry("json_allowed_escapes").or_insert_with(|| json!(r#"nrbtf\""#));
         }
@@ -99,7 +99,7 @@ impl Looseness {
         out
     }
 
-    /// What a log says of a schema of which this was given up; `None` for nothing.
+    /// What the log says of a schema for which this level of looseness was needed; `None` for nothing.
     pub fn note(self) -> Option<&'static str> {
         match self {
             Looseness::Exact => None,
@@ -178,9 +178,10 @@ fn each_text(json: &Json, each: &mut impl FnMut(&str)) {
     }
 }
 
-/// Has references to other places than shared definitions, or to escaped ones (RFC 6901, and percent signs of a
-/// fragment), name copies of their targets among the definitions: the parser reads no escapes, and parts of a schema
-/// move when it is rewritten. `root`: those to the whole schema too, for schemas of which parts are used.
+/// Copies targets of references to the definitions and makes the references name the copies: references to places other
+/// than shared definitions, and escaped references (RFC 6901, and percent signs of a fragment). The parser reads no
+/// escapes, and parts of a schema move when it is rewritten. `root`: references to the whole schema too, for schemas
+/// that are used in parts.
 pub fn share_targets(schema: &mut Json, root: bool, effort: &Effort) -> Result<()> {
     let mut found = Vec::new();
     visit(schema, &mut |members| {
@@ -216,7 +217,7 @@ pub fn share_targets(schema: &mut Json, root: bool, effort: &Effort) -> Result<(
     Ok(())
 }
 
-/// True for the target of a reference that has to be a definition and is none.
+/// True for a reference target that has to be a definition and is not one.
 fn has_to_move(target: &str, root: bool) -> bool {
     let name = ["/$defs/", "/definitions/"].into_iter().find_map(|folder| target.strip_prefix(folder));
     let is_root = target.is_empty() || target == "/";

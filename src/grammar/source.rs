@@ -40,14 +40,14 @@ pub enum Kind {
 pub struct GrammarText<'a> {
     pub kind: Kind,
     pub text: &'a str,
-    /// The parts of JSON may have white space between them.
+    /// True if JSON may have white space between its parts.
     pub white_space: bool,
-    /// What a JSON schema says is left out if it cannot be compiled.
+    /// True if keywords of a JSON schema that cannot be compiled are left out.
     pub best_effort: bool,
 }
 
 impl<'a> GrammarText<'a> {
-    /// A grammar of which all has to be compiled, without white space in JSON.
+    /// Creates a strict grammar: all of it has to be compiled, and JSON has no white space.
     pub fn new(kind: Kind, text: &'a str) -> GrammarText<'a> {
         GrammarText { kind, text, white_space: false, best_effort: false }
     }
@@ -157,9 +157,9 @@ fn lark(text: String) -> Result<TopLevelGrammar> {
     Ok(TopLevelGrammar::from_lark(text))
 }
 
-/// Reads the grammar of a reply: reasoning, and then calls of tools or the content. `content`: the grammar of the
-/// content; `None` for any text, which calls may follow. `white_space`: as in `GrammarText`, within calls, which
-/// without it have the spaces after commas and colons that templates write in them.
+/// Reads the grammar of a reply: reasoning, and then tool calls or the content. `content`: the grammar of the content;
+/// `None` for any text, which calls may follow. `white_space`: as in `GrammarText`, within calls. Without it, calls
+/// have the spaces after commas and colons that templates write.
 pub fn read_reply(
     reply: &Reply,
     tools: &[ToolSchema],

@@ -19,7 +19,7 @@ use crate::text::{
 
 /// Levels of objects and lists in arguments that are not written in JSON.
 const MAX_DEPTH: usize = 16;
-/// Bytes of the grammar of one tool with such arguments.
+/// Maximum bytes of the grammar of one tool whose arguments are not JSON.
 const MAX_LARK: usize = 64 << 10;
 
 /// Longest bound on the length of a text between tags.
@@ -28,7 +28,7 @@ const MAX_LENGTH: u64 = 2000;
 /// White space after reasoning, and in front of a call that has to come.
 const SPACE: &str = r"(/[ \n]{1,4}/)?";
 
-/// A tool, how its schema is followed, and what of it is left out.
+/// A tool, the form of its schema that is enforced, and the keywords that are left out.
 pub struct ToolSchema {
     pub name: String,
     pub parameters: Json,
@@ -36,7 +36,7 @@ pub struct ToolSchema {
 }
 
 impl ToolSchema {
-    /// A tool with a part of its schema; `effort` gets what is left out of that.
+    /// Creates a tool with a part of its schema; `effort` collects the keywords that are left out of that part.
     pub fn new(tool: &Tool, looseness: Looseness) -> Result<ToolSchema> {
         let effort = Effort::new(!tool.is_strict);
         let mut parameters = looseness.of(tool.parameters.clone());
@@ -55,7 +55,8 @@ pub struct Failed {
 /// Writes the grammar of a reply. `content`: the grammar that its content follows, by its name; `None` for any text.
 ///
 /// # Errors
-/// `Unsupported` for schemas that arguments in another form than JSON cannot follow, those of `schema::prepared`.
+/// `Unsupported` for schemas that arguments in a form other than JSON cannot follow, and the errors of
+/// `schema::prepared`.
 pub fn to_lark(
     reply: &Reply,
     tools: &[ToolSchema],
@@ -421,7 +422,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A value by a schema that is the part of the tool's at `place`.
+    /// Returns the rule of a JSON value for `schema`, the part of the tool's schema at `place`.
     fn json(&mut self, mut schema: Json, place: &str, tool: &ToolSchema) -> Result<String> {
         if let Some(members) = schema.as_object_mut() {
             for name in ["$defs", "definitions"] {
@@ -536,13 +537,13 @@ fn any_of(schemas: Vec<Json>, mut write: impl FnMut(&Json) -> Result<String>) ->
     }
 }
 
-/// The reason for which an argument cannot be written.
+/// The reason why an argument cannot be written.
 fn unwritable(key: &str) -> String {
     format!("the form of this model's calls cannot hold an argument with the name {key:?}")
 }
 
-/// The members of an object that a schema and its parts name, for forms that write each by itself: those of options may
-/// be absent.
+/// Returns all members of an object that a schema and its subschemas name, for forms that write each member by itself.
+/// Members that only some options of the schema have may be absent.
 fn flattened(schema: &Json) -> Json {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     flatten(schema, schema, true, MAX_DEPTH, &mut properties, &mut required);

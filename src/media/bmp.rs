@@ -1,4 +1,5 @@
-//! BMP files: 1, 4 and 8 bits with a palette, also packed in runs, and 16, 24 and 32 bits, also by masks.
+//! BMP files: 1, 4 and 8 bits per pixel with a palette, optionally run-length encoded, and 16, 24 and 32 bits,
+//! optionally with masks.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -9,10 +10,10 @@ use crate::error::{Error, Result, try_filled, try_vec};
 /// Bytes of the header of the file, which stands ahead of that of the picture.
 const FILE_HEADER: usize = 14;
 
-/// The first size of a header that has a mask of alpha.
+/// The smallest header size that includes an alpha mask.
 const WITH_ALPHA: usize = 56;
 
-/// Ways in which pixels are written.
+/// Values of the compression field.
 const PLAIN: usize = 0;
 const RUNS_OF_8: usize = 1;
 const RUNS_OF_4: usize = 2;
@@ -59,19 +60,19 @@ pub fn decode(file: &[u8], max_pixels: u64, behind: [u8; 3]) -> Result<Picture> 
     Ok(Picture { width, height, rgb })
 }
 
-/// What the headers say.
+/// The contents of the headers.
 struct Header {
     width: usize,
     height: usize,
-    /// Rows go downwards.
+    /// True if the first row of the file is the top row.
     is_upright: bool,
     bits: usize,
     compression: usize,
-    /// The masks of 16 and 32 bits, where the file has some.
+    /// The masks of 16 and 32 bits, if the file has some.
     masks: Option<Masks>,
-    /// The place of the palette, the number of its colours and the bytes of each.
+    /// Offset of the palette, number of its colors, and bytes per color.
     palette: [usize; 3],
-    /// The place of the pixels.
+    /// Offset of the pixels.
     pixels: usize,
 }
 
@@ -79,7 +80,7 @@ impl Header {
     fn read(file: &[u8]) -> Result<Header> {
         let read = |at, bytes| number(file, at, bytes, false).ok_or_else(|| damaged("it ends within its header"));
         let header = read(FILE_HEADER, 4)?;
-        // The first version has sides of 16 bits, and palettes of three bytes a colour.
+        // The first version has 16-bit sides, and palettes of three bytes per color.
         let is_old = header == 12;
         let (side, colour) = if is_old { (2, 3) } else { (4, 4) };
         if !is_old && !(40..=1024).contains(&header) {
@@ -87,7 +88,7 @@ impl Header {
         }
         let at = FILE_HEADER + 4;
         let (width, height) = (read(at, side)?, read(at + side, side)?);
-        // Rows go upwards, except where the height is negative.
+        // Rows go from the bottom to the top, unless the height is negative.
         let signed = height as u32 as i32;
         let is_upright = !is_old && signed < 0;
         let height = if is_upright { signed.unsigned_abs() as usize } else { height };
@@ -103,7 +104,7 @@ impl Header {
         };
         let has_alpha = header >= WITH_ALPHA || compression == MASKS_AND_ALPHA;
         let masks = has_masks.then(|| Masks::read(file, has_alpha, bits)).transpose()?.flatten();
-        // Masks stand in the header, or behind one that has no room for them.
+        // The masks are within the header, or follow a header of 40 bytes, which has no room for them.
         let behind_header = if has_masks && header == 40 { if has_alpha { 16 } else { 12 } } else { 0 };
         let (first, told) = (FILE_HEADER + header + behind_header, read(10, 4)?);
         let n = if bits > 8 {
@@ -111,7 +112,7 @@ impl Header {
         } else {
             let n = if is_old { 0 } else { read(FILE_HEADER + 32, 4)? };
             let n = if (1..1 << bits).contains(&n) { n } else { 1 << bits };
-            // A palette ends where the pixels begin, unless the writer forgot to count it.
+            // The pixels follow the palette, which bounds its size, unless the writer forgot to count the palette.
             if told > first { n.min((told - first) / colour) } else { n }
         };
         if file.len() < first + n * colour {
@@ -121,12 +122,12 @@ impl Header {
         Ok(Header { width, height, is_upright, bits, compression, masks, palette: [first, n, colour], pixels })
     }
 
-    /// Returns the number of the row of the file that is row `y` of the picture.
+    /// Returns the number, within the file, of the image's row `y`.
     fn row(&self, y: usize) -> usize {
         if self.is_upright { y } else { self.height - 1 - y }
     }
 
-    /// Returns the colour of an index; black where the palette has none.
+    /// Returns the color of an index; black if the palette does not have the index.
     fn colour(&self, file: &[u8], index: usize) -> [u8; 3] {
         let [first, n, bytes] = self.palette;
         match file.get(first + index * bytes..) {
@@ -136,23 +137,23 @@ impl Header {
     }
 }
 
-/// The bits of red, green and blue in a pixel, and of alpha, which may be none.
+/// Masks of red, green, blue and alpha in a pixel; the alpha mask may be 0.
 #[derive(Clone, Copy)]
 struct Masks {
     colours: [u32; 3],
     alpha: u32,
 }
 
-/// Five bits for each colour, as 16 bits without masks have them.
+/// Five bits per color, the format of 16 bits without masks.
 const OF_16_BITS: Masks = Masks { colours: [0x7c00, 0x3e0, 0x1f], alpha: 0 };
 
 impl Masks {
-    /// Reads the masks of a file; `None` where all are 0.
+    /// Reads the masks of a file; `None` if all are 0.
     fn read(file: &[u8], has_alpha: bool, bits: usize) -> Result<Option<Masks>> {
         let mask = |i: usize| {
             let mask = number(file, FILE_HEADER + 40 + 4 * i, 4, false);
             let mask = mask.ok_or_else(|| damaged("it ends within its masks"))? as u32;
-            // Bits without gaps, within the pixel.
+            // The bits of a mask must be contiguous and within the pixel.
             let run = (mask >> mask.trailing_zeros().min(31)).wrapping_add(1);
             match mask == 0 || run.is_power_of_two() || run == 0 {
                 true if bits == 32 || mask <= 0xffff => Ok(mask),
@@ -170,7 +171,7 @@ impl Masks {
     }
 
     fn colour(&self, pixel: u32, behind: [u8; 3]) -> [u8; 3] {
-        // The largest number of a mask becomes 255; what is between is rounded down, as Pillow does it.
+        // The maximum value of a mask becomes 255; values in between are rounded down, as in Pillow.
         let byte = |mask: u32| {
             let shift = mask.trailing_zeros().min(31);
             (u64::from((pixel & mask) >> shift) * 255 / u64::from(mask >> shift).max(1)) as u8
@@ -180,13 +181,13 @@ impl Masks {
     }
 }
 
-/// Returns the colours of all pixels in the order of the file, of runs of equal ones and of single ones. Pixels that
-/// are passed over have colour 0, and what is beyond the end of a row is dropped.
+/// Decodes run-length encoding: returns the palette indices of all pixels in file order. Skipped pixels have index 0;
+/// pixels beyond the end of a row are dropped.
 fn unpacked(data: &[u8], width: usize, height: usize, bits: usize) -> Result<Vec<u8>> {
     let mut out = try_filled("pixels", width * height, 0u8)?;
     let (mut x, mut y, mut rest) = (0usize, 0usize, data);
     let cut = || damaged("it ends within its runs");
-    // The end is told, or follows from the number of pixels.
+    // The end is marked, or follows from the number of pixels.
     while y < height && !(y + 1 == height && x >= width) {
         let (&[n, value], behind) = rest.split_first_chunk().ok_or_else(cut)?;
         rest = behind;
@@ -200,7 +201,7 @@ fn unpacked(data: &[u8], width: usize, height: usize, bits: usize) -> Result<Vec
             _ => {
                 let is_run = n > 0;
                 let count = usize::from(if is_run { n } else { value });
-                // Single pixels fill whole pairs of bytes.
+                // Literal pixels are padded to whole pairs of bytes.
                 let bytes = if is_run { 0 } else { (count * bits).div_ceil(8).next_multiple_of(2) };
                 let (single, behind) = rest.split_at_checked(bytes).ok_or_else(cut)?;
                 rest = behind;

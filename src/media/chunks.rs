@@ -10,7 +10,7 @@ use crate::error::{Result, try_vec};
 /// The marker of a JPEG file's end.
 pub const END: u8 = 0xd9;
 
-/// The marker of the head of a scan, behind which there are pixels.
+/// The marker of a scan's header, after which the pixel data begins.
 #[cfg(feature = "images")]
 const SCAN: u8 = 0xda;
 
@@ -30,11 +30,11 @@ pub fn of_jpeg(file: &[u8]) -> impl Iterator<Item = (u8, Range<usize>)> {
     })
 }
 
-/// A JPEG file without the bytes between its segments that belong to none of them, which decoders pass over; `None`
-/// where it has none.
+/// Returns a JPEG file without the bytes between its segments that belong to no segment, which decoders skip; `None` if
+/// there are none.
 #[cfg(feature = "images")]
 pub fn tidy_jpeg(file: &[u8]) -> Result<Option<Vec<u8>>> {
-    // The parts that belong to it: segments, and pixels, which follow the head of a scan.
+    // The parts to keep: segments, and the pixel data after the header of a scan.
     let parts = || {
         let (mut end, mut is_over, mut in_scan) = (2, false, false);
         of_jpeg(file).map_while(move |(marker, range)| {
@@ -55,7 +55,8 @@ pub fn tidy_jpeg(file: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(Some(tidy))
 }
 
-/// A PNG file with the end that it lacks behind its last whole chunk; `None` where it has one.
+/// Returns a PNG file that lacks its end chunk with that chunk added after the last complete chunk; `None` if the end
+/// is there.
 #[cfg(feature = "images")]
 pub fn ended_png(file: &[u8]) -> Result<Option<Vec<u8>>> {
     const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";

@@ -1,5 +1,5 @@
-//! Compressed sound: MP3, FLAC, and Vorbis or FLAC in Ogg files, by another crate, whose panics and whose want of
-//! memory are errors.
+//! Compressed audio: MP3, FLAC, and Vorbis or FLAC in Ogg files. Another crate decodes them; its panics and its failed
+//! allocations become errors.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -7,19 +7,19 @@ use crate::error::Error;
 #[cfg(not(feature = "sounds"))]
 use crate::error::Result;
 
-/// The name of the format of a file that is decoded here.
+/// Returns the name of a file's format, if this module decodes it.
 pub fn kind(file: &[u8]) -> Option<&'static str> {
     let file = behind_tags(file);
     match file {
         [b'f', b'L', b'a', b'C', ..] => Some("FLAC"),
         [b'O', b'g', b'g', b'S', ..] => Some("Ogg"),
-        // The head of a frame of the third layer: version, layer, bit rate and sample rate are none of those kept free.
+        // The header of a layer III frame: version, layer, bit rate and sample rate have no reserved values.
         [0xff, b, c, ..] if b & 0xe6 == 0xe2 && b & 0x18 != 8 && c & 0xf0 != 0xf0 && c & 12 != 12 => Some("MP3"),
         _ => None,
     }
 }
 
-/// The file without the tags (ID3) ahead of its sound.
+/// Returns the file without the ID3 tags before its audio.
 fn behind_tags(mut file: &[u8]) -> &[u8] {
     while let [b'I', b'D', b'3', version, _, flags, a, b, c, d, ..] = *file {
         let length = [a, b, c, d].iter().fold(0usize, |length, byte| length << 7 | usize::from(byte & 0x7f));
@@ -54,7 +54,7 @@ mod decoder {
     use crate::media::rates::length;
     use crate::media::vorbis;
 
-    /// Memory that a decoder takes beside the file: tables, packets, blocks of all channels.
+    /// Memory that a decoder takes in addition to the file: tables, packets, blocks of all channels.
     const FIXED: usize = 48 << 20;
 
     enum Progress {
@@ -69,15 +69,15 @@ mod decoder {
         format: Box<dyn FormatReader + 'a>,
         decoder: Box<dyn AudioDecoder>,
         track: u32,
-        /// Samples of a channel that the file tells, where that is more than a guess.
+        /// Samples per channel that the file declares, unless it is only a guess.
         told: Option<u64>,
         pub channels: usize,
         pub rate: u32,
-        /// The most samples at the rate of encoders.
+        /// Maximum number of samples at the rate of encoders.
         most: usize,
-        /// What is decoded, one sample of each channel after the other.
+        /// The decoded samples, interleaved.
         pub samples: Vec<f32>,
-        /// Bytes that are set aside while it works.
+        /// Bytes that are reserved while the decoder works.
         bytes: usize,
     }
 
@@ -141,7 +141,8 @@ mod decoder {
             }))
         }
 
-        /// Goes on until all is decoded, which is true, or `pauses` says so ahead of a packet.
+        /// Decodes packets until all are done, and returns true, or until `pauses` returns true before a packet, and
+        /// returns false.
         pub fn advance(&mut self, pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
             let (name, bytes) = (self.name, self.bytes);
             loop {
@@ -212,7 +213,7 @@ mod decoder {
         }
     }
 
-    /// Runs a decoder, which takes up to some bytes without asking; its panics become errors.
+    /// Runs a decoder, which may allocate up to `bytes` without asking; its panics become errors.
     fn caught<T>(name: &str, bytes: usize, work: impl FnOnce() -> Result<T, Failure>) -> Result<T> {
         secured("a sound", bytes, || match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result.map_err(|e| match e {

@@ -8,9 +8,9 @@ use super::{bmp, exif};
 use crate::error::{Error, Result};
 
 impl Picture {
-    /// Decodes a PNG, JPEG, WebP, GIF or BMP file, of an animation the first picture, and turns it upright by its EXIF
-    /// data. Transparent pixels show the colour `behind` them. Of 16 bits the high byte is taken, colours are taken as
-    /// they are.
+    /// Decodes a PNG, JPEG, WebP, GIF or BMP file, or the first image of an animation, and turns it upright by its EXIF
+    /// data. Transparent pixels show the color `behind` them. 16-bit samples keep their high byte; colors are not
+    /// converted.
     ///
     /// # Errors
     /// `Format` for a damaged file, `Unsupported` for other formats by their names, `TooComplex` for more than
@@ -19,7 +19,7 @@ impl Picture {
         Picture::decode_unless(file, max_pixels, behind, &|| false)
     }
 
-    /// `decode`, which ends with `Cancelled` soon after `stops` says so, but for pictures in WebP.
+    /// As `decode`, but returns `Cancelled` soon after `stops` returns true, except for WebP images.
     pub fn decode_unless(file: &[u8], max_pixels: u64, behind: [u8; 3], stops: &dyn Fn() -> bool) -> Result<Picture> {
         let (picture, orientation) = match kind(file)? {
             "PNG" => (foreign::png(file, stops, max_pixels, behind)?, exif::of_png(file)),
@@ -177,7 +177,7 @@ mod foreign {
         let frame = caught("GIF", FIXED, stops, || decoder.next_frame_info().map(|frame| frame.cloned()))?;
         let frame = frame.ok_or_else(|| damaged("GIF", "it has no picture".to_owned()))?;
         let [left, top, inner, lines] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
-        // A frame may reach beyond the screen, which it enlarges.
+        // A frame may extend beyond the canvas, which it enlarges.
         let [width, height] = [screen[0].max(left + inner), screen[1].max(top + lines)];
         let bytes = claimed("GIF", width as u64, height as u64, max_pixels)?;
         let mut indices = try_filled("pixels", inner * lines, 0u8)?;
@@ -220,7 +220,7 @@ mod foreign {
         Ok(())
     }
 
-    /// A picture of grey, grey and alpha, colours, or colours and alpha, by the bytes of a pixel.
+    /// Creates an image of gray, gray and alpha, RGB, or RGBA, according to the bytes per pixel.
     fn packed(width: u32, height: u32, data: Vec<u8>, step: usize, behind: [u8; 3]) -> Result<Picture> {
         let (width, height) = (width as usize, height as usize);
         if step == 3 {

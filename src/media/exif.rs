@@ -1,18 +1,18 @@
-//! The orientation of a picture, from the EXIF data of its file, or from its XMP data where those say nothing of it.
-//! Nothing else of either is read, and what cannot be read says nothing.
+//! The orientation of an image, from the EXIF data of its file, or from its XMP data if the EXIF data has no
+//! orientation. Nothing else is read from either, and data that cannot be read counts as absent.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use super::chunks::{self, number};
 
-/// The orientation in a JPEG file, 1 to 8. 1 where there is none.
+/// Returns the EXIF orientation of a JPEG file, 1 to 8; 1 if the file has none.
 pub fn of_jpeg(file: &[u8]) -> u8 {
     let parts = || chunks::of_jpeg(file).filter(|(marker, _)| *marker == 0xe1).filter_map(|(_, at)| file.get(at));
     let exif = parts().find(|part| part.starts_with(PREFIX)).and_then(of_tiff);
     exif.or_else(|| parts().find(|part| part.starts_with(XMP)).and_then(of_xmp)).unwrap_or(1)
 }
 
-/// The orientation in a PNG file, also in the texts that ImageMagick writes.
+/// Returns the EXIF orientation of a PNG file, which may also be in the text chunks that ImageMagick writes.
 pub fn of_png(file: &[u8]) -> u8 {
     let parts = || chunks::of_png(file).filter_map(|(name, at)| Some((name, file.get(at)?)));
     let exif = parts().find(|(name, _)| name == b"eXIf").and_then(|(_, part)| of_tiff(part));
@@ -35,10 +35,10 @@ pub fn of_webp(file: &[u8]) -> u8 {
 /// Ahead of the TIFF data: always in JPEG files, now and then in others.
 const PREFIX: &[u8] = b"Exif\0\0";
 
-/// Ahead of the XMP data of JPEG files.
+/// Prefix of the XMP data in JPEG files.
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 
-/// The most bytes of a text that are read.
+/// Maximum bytes of a text that are read.
 const MOST: usize = 1 << 18;
 
 /// The tag of the orientation.
@@ -55,7 +55,7 @@ fn of_tiff(data: &[u8]) -> Option<u8> {
     let n = number(data, first, 2, is_big)?;
     let mut entries = data.get(first + 2..)?.chunks_exact(12).take(n);
     let entry = entries.find(|entry| number(entry, 0, 2, is_big) == Some(ORIENTATION))?;
-    // One number, of one, two or four bytes.
+    // A single integer of one, two or four bytes.
     let bytes = match number(entry, 2, 2, is_big)? {
         1 => 1,
         3 => 2,
@@ -79,7 +79,7 @@ fn of_xmp(data: &[u8]) -> Option<u8> {
     (b'1'..=b'8').contains(&value).then(|| value - b'0')
 }
 
-/// The keyword and the text of a profile that a chunk of text holds.
+/// Returns the keyword and the text of a profile in a text chunk.
 fn profile<'a>(name: &[u8; 4], part: &'a [u8]) -> Option<(&'a [u8], Vec<u8>)> {
     let (keyword, text) = split(part)?;
     let is_profile = [&b"Raw profile type exif"[..], b"Raw profile type APP1"].contains(&keyword);
@@ -90,7 +90,7 @@ fn profile<'a>(name: &[u8; 4], part: &'a [u8]) -> Option<(&'a [u8], Vec<u8>)> {
     }
 }
 
-/// The XMP data that a chunk of text holds: keyword, whether it is compressed and how, language, keyword again, text.
+/// Returns the XMP data in an iTXt chunk: keyword, compression flag and method, language, translated keyword, text.
 fn xmp_text(name: &[u8; 4], part: &[u8]) -> Option<Vec<u8>> {
     let (keyword, rest) = split(part)?;
     if name != b"iTXt" || keyword != b"XML:com.adobe.xmp" {
@@ -101,13 +101,13 @@ fn xmp_text(name: &[u8; 4], part: &[u8]) -> Option<Vec<u8>> {
     if is_compressed == 1 { inflated(text) } else { Some(text.get(..text.len().min(MOST))?.to_vec()) }
 }
 
-/// What stands ahead of the first zero, and behind it.
+/// Splits at the first zero byte, which belongs to neither part.
 fn split(part: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = part.iter().position(|byte| *byte == 0)?;
     Some((part.get(..at)?, part.get(at + 1..)?))
 }
 
-/// The bytes of hexadecimal digits behind the three lines that tell the kind and the length.
+/// Decodes the hexadecimal digits after the first three lines, which have the kind and the length.
 fn hex(text: &[u8]) -> Vec<u8> {
     let digits = text.split(|byte| *byte == b'\n').skip(3).flatten();
     let digits: Vec<u8> = digits.filter_map(|digit| char::from(*digit).to_digit(16)).map(|digit| digit as u8).collect();

@@ -1,20 +1,20 @@
-//! The Fourier transform of windows of 400 real numbers, four at once. Tables are those of `libm`, and sums have one
-//! order, so that all processors give the same bits.
+//! The Fourier transform of windows of 400 real numbers, four windows at once. The tables come from `libm` and the
+//! order of each sum is fixed, so that the results are bit-identical on all processors.
 
 use std::f64::consts::PI;
 
-/// Numbers of a window, and the frequencies that it has.
+/// Samples per window, and number of frequencies of its transform.
 pub const WINDOW: usize = 400;
 pub const FREQUENCIES: usize = WINDOW / 2 + 1;
 
-/// Windows that are transformed together, and a number of each.
+/// Number of windows that are transformed together; one value of each.
 pub const LANES: usize = 4;
 pub type Lanes = [f64; LANES];
 
-/// Complex numbers of which a window is made: pairs of neighbours.
+/// Complex numbers of a window: each is a pair of neighboring samples.
 const HALF: usize = WINDOW / 2;
 
-/// The stages of the transform, whose product is `HALF`.
+/// The radices of the transform's stages; their product is `HALF`.
 const RADICES: [usize; 4] = [5, 5, 4, 2];
 
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ struct Complex {
 const ZERO: Complex = Complex { re: [0.0; LANES], im: [0.0; LANES] };
 
 impl Complex {
-    /// Adds the product with a number that all windows share.
+    /// Adds `other` times a complex number that all windows share.
     fn add(&mut self, other: &Complex, [re, im]: [f64; 2]) {
         self.re = std::array::from_fn(|i| self.re[i] + (other.re[i] * re - other.im[i] * im));
         self.im = std::array::from_fn(|i| self.im[i] + (other.re[i] * im + other.im[i] * re));
@@ -34,9 +34,9 @@ impl Complex {
 }
 
 pub struct Transform {
-    /// The numbers on the unit circle, clockwise, `HALF` of them.
+    /// The `HALF`-th roots of unity, clockwise.
     turns: Vec<[f64; 2]>,
-    /// Those of `WINDOW`, half of them.
+    /// The first `FREQUENCIES` of the `WINDOW`-th roots of unity, clockwise.
     fine: Vec<[f64; 2]>,
     x: Vec<Complex>,
     y: Vec<Complex>,
@@ -56,7 +56,7 @@ impl Transform {
         }
     }
 
-    /// Computes the squares of the transforms of some windows.
+    /// Computes the squared magnitudes of the transforms of `LANES` windows.
     pub fn power(&mut self, windows: &[Lanes; WINDOW], power: &mut [Lanes; FREQUENCIES]) {
         for (x, pair) in self.x.iter_mut().zip(windows.chunks_exact(2)) {
             *x = Complex { re: pair[0], im: pair[1] };
@@ -66,7 +66,8 @@ impl Transform {
             self.stage(radix, stride);
             stride *= radix;
         }
-        // A window's transform is that of its even numbers, and that of the odd ones turned.
+        // A window's transform is the transform of its even samples plus the transform of its odd samples times a
+        // twiddle factor.
         for (k, power) in power.iter_mut().enumerate() {
             let (a, b, [re, im]) = (&self.x[k % HALF], &self.x[(HALF - k) % HALF], self.fine[k]);
             *power = std::array::from_fn(|i| {
@@ -79,7 +80,8 @@ impl Transform {
         }
     }
 
-    /// A stage that sorts as it goes (Stockham), behind which stages have made transforms of `stride` numbers.
+    /// Runs one stage of the Stockham algorithm, which needs no reordering pass. The stages before have made transforms
+    /// of `stride` numbers.
     fn stage(&mut self, radix: usize, stride: usize) {
         let groups = HALF / stride / radix;
         for (group, lane) in (0..groups).flat_map(|group| (0..stride).map(move |lane| (group, lane))) {

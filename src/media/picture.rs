@@ -24,10 +24,10 @@ impl fmt::Debug for Picture {
     }
 }
 
-/// The colour behind transparent pixels where the caller names none, as makers of models have it.
+/// The background of transparent pixels if the caller names none, as the authors of models have it.
 pub const WHITE: [u8; 3] = [255; 3];
 
-/// Bytes of a pixel in memory of the host. A fourth is alpha: what is not opaque shows the colour behind.
+/// Layout of a pixel in host memory. The fourth byte is alpha: pixels that are not opaque show the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PixelFormat {
     Rgb8,
@@ -57,8 +57,8 @@ impl Part {
 }
 
 impl Picture {
-    /// Copies pixels of the host, transparent ones on the colour `behind` them. Rows begin `stride` bytes after one
-    /// another; 0: without a gap.
+    /// Copies pixels of the host; transparent pixels show the color `behind` them. Rows begin `stride` bytes apart; 0:
+    /// without a gap.
     ///
     /// # Errors
     /// `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride below a row, too few bytes.
@@ -141,18 +141,19 @@ impl Picture {
     }
 }
 
-/// The places of a pixel's numbers within its bytes.
+/// The positions of the channels within the bytes of a pixel.
 #[derive(Clone, Copy)]
 pub(super) struct PixelBytes {
     /// Bytes of a pixel.
     pub step: usize,
-    /// Places of red, green and blue.
+    /// Positions of red, green and blue.
     pub colours: [usize; 3],
     pub alpha: Option<usize>,
 }
 
 impl PixelBytes {
-    /// Appends red, green and blue of the pixels of a row, those that are not opaque over the colour `behind` them.
+    /// Appends the red, green and blue of a row's pixels; pixels that are not opaque are blended over the color
+    /// `behind`.
     pub fn gather(self, row: &[u8], behind: [u8; 3], rgb: &mut Vec<u8>) {
         let pixels = row.chunks_exact(self.step);
         match self.alpha {
@@ -164,7 +165,7 @@ impl PixelBytes {
     }
 }
 
-/// A colour of some alpha over an opaque one, rounded as Pillow rounds it: to the nearest.
+/// Blends a color with an alpha over an opaque color, rounded to nearest as in Pillow.
 pub(super) fn over(colour: [u8; 3], alpha: u8, behind: [u8; 3]) -> [u8; 3] {
     let alpha = u32::from(alpha);
     std::array::from_fn(|i| ((u32::from(colour[i]) * alpha + u32::from(behind[i]) * (255 - alpha) + 127) / 255) as u8)

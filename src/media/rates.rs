@@ -1,17 +1,17 @@
-//! The rates and channels of sound that are taken, and the lengths that come of them.
+//! The sample rates and channel counts that are accepted, and the lengths after resampling.
 
 use crate::error::{Error, Result};
 
-/// Samples a second that encoders take.
+/// The sample rate that encoders take, in Hz.
 pub const SAMPLE_RATE: usize = 16_000;
 
-/// Rates that are resampled.
+/// Sample rates that are accepted, in Hz.
 const RATES: std::ops::RangeInclusive<u32> = 4_000..=384_000;
 
 /// The most channels.
 const MAX_CHANNELS: usize = 64;
 
-/// Number of samples that some become, before any memory is taken for them.
+/// Returns the number of samples after resampling, before any memory is allocated for them.
 pub fn length(n: usize, channels: usize, rate: u32, most: usize) -> Result<usize> {
     if !(1..=MAX_CHANNELS).contains(&channels) {
         return Err(Error::invalid(format!("{channels} channels of sound: 1 to {MAX_CHANNELS} are mixed")));

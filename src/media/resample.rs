@@ -36,7 +36,7 @@ impl Filter {
     }
 
     fn kernel(self, x: f64) -> f64 {
-        // A box has one of its edges.
+        // The box filter includes one of its edges.
         if matches!(self, Filter::Nearest | Filter::Box) {
             return if -0.5 < x && x <= 0.5 { 1.0 } else { 0.0 };
         }
@@ -105,7 +105,7 @@ impl Taps {
         Ok(Taps { most, spans, weights, bits })
     }
 
-    /// The taps of outputs that are one input each, at places that are added up as Pillow adds them up.
+    /// The taps of nearest-neighbor outputs: one input each, at positions that are accumulated as in Pillow.
     fn nearest(n_in: usize, scale: f64, [from, n]: [usize; 2]) -> Result<Taps> {
         let mut spans = try_vec("taps", n)?;
         let mut at = scale * 0.5;
@@ -123,7 +123,8 @@ impl Taps {
         self.spans.iter().zip(weights).map(|(&(first, count), weights)| (first, &weights[..count]))
     }
 
-    /// The sums of a row, each from `begun` on, of which there are pixels from `left` on.
+    /// Computes the outputs of a row. Each sum starts from its element of `begun`; `row` has the pixels from number
+    /// `left` on.
     fn apply(&self, row: &[u8], left: usize, begun: &[[i32; 3]], out: &mut [u8]) {
         for (((first, weights), out), begun) in self.each().zip(out.chunks_exact_mut(3)).zip(begun) {
             let mut sums = *begun;
@@ -136,8 +137,8 @@ impl Taps {
         }
     }
 
-    /// The part of each sum that is due to what lies outside of some inputs and has one colour, and half a unit, by
-    /// which sums are rounded.
+    /// Returns the initial value of each sum: the contribution of the pixels outside of `inside`, all of which have
+    /// `colour`, plus half a unit for rounding.
     fn begun(&self, inside: Range<usize>, colour: [u8; 3]) -> Result<Vec<[i32; 3]>> {
         let mut begun = try_vec("pixels", self.spans.len())?;
         begun.extend(self.each().map(|(first, weights)| {
@@ -187,23 +188,24 @@ impl Picture {
 
 /// The work on a part of a picture of another size.
 pub(super) enum Resizing {
-    /// A picture that has the size.
+    /// The source has the target size already.
     Crop(Part),
     Stretch(Box<Stretch>),
 }
 
 impl Resizing {
-    /// All of a picture stretched to a size.
+    /// Stretches the whole image to `size`.
     pub fn whole(picture: &Picture, size: [usize; 2], filter: Filter) -> Result<Resizing> {
         Resizing::part(picture, size, Part { x: 0, y: 0, width: size[0], height: size[1] }, filter)
     }
 
-    /// A part of a picture stretched to a size.
+    /// Stretches the image to `size` and returns a part of the result.
     pub fn part(picture: &Picture, size: [usize; 2], part: Part, filter: Filter) -> Result<Resizing> {
         Resizing::with(Ground::none(picture), picture, size, part, filter, f64::INFINITY)
     }
 
-    /// A picture in the middle of a square of one colour, of `side` pixels each way, stretched to another square.
+    /// Puts the image in the middle of a square of one color, with `side` pixels per edge, and stretches that square to
+    /// another square.
     pub fn within(
         picture: &Picture,
         side: usize,
@@ -235,7 +237,8 @@ impl Resizing {
         })
     }
 
-    /// Goes on with the picture that it was made for until all is done, or `pauses` says so ahead of a row; the result.
+    /// Continues resizing `picture`, which must be the one given at creation. Returns the result once all is done,
+    /// `None` if `pauses` returned true before a row.
     pub fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> Result<Option<Picture>> {
         match self {
             Resizing::Crop(part) => picture.crop(*part).map(Some),
@@ -249,17 +252,17 @@ impl Resizing {
     }
 }
 
-/// The picture of one colour within which another one stands.
+/// The image of one color that surrounds another image.
 #[derive(Clone, Copy)]
 struct Ground {
     size: [usize; 2],
-    /// The column and row of the inner one's corner.
+    /// The column and row of the inner image's corner.
     at: [usize; 2],
     colour: [u8; 3],
 }
 
 impl Ground {
-    /// A picture by itself.
+    /// An image without a surrounding.
     fn none(picture: &Picture) -> Ground {
         Ground { size: [picture.width, picture.height], at: [0; 2], colour: [0; 3] }
     }
@@ -268,26 +271,27 @@ impl Ground {
 /// The work on a part of a stretched picture, row by row.
 pub(super) struct Stretch {
     ground: Ground,
-    /// Pixels of the inner picture.
+    /// Size of the inner image in pixels.
     inner: [usize; 2],
     part: Part,
     across: Taps,
     down: Taps,
-    /// What sums of a row begin with.
+    /// Initial values of the sums of a row.
     begun: Vec<[i32; 3]>,
-    /// A row of the ground alone after the first pass.
+    /// A row without the inner image, after the first pass.
     bare: Vec<u8>,
-    /// Rows after the first pass, each at its number modulo theirs: the spans only move on.
+    /// A ring buffer of rows after the first pass, indexed by the row number modulo its length: the spans only move
+    /// forward.
     ring: Vec<u8>,
     sums: Vec<i32>,
-    /// The next row of the source, and rows of the result that are done.
+    /// The next row of the source, and the number of finished rows of the result.
     next: usize,
     done: usize,
     rgb: Vec<u8>,
 }
 
 impl Stretch {
-    /// Weights are below `limit`.
+    /// All weights must be below `limit`.
     fn new(
         ground: Ground,
         inner: [usize; 2],
@@ -309,7 +313,7 @@ impl Stretch {
         Ok(Stretch { ground, inner, part, across, down, begun, bare, ring, sums, next: 0, done: 0, rgb })
     }
 
-    /// Goes on until all is done, which is true, or `pauses` says so ahead of a row.
+    /// Continues until all is done, and returns true, or until `pauses` returns true before a row, and returns false.
     fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> bool {
         let (row, [left, top], [width, height]) = (3 * self.part.width, self.ground.at, self.inner);
         let most = self.down.most;

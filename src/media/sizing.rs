@@ -19,7 +19,7 @@ const MAX_RATIO: f64 = 200.0;
 pub enum Sizing {
     /// Stretched to a square (Gemma 3).
     Square { side: usize, filter: Filter },
-    /// The shorter edge becomes `side`, and the middle is taken (CLIP).
+    /// Resizes the shorter edge to `side`, and crops the middle (CLIP).
     ShortestEdge { side: usize, filter: Filter },
     /// Padded on both sides to a square of one colour, which is stretched (LLaVA 1.5).
     Expanded { side: usize, colour: [u8; 3], filter: Filter },
@@ -577,7 +577,7 @@ fn around([mut w, mut h]: [f64; 2], side: usize, patch: usize, enlarges: bool) -
     (whole(w), whole(h))
 }
 
-/// Returns the divisors of a number, ascending, in as many steps as its root.
+/// Returns the divisors of a number in ascending order, in about as many steps as its square root.
 fn divisors(n: usize) -> impl Iterator<Item = usize> {
     let low = move |i: &usize| n.is_multiple_of(*i);
     let root = n.isqrt();

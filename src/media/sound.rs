@@ -34,7 +34,7 @@ impl Sound {
         Ok(work.finish())
     }
 
-    /// `new`, of which the samples have been mixed and nothing else is done.
+    /// Begins what `new` does: the samples are mixed to one channel, and nothing else is done yet.
     pub fn begin(samples: &[f32], channels: usize, rate: u32, most: usize) -> Result<Resampling> {
         let n = length(samples.len(), channels, rate, most)?;
         if let Some(i) = samples.iter().position(|x| x.is_nan() || x.abs() > MAX_SAMPLE) {
@@ -46,7 +46,7 @@ impl Sound {
         Resampling::new(mono, rate, n)
     }
 
-    /// The sound of a WAV, MP3, FLAC or Ogg file, brought to one channel and the rate of encoders.
+    /// Decodes a WAV, MP3, FLAC or Ogg file, mixes it to one channel and resamples it to the rate of encoders.
     ///
     /// # Errors
     /// As `new`; `Format` for a damaged file, `Unsupported` for another format.
@@ -56,8 +56,8 @@ impl Sound {
         Ok(work.finish())
     }
 
-    /// `decode`, of which the samples have been decoded and mixed and nothing else is done; `Cancelled` where `stops`
-    /// says so.
+    /// Begins what `decode` does: the samples are decoded and mixed to one channel, and nothing else is done yet.
+    /// Returns `Cancelled` if `stops` returned true.
     pub fn begin_file(file: &[u8], most: usize, stops: &mut dyn FnMut() -> bool) -> Result<Resampling> {
         if let Some(mut decoding) = Compressed::open(file, most)? {
             return match decoding.advance(stops)? {
@@ -71,25 +71,25 @@ impl Sound {
     }
 }
 
-/// The work of bringing one channel to `SAMPLE_RATE`: sums of the samples around each, by a sinc under a Hann window
-/// whose band is that of the lower rate.
+/// The work of resampling one channel to `SAMPLE_RATE`: each output is a weighted sum of nearby samples. The weights
+/// are a sinc under a Hann window, with the bandwidth of the lower rate.
 pub struct Resampling {
     /// One channel at the rate of the caller.
     mono: Vec<f32>,
-    /// So many samples in become so many out, after which the kernels come again.
+    /// `step` input samples become `phases` output samples; then the kernels repeat.
     step: usize,
     phases: usize,
-    /// The share of the band that is kept, and samples on each side of a kernel's middle.
+    /// The fraction of the bandwidth that is kept, and the samples on each side of a kernel's center.
     cut: f64,
     reach: usize,
-    /// The kernels that are made, `2 * reach + 1` weights each.
+    /// The kernels that exist so far, `2 * reach + 1` weights each.
     kernels: Vec<f64>,
-    /// Number of samples of the result, and those that are done.
+    /// Number of samples of the result, and the samples computed so far.
     n: usize,
     out: Vec<f32>,
 }
 
-/// Samples that are computed between two looks at what pauses.
+/// Samples that are computed between two calls of `pauses`.
 const CHUNK: usize = 512;
 
 impl Resampling {
@@ -105,12 +105,12 @@ impl Resampling {
         Ok(Resampling { mono, step, phases, cut, reach, kernels, n, out })
     }
 
-    /// Number of samples of a channel as they were given, and of the result.
+    /// Number of samples per channel as given, and of the result.
     pub fn samples(&self) -> [usize; 2] {
         [self.mono.len(), self.n]
     }
 
-    /// Goes on until all is done, which is true, or `pauses` says so.
+    /// Continues until all is done, and returns true, or until `pauses` returns true, and returns false.
     pub fn advance(&mut self, pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
         if self.step == self.phases {
             return Ok(true);
@@ -128,7 +128,7 @@ impl Resampling {
             }
             for i in self.out.len()..self.n.min(self.out.len() + CHUNK) {
                 let at = i / self.phases * self.step + i % self.phases * self.step / self.phases;
-                // Ahead of the first sample and behind the last there is silence.
+                // Before the first sample and after the last there is silence.
                 let (missing, first) = (self.reach.saturating_sub(at), at.saturating_sub(self.reach));
                 let near = self.mono.get(first..self.mono.len().min(at + self.reach + 1)).unwrap_or_default();
                 let kernel = &self.kernels[i % self.phases * taps..][missing..taps];
@@ -138,7 +138,7 @@ impl Resampling {
         Ok(true)
     }
 
-    /// Makes the weights for the samples that lie the same share of a sample behind one that was given.
+    /// Adds the kernel for outputs of one phase: all of them lie the same fraction of a sample after an input sample.
     fn add_kernel(&mut self, phase: usize) {
         let past = (phase * self.step % self.phases) as f64 / self.phases as f64;
         let (cut, reach) = (self.cut, self.reach as f64);
@@ -157,7 +157,8 @@ impl Resampling {
     }
 }
 
-/// The sum of products of numbers, as many as the shorter list has, in an order that all processors have.
+/// Returns the dot product, over the length of the shorter slice, with a summation order that is the same on all
+/// processors.
 fn product(x: &[f32], weights: &[f64]) -> f64 {
     let n = x.len().min(weights.len());
     let ((x, x_rest), (weights, weights_rest)) = (x[..n].as_chunks::<8>(), weights[..n].as_chunks::<8>());

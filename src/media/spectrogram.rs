@@ -14,7 +14,7 @@ const BEND: f64 = 1000.0;
 const BEND_MEL: f64 = 15.0;
 const LOG_STEP: f64 = 1.856_297_990_365_626_3 / 27.0;
 
-/// The window and the filters of so many bins.
+/// The window function and the filters of `bins` mel bins.
 pub struct LogMel {
     window: Vec<f64>,
     /// The first frequency of each bin, and the weights from there on.
@@ -24,7 +24,7 @@ pub struct LogMel {
 /// The work on a spectrogram, some windows at a time.
 pub struct Spectrogram {
     transform: Transform,
-    /// Samples with the silence behind them.
+    /// Number of samples, including the silence appended to them.
     padded: usize,
     /// `[padded / HOP, bins]`, and windows of it that are done.
     logs: Vec<f32>,
@@ -45,13 +45,14 @@ impl LogMel {
         Ok(work.finish())
     }
 
-    /// `of`, of which nothing is done.
+    /// Begins what `of` does; no window is done yet.
     pub fn begin(&self, padded: usize) -> Result<Spectrogram> {
         let logs = try_filled("a spectrogram", (padded / HOP).saturating_mul(self.filters.len()), -10f32)?;
         Ok(Spectrogram { transform: Transform::new(), padded, logs, done: 0 })
     }
 
-    /// Goes on until all windows are done, which is true, or `pauses` says so ahead of some.
+    /// Continues until all windows are done, and returns true, or until `pauses` returns true between windows, and
+    /// returns false.
     pub fn advance(&self, work: &mut Spectrogram, samples: &[f32], pauses: &mut dyn FnMut() -> bool) -> bool {
         let (bins, padded) = (self.filters.len(), work.padded);
         let (mut windows, mut power) = ([[0.0; LANES]; WINDOW], [[0.0; LANES]; FREQUENCIES]);
@@ -81,10 +82,10 @@ impl LogMel {
         true
     }
 
-    /// Puts the samples around that of window `t` into a lane, or zeros.
+    /// Writes the weighted samples of window `t` to a lane, or zeros for `None`.
     fn take(&self, samples: &[f32], padded: usize, t: Option<usize>, lane: usize, windows: &mut [Lanes; WINDOW]) {
         for (i, (x, weight)) in windows.iter_mut().zip(&self.window).enumerate() {
-            // Outside the sound lies its mirror image.
+            // Outside of the audio lies its mirror image.
             let at = t.map(|t| (t * HOP + i).abs_diff(WINDOW / 2));
             let at = at.map(|at| if at < padded { at } else { (2 * padded - 2).saturating_sub(at) });
             x[lane] = at.and_then(|at| samples.get(at)).map_or(0.0, |x| f64::from(*x)) * weight;

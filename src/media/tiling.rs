@@ -1,20 +1,20 @@
-//! The work of making tiles of a picture, row by row.
+//! The work of cutting an image into tiles, row by row.
 
 use super::picture::{Part, Picture};
 use super::resample::{Filter, Resizing};
 use super::sizing::{Layout, Sizing, fitted, shortest_edge, shrunk, split_longest, within_canvas, within_rounded};
 use crate::error::{Result, try_vec};
 
-/// The way from a picture to all of its tiles, joined.
+/// The steps from an image to all of its tiles, joined.
 struct Plan {
-    /// Its size, and the part of it that is taken.
+    /// The size after resizing, and the part of it that is kept.
     size: [usize; 2],
     part: Part,
-    /// The square of one colour in which the picture stands first.
+    /// The square of one color that the image is padded to first.
     within: Option<(usize, [u8; 3])>,
-    /// A second size.
+    /// A second size to resize to.
     then: Option<[usize; 2]>,
-    /// The corner in a black picture as large as the tiles together.
+    /// The image's corner within a black image as large as the tiles together.
     corner: Option<[usize; 2]>,
 }
 
@@ -63,7 +63,7 @@ pub struct Tiling {
     sizing: Sizing,
     layout: Layout,
     plan: Plan,
-    /// The resizing at hand.
+    /// The resizing in progress.
     resizing: Option<Resizing>,
     /// All tiles together, once they are resized, and whether the second size has been reached.
     whole: Option<Picture>,
@@ -72,21 +72,21 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// The work on a picture whose layout this is.
+    /// Creates the work on an image that has this layout.
     pub fn new(sizing: Sizing, layout: Layout) -> Result<Tiling> {
         let plan = Plan::new(&sizing, [layout.width, layout.height], [layout.seen_width, layout.seen_height]);
         let tiles = try_vec("tiles", layout.n_tiles())?;
         Ok(Tiling { sizing, layout, plan, resizing: None, whole: None, is_second: false, tiles })
     }
 
-    /// Goes on until all is done, which is true, or `pauses` says so ahead of a row.
+    /// Continues until all is done, and returns true, or until `pauses` returns true before a row, and returns false.
     pub fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
         let (filter, Layout { tile_width, tile_height, columns, lines, .. }) = (self.sizing.filter(), self.layout);
         let n_tiles = self.layout.n_tiles();
         while self.tiles.len() < n_tiles {
             let is_overview = self.layout.overview && self.tiles.len() + 1 == n_tiles;
             let is_second = self.whole.is_some() && !self.is_second && self.plan.then.is_some();
-            // Idefics3 shrinks the enlarged picture, others the picture itself.
+            // Idefics3 shrinks the enlarged image, other models shrink the original image.
             let of_whole = is_second || is_overview && matches!(self.sizing, Sizing::SplitLongest { .. });
             let from = self.whole.as_ref().filter(|_| of_whole).unwrap_or(picture);
             if self.resizing.is_none() {
@@ -144,7 +144,8 @@ impl Plan {
 }
 
 impl Sizing {
-    /// The tiles of a picture row by row, then the overview. `layout` is that of the picture's size.
+    /// Returns the tiles of an image row by row, then the overview. `layout` must be the layout for the size of
+    /// `picture`.
     pub fn tiles(&self, picture: &Picture, layout: &Layout) -> Result<Vec<Picture>> {
         let mut tiling = Tiling::new(*self, *layout)?;
         tiling.advance(picture, &mut || false)?;

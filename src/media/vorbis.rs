@@ -1,17 +1,18 @@
-//! The size of the tables of a Vorbis stream, before a decoder makes them: a few bytes may ask for gigabytes.
+//! The size of the tables of a Vorbis stream, checked before a decoder allocates them: a few bytes may ask for
+//! gigabytes.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use crate::error::{Error, Result};
 
-/// The most numbers of all code books together, some times those of any encoder.
+/// Maximum count of numbers in all code books together, several times what any encoder uses.
 const MOST_NUMBERS: u64 = 1 << 22;
 
-/// Bytes of the first header, and of the name ahead of the code books in the one behind it.
+/// Bytes of the first header, and of the name before the code books in the header after it.
 const FIRST_HEADER: usize = 30;
 const NAME: usize = 7;
 
-/// Refuses headers whose code books are too large, or cannot be read.
+/// Rejects headers whose code books are too large or cannot be read.
 pub fn check(headers: &[u8]) -> Result<()> {
     let numbers = headers.get(FIRST_HEADER + NAME..).and_then(|books| Bits { data: books, at: 0 }.numbers());
     match numbers {
@@ -23,7 +24,7 @@ pub fn check(headers: &[u8]) -> Result<()> {
     }
 }
 
-/// Bits from the lowest of each byte on.
+/// A reader of bits, the lowest bit of each byte first.
 struct Bits<'a> {
     data: &'a [u8],
     at: usize,
@@ -42,7 +43,7 @@ impl Bits<'_> {
         (self.at <= 8 * self.data.len()).then_some(())
     }
 
-    /// Counts the numbers of all code books, up to the first one beyond the bound.
+    /// Counts the numbers of all code books; stops once the count exceeds the bound.
     fn numbers(&mut self) -> Option<u64> {
         let mut all = 0;
         for _ in 0..=self.take(8)? {
@@ -80,7 +81,7 @@ impl Bits<'_> {
     }
 }
 
-/// The largest number whose power is no more than `entries`.
+/// Returns the largest number whose power `dims` is at most `entries`.
 fn roots(entries: u64, dims: u64) -> u64 {
     let fits =
         |root: u64| (0..dims.min(64)).try_fold(1u64, |power, _| power.checked_mul(root)).is_some_and(|p| p <= entries);
@@ -92,7 +93,7 @@ fn roots(entries: u64, dims: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Headers with code books of so many entries and dimensions, by lengths that are in order.
+    /// Returns headers with code books of the given entries and dimensions, with ordered code lengths.
     fn headers(books: &[(u64, u64)]) -> Vec<u8> {
         let mut bits = Vec::new();
         let mut put = |value: u64, n: usize| bits.extend((0..n).map(|i| value >> i & 1));

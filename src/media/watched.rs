@@ -1,18 +1,18 @@
-//! A file in memory whose reader looks now and then whether to go on.
+//! A reader of a file in memory that regularly checks whether to stop.
 
 use std::io::{BufRead, Error, Read, Result, Seek, SeekFrom};
 
-/// Bytes between two looks.
+/// Bytes between two checks.
 const STRIDE: usize = 4096;
 
-/// True once work is to end.
+/// Returns true once work is to end.
 pub type Stops<'a> = &'a dyn Fn() -> bool;
 
-/// Reads fail as soon as `stops` says so.
+/// A reader that fails as soon as `stops` returns true.
 pub struct Watched<'a> {
     file: &'a [u8],
     stops: Stops<'a>,
-    /// The place of the next byte, and that of the next look.
+    /// The position of the next byte, and the position of the next check.
     at: usize,
     look: usize,
 }
@@ -40,7 +40,7 @@ impl BufRead for Watched<'_> {
             }
             self.look = self.at + STRIDE;
         }
-        // No more than that at once, so that nobody takes all without a look.
+        // Never returns more than up to the next check, so that a caller cannot read everything without a check.
         let rest = self.file.get(self.at..).unwrap_or_default();
         Ok(&rest[..rest.len().min(STRIDE)])
     }

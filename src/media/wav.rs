@@ -1,5 +1,5 @@
-//! WAV files, RF64 and BW64 among them: whole numbers of up to 32 bits, floats of 32 and 64 bits, and the 8 bits of
-//! telephones, A-law and mu-law.
+//! WAV files, including RF64 and BW64: integers of up to 32 bits, floats of 32 and 64 bits, and the 8-bit A-law and
+//! mu-law of telephony.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -15,8 +15,8 @@ const A_LAW: usize = 6;
 const MU_LAW: usize = 7;
 const EXTENSIBLE: usize = 0xfffe;
 
-/// From here on the length of the samples is one that a program writes which does not know it, 0x7ffff000, 0x80000000
-/// or 0xffffffff: they last to the end of the file.
+/// The smallest length of samples that stands for an unknown length: programs that do not know the length write
+/// 0x7ffff000, 0x80000000 or 0xffffffff. The samples then last to the end of the file.
 const UNKNOWN: usize = 0x7fff_0000;
 
 /// Formats that are refused by their names: name, place, bytes.
@@ -46,7 +46,7 @@ enum Kind {
     Whole(usize),
     /// Floats of 4 or 8 bytes.
     Float(usize),
-    /// Logarithms of telephones, a byte each.
+    /// A-law, one byte per sample.
     ALaw,
     MuLaw,
 }
@@ -70,7 +70,7 @@ pub fn open(file: &[u8]) -> Result<Wav<'_>> {
     for (name, range) in of_riff(file, 12..file.len()) {
         match &name {
             b"fmt " => format = Some(range),
-            // Lengths of 64 bits: of the file, then of the samples.
+            // 64-bit lengths: of the file, then of the samples.
             b"ds64" => long = Some([8, 12].map(|at| number(file, range.start + at, 4, false).unwrap_or(0))),
             b"data" => {
                 data = Some(samples_of(file, range, long));
@@ -89,7 +89,7 @@ pub fn open(file: &[u8]) -> Result<Wav<'_>> {
     let (block, bits) = (field(12, 2)?, field(14, 2)?);
     let told = if told == EXTENSIBLE { field(24, 2)? } else { told };
     let kind = match (told, bits) {
-        // Numbers of other bits stand at the upper end of whole bytes.
+        // Integers of other widths are in the upper bits of whole bytes.
         (PCM, 1..=32) => Kind::Whole(bits.div_ceil(8)),
         (FLOAT, 32 | 64) => Kind::Float(bits / 8),
         (A_LAW, 8) => Kind::ALaw,
@@ -130,8 +130,8 @@ impl Wav<'_> {
     }
 }
 
-/// The place of the samples whose chunk has some range, or the length that `long` tells, of which the lower half
-/// comes first.
+/// Returns the range of the samples: the chunk's `range`, unless its length is in `long` or unknown. `long`: a 64-bit
+/// length, lower half first.
 fn samples_of(file: &[u8], range: Range<usize>, long: Option<[usize; 2]>) -> Range<usize> {
     let (from, told) = (range.start, range.len());
     let rest = from..file.len().max(from);
@@ -144,7 +144,7 @@ fn samples_of(file: &[u8], range: Range<usize>, long: Option<[usize; 2]>) -> Ran
     }
 }
 
-/// True where bytes up to the end of a file are chunks with names of letters.
+/// True if the bytes up to the end of a file are chunks whose names are printable.
 fn is_chunks(file: &[u8], range: &Range<usize>) -> bool {
     let mut end = 0;
     let are_named = of_riff(file, range.clone()).all(|(name, range)| {
@@ -154,14 +154,14 @@ fn is_chunks(file: &[u8], range: &Range<usize>) -> bool {
     are_named && end == file.len()
 }
 
-/// The number of 16 bits that a byte of mu-law stands for (G.711).
+/// Returns the 16-bit sample of a mu-law byte (G.711).
 fn mu_law(byte: u8) -> i16 {
     let (sign, exponent, mantissa) = (!byte >> 7, !byte >> 4 & 7, i16::from(!byte & 15));
     let size = ((2 * mantissa + 33) << exponent) - 33;
     4 * if sign == 1 { -size } else { size }
 }
 
-/// The same of A-law.
+/// Returns the 16-bit sample of an A-law byte (G.711).
 fn a_law(byte: u8) -> i16 {
     let byte = byte ^ 0x55;
     let (exponent, mantissa) = (byte >> 4 & 7, i16::from(byte & 15));

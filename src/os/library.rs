@@ -35,8 +35,8 @@ impl Library {
     /// Looks up the function of a name that ends with a NUL.
     ///
     /// # Safety
-    /// `F` is a pointer to a function with the signature of the symbol, which is used no longer than the library is
-    /// open.
+    /// `F` must be a pointer to a function with the signature of the symbol, and must not be used after the library is
+    /// closed.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: by this function's contract.
         unsafe { self.0.get(name.as_bytes()) }.ok().map(|symbol| *symbol)

@@ -18,7 +18,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Returns whether what is described is this user's, which the system does not tell here.
+/// Returns whether a file is this user's, which this system does not report.
 pub fn is_of_this_user(_data: &Metadata) -> bool {
     true
 }
@@ -59,7 +59,7 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// A thread, of which there is none.
+/// A thread; this system has none.
 pub enum Thread {}
 
 impl Thread {

@@ -1,7 +1,9 @@
-//! Files that other processes see whole or not at all: each is written under a name of its own, locked while its
-//! process lives, and then renamed. The one way for packed weights, verdicts of self-tests and the folder of a store.
+//! Files that other processes see whole or not at all. Each file is written under a temporary name, locked while its
+//! process lives, and then renamed. Packed weights, results of self-tests and the folder of a store are all written
+//! this way.
 //!
-//! A name has a random number and not that of the process: containers that share a folder all have process 1.
+//! The temporary name has a random number rather than the process ID, because containers that share a folder all have
+//! the process ID 1.
 
 use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -14,12 +16,12 @@ use crate::error::{Error, Result};
 
 /// End of the names of files that are being written.
 const END: &str = ".part";
-/// Age at which one is taken for abandoned where files cannot be locked.
+/// Age at which an unfinished file counts as abandoned, if files cannot be locked.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// Names that are tried.
+/// Maximum number of names that are tried.
 const NAMES: usize = 16;
 
-/// A file that is being written, locked. It is removed unless it gets its name.
+/// A locked file that is being written. It is removed unless it gets its final name.
 pub struct Part {
     pub file: File,
     path: PathBuf,
@@ -27,7 +29,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes an empty file beside `target`. `is_private`: only this user may read it.
+    /// Creates an empty file next to `target`. `is_private`: only this user may read it.
     pub fn begin(target: &Path, is_private: bool) -> io::Result<Part> {
         let mut refusal = io::ErrorKind::AlreadyExists.into();
         for _ in 0..NAMES {
@@ -36,7 +38,7 @@ impl Part {
             let path = PathBuf::from(path);
             let create = || File::options().write(true).create_new(true).open(&path);
             match if is_private { create_own(&path) } else { create() } {
-                // A process that began between the two calls may have taken it for abandoned.
+                // A process that started between the two calls may have removed it as abandoned.
                 Ok(file) => match file.try_lock() {
                     Err(TryLockError::WouldBlock) => {}
                     _ if fs::symlink_metadata(&path).is_err() => {}
@@ -56,7 +58,7 @@ impl Part {
         &self.path
     }
 
-    /// Gives the file its name, in place of a file that has it.
+    /// Renames the file to `target`, which replaces an existing file.
     pub fn name(mut self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;
         self.is_named = true;
@@ -72,21 +74,22 @@ impl Drop for Part {
     }
 }
 
-/// The name that a file of this name gets when it was written; `None` where it is no file that is being written.
+/// Returns the final name of an unfinished file; `None` if `name` is not the name of an unfinished file.
 pub fn name_of_part(name: &str) -> Option<&str> {
     let (target, number) = name.strip_suffix(END)?.rsplit_once('.')?;
     let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     is_number.then_some(target)
 }
 
-/// Removes files of this user that processes which have ended left unfinished, of targets in a folder by their names.
+/// Removes this user's unfinished files that ended processes left in a folder, if `is_wanted` is true for the target's
+/// name.
 pub fn remove_abandoned(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if !name.to_str().and_then(name_of_part).is_some_and(&is_wanted) {
             continue;
         }
-        // A link is described by itself, not by the file it leads to.
+        // For a link, the link's own metadata, not its target's.
         let Ok(data) = entry.metadata() else { continue };
         if !data.is_file() || !is_of_this_user(&data) {
             continue;
@@ -106,15 +109,15 @@ pub fn remove_abandoned(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// Replaces a file by the pieces that `write` hands on. One with this name is a whole one; after an error the old file
-/// is there.
+/// Replaces a file by the chunks that `write` passes on. A file with this name is always complete; after an error the
+/// old file is still there.
 pub fn replace_file(path: &Path, write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     remove_abandoned(folder, |target| path.file_name().is_some_and(|name| name == target));
     let mut part = Part::begin(path, false).map_err(|e| Error::io(path, "cannot write", &e))?;
     let cannot_write = |e| Error::io(path, "cannot write", &e);
     write(&mut |bytes| part.file.write_all(bytes).map_err(cannot_write))?;
-    // Ahead of the name: a system that fails leaves no file whose bytes are missing.
+    // Flush before the rename, so that a system crash leaves no file under `path` whose bytes are missing.
     part.file.sync_all().map_err(cannot_write)?;
     part.name(path).map_err(|e| Error::io(path, "cannot be replaced", &e))
 }

@@ -29,7 +29,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Returns whether what is described is this user's.
+/// Returns whether a file is this user's.
 pub fn is_of_this_user(data: &Metadata) -> bool {
     // SAFETY: asks for a number.
     data.uid() == unsafe { libc::geteuid() }
@@ -119,7 +119,7 @@ unsafe fn create_thread(
     start: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> io::Result<libc::pthread_t> {
-    // SAFETY: attributes are plain memory, filled before they are read; for the rest the contract of this function.
+    // SAFETY: attributes are plain memory, initialized before use; the rest is covered by this function's contract.
     without_signals(|| unsafe {
         let (mut thread, mut attributes) = (std::mem::zeroed(), std::mem::zeroed());
         libc::pthread_attr_init(&mut attributes);
@@ -135,11 +135,11 @@ pub struct Thread(libc::pthread_t);
 
 // SAFETY: any thread may join another one.
 unsafe impl Send for Thread {}
-// SAFETY: nothing is done by reference.
+// SAFETY: no operation takes the thread by reference.
 unsafe impl Sync for Thread {}
 
 impl Thread {
-    /// Waits for the thread's end; a panic has ended it as well.
+    /// Waits for the thread's end, which may be a panic.
     pub fn join(self) {
         // SAFETY: the thread was created joinable, and is joined once, because `self` is taken.
         unsafe { libc::pthread_join(self.0, null_mut()) };
@@ -149,9 +149,10 @@ impl Thread {
 /// Work of a thread that was not started yet.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Starts a thread with all signals blocked. Nothing of std is left on the calling thread or registered on the new one:
-/// std has a destructor of thread-locals on each thread that starts others and on each that it starts, which keeps the
-/// library mapped after `dlclose`, and for which glibc ends the process where it has no memory.
+/// Starts a thread with all signals blocked. std leaves nothing on the calling thread and registers nothing on the new
+/// one: std registers destructors of thread-locals on each thread that starts others and on each thread that it starts.
+/// These destructors keep the library mapped after `dlclose`, and glibc terminates the process if it has no memory for
+/// them.
 pub fn start_thread(name: &str, stack: usize, work: Work) -> io::Result<Thread> {
     struct Start {
         name: [u8; 16],
@@ -159,10 +160,10 @@ pub fn start_thread(name: &str, stack: usize, work: Work) -> io::Result<Thread> 
     }
 
     extern "C" fn start(argument: *mut c_void) -> *mut c_void {
-        // SAFETY: the box that was handed to `pthread_create`, which nobody else has.
+        // SAFETY: the box that was handed to `pthread_create`; nothing else owns it.
         let Start { name, work } = *unsafe { Box::from_raw(argument.cast::<Start>()) };
         name_thread(&name);
-        // The thread ends here either way; a panic may not leave a function of C.
+        // The thread ends here either way; a panic must not unwind into C.
         let _ = catch_unwind(AssertUnwindSafe(work));
         null_mut()
     }
@@ -172,7 +173,7 @@ pub fn start_thread(name: &str, stack: usize, work: Work) -> io::Result<Thread> 
     let argument = Box::into_raw(Box::new(Start { name: start_name, work }));
     // SAFETY: the work may be sent to another thread.
     unsafe { create_thread(stack, start, argument.cast()) }.map(Thread).inspect_err(|_| {
-        // SAFETY: no thread was started that has it.
+        // SAFETY: no thread was started that owns it.
         drop(unsafe { Box::from_raw(argument) });
     })
 }

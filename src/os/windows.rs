@@ -50,7 +50,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
 }
 
-/// Returns whether what is described is this user's, which the system does not tell here.
+/// Returns whether a file is this user's, which the system does not report here.
 pub fn is_of_this_user(_data: &Metadata) -> bool {
     true
 }
@@ -123,7 +123,7 @@ pub fn refuses_signals() -> bool {
 pub struct Thread(thread::JoinHandle<()>);
 
 impl Thread {
-    /// Waits for the thread's end; a panic has ended it as well.
+    /// Waits for the thread's end, which may be a panic.
     pub fn join(self) {
         let _ = self.0.join();
     }

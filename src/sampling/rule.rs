@@ -6,7 +6,7 @@ use super::SamplerParams;
 /// The token that stands for none, where none can be chosen.
 pub const NO_TOKEN: u32 = u32::MAX;
 
-/// What a device answers in place of a token where a logit is NaN or infinite.
+/// The answer of a device instead of a token if a logit is NaN or infinite.
 pub const NOT_A_NUMBER: u32 = u32::MAX - 2;
 
 /// Biases, banned and newest tokens that a device takes for one output.

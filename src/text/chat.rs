@@ -1,5 +1,5 @@
 //! A conversation, as servers take it in JSON. `chat/message.rs` checks its messages, `chat/form.rs` has the forms in
-//! which templates want them. Relies on `format` for bounds on JSON; knows no template.
+//! which templates take them. Relies on `format` for bounds on JSON; independent of templates.
 
 pub mod form;
 pub mod ids;
@@ -38,7 +38,7 @@ pub struct Chat {
     pub tool_choice: ToolChoice,
     /// Several calls may be in one reply.
     pub parallel_calls: bool,
-    /// Names of the tools with `"strict": true`, which templates do not get.
+    /// Names of the tools with `"strict": true`; templates do not get this member.
     strict: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ impl Chat {
         }
     }
 
-    /// Refuses members of messages that are neither OpenAI's nor among those that the template `reads`.
+    /// Rejects members of messages that are neither OpenAI's nor read by the template, according to `reads`.
     pub fn check_members(&self, reads: impl Fn(&str) -> bool) -> Result<()> {
         check_members(self.messages(), reads)
     }
@@ -240,7 +240,7 @@ impl Chat {
         self.variables.get("tools").and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// True for a tool whose calls have to follow all of its schema.
+    /// True for a tool whose calls have to follow its whole schema.
     pub fn is_strict(&self, tool: &str) -> bool {
         self.strict.iter().any(|name| name == tool)
     }
@@ -288,14 +288,15 @@ impl Chat {
         (chat, marker)
     }
 
-    /// Characters for private use that the conversation does not have.
+    /// Returns private-use characters that do not occur in the conversation.
     pub fn free_characters(&self) -> impl Iterator<Item = char> + use<> {
         let mut taken = HashSet::new();
         self.variables.values().for_each(|value| each_text(value, &mut |text| taken.extend(text.chars())));
         ('\u{e000}'..='\u{f8ff}').filter(move |c| !taken.contains(c))
     }
 
-    /// The conversation with the calls of each message behind its content, as a text; `None` where `write` has none.
+    /// Returns the conversation with the tool calls of each message appended to its content as text; `None` if `write`
+    /// returns none.
     pub fn with_calls_as_text(&self, mut write: impl FnMut(&[Json]) -> Option<String>) -> Option<Chat> {
         let mut chat = self.clone();
         let mut all = true;
@@ -394,7 +395,7 @@ fn is_system(message: &Json) -> bool {
     message["role"] == "system" || message["role"] == "developer"
 }
 
-/// Takes "strict" out of a tool: its name if that is true.
+/// Removes "strict" from a tool; returns the tool's name if it was true.
 fn take_strict(i: usize, tool: &mut Json) -> Result<Option<String>> {
     let Some(name) = tool["function"]["name"].as_str().map(str::to_owned) else {
         return Err(Error::invalid(format!("tools[{i}].function.name is no text")));

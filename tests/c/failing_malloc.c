@@ -1,6 +1,6 @@
-/* To be preloaded: an allocator of the process whose n-th block fails, and maybe those behind it, while it is armed.
- * glibc alone. Also notes who asks for destructors of thread-locals: glibc ends the process where it has no memory for
- * them, so that the library's callers may not be those. */
+/* An allocator to preload: while it is armed, its n-th allocation fails, and optionally all later ones. Only for glibc.
+ * It also counts the destructors of thread-locals that threads register: glibc terminates the process if it has no
+ * memory for them, so the threads of the library's callers must not register any. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -488,7 +488,7 @@ int main(int argc, char **argv) {
         loaded->say(prompt, [&](std::string_view piece) { said += piece; return said.size() < 20; });
         EXPECT(story.compare(0, said.size(), said) == 0 && said.size() >= 20 && said.size() < 40);
         EXPECT(loaded->info().prompt_tokens == loaded->info().reused_tokens + 1);
-        // What a callback throws goes on behind the call, and what was said stays; a text is not cut at a NUL.
+        // An exception of a callback is rethrown after the call, and the messages so far stay; a text is not cut at a NUL.
         struct Thrown {};
         const auto throws = [](auto call) {
             try {

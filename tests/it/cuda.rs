@@ -224,7 +224,7 @@ impl Loaded {
     }
 }
 
-/// The logits of each output of a step, whose arg-max must be the executor's, or that they are not finite.
+/// The logits of each output of a step, whose arg-max must be the executor's; an error if they are not finite.
 fn logits(executor: &mut Executor, outputs: usize, vocab: usize) -> Result<Vec<Vec<f32>>> {
     let one = |i| {
         let mut logits = vec![f32::NAN; vocab];

@@ -1,5 +1,5 @@
-//! Weights that are NaN: every result that depends on them is an error that names the token, whatever the caches, the
-//! instruction set and the architecture, and nobody else is disturbed. What is right is what IEEE 754 says.
+//! Weights that are NaN: every result that depends on them is an error that names the token, for all caches,
+//! instruction sets and architectures, and other results do not change. IEEE 754 defines the expected results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const NAN_TOKEN: u32 = 123;
 
 const CACHES: [DType; 4] = [quant::F16, quant::F32, quant::Q8_0, quant::Q4_0];
 
-/// A file one weight of which is NaN, number `at` of a tensor of F32, F16 or BF16.
+/// Saves a file with one NaN weight: number `at` of a tensor of F32, F16 or BF16.
 fn save(tiny: &Tiny, tensor: &str, at: usize) -> (tempfile::TempDir, PathBuf) {
     let (mut file, ..) = tiny.file();
     let found = file.tensors.iter_mut().find(|t| t.name == tensor).unwrap_or_else(|| panic!("no {tensor}"));
@@ -122,7 +122,7 @@ fn a_call_that_finds_nan_leaves_the_session_as_it_was() {
                 .collect()
         };
         let mut s = session(&model, cache);
-        // What is forgotten has stood in the cache.
+        // The forgotten tokens have been in the cache.
         let spoiled = [PROMPT[5], NAN_TOKEN, NAN_TOKEN, PROMPT[6], PROMPT[7]];
         assert_nan(s.prefill(&spoiled, None), 4, &what);
         s.prefill(&PROMPT[..4], None).unwrap();

@@ -185,7 +185,7 @@ fn a_damaged_file_is_made_anew_and_another_one_stays() {
     assert_eq!(names(dir.path()).len(), 2, "nothing was left over");
 }
 
-/// A place where nothing can be written costs memory, and says so once.
+/// If the file cannot be written, the weights are in memory, and one message says so.
 #[test]
 fn a_file_that_cannot_be_written_fails_no_load() {
     let (dir, path, _) = model(quant::Q8_0);

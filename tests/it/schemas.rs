@@ -1,6 +1,6 @@
-//! JSON schemas as libraries write them. `tests/data/schemas/published.json` has some hundred of zod, pydantic,
-//! typescript-json-schema, schemars and .NET, with values that Python's `jsonschema` calls valid or invalid;
-//! `patterns.json` has patterns, and texts that node says they match or not.
+//! JSON schemas as libraries write them. `tests/data/schemas/published.json` has 287 schemas from zod,
+//! pydantic, typescript-json-schema, schemars and .NET, with values that Python's `jsonschema` calls valid or invalid;
+//! `patterns.json` has patterns, and texts that match or do not match them according to Node.js.
 
 use realizar::engine::{Grammar, GrammarKind, GrammarText, apart};
 use realizar::error::Error;
@@ -20,7 +20,7 @@ fn exact(schema: &Json) -> Grammar {
     compile(schema, false).unwrap_or_else(|e| panic!("{schema}: {e}"))
 }
 
-/// True if a text, a token a byte, matches a grammar as a whole.
+/// True if a whole text matches a grammar; each byte is a token.
 fn takes(grammar: &Grammar, text: &str) -> bool {
     let tokens: Vec<u32> = text.bytes().map(|b| 3 + u32::from(b)).collect();
     let mut matcher = grammar.matcher().unwrap();
@@ -32,8 +32,8 @@ fn list(json: &Json) -> &[Json] {
     json.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Every schema is accepted with best effort, and takes valid values; nothing invalid is taken of those of which
-/// nothing is left out, and few leave out something.
+/// With best effort, every schema compiles and accepts valid values. Schemas that compile without omissions reject
+/// every invalid value, and few schemas compile with omissions.
 #[test]
 fn published_schemas_are_accepted_and_held() {
     let cases: Json = serde_json::from_str(PUBLISHED).unwrap();
@@ -107,7 +107,7 @@ fn patterns_match_as_in_node() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What a pattern looks ahead for at its beginning holds as well; all other look-around is refused by its place, or
+/// Look-ahead at the beginning of a pattern is enforced; all other look-around is an error that names its place, or is
 /// left out with best effort.
 #[test]
 fn look_around_is_written_or_named() {
@@ -132,7 +132,7 @@ fn look_around_is_written_or_named() {
     }
 }
 
-/// What lies within bounds of numbers can be written, and nothing else: the oracle compares the numbers.
+/// Numbers within bounds are accepted and all others rejected; the oracle compares the numbers.
 #[test]
 fn bounds_of_numbers_are_exact() {
     let bounds = [
@@ -191,7 +191,7 @@ fn bounds_of_numbers_are_exact() {
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), schemas.len(), wrong.join("\n"));
 }
 
-/// Keywords that say the same in others are rewritten, not left out.
+/// Keywords that others can express exactly are rewritten, not left out.
 #[test]
 fn names_and_what_is_not_evaluated_are_held() {
     let values = [
@@ -295,7 +295,7 @@ fn escaped_slashes_of_a_schema_are_slashes() {
     }
 }
 
-/// Schemas that nobody can follow become looser step by step, and say so.
+/// Schemas that no grammar can enforce become looser step by step, and a note says so.
 #[test]
 fn best_effort_ends_with_what_compiles() {
     let huge = |n: usize| json!({"type": "string", "pattern": format!("^(?:(a|b)*a(a|b){{{n}}})$")});

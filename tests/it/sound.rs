@@ -160,7 +160,7 @@ fn wav_files_have_the_samples_of_another_reader() {
     stream.truncate(stream.len() - 1);
     assert_eq!(Sound::decode(&stream, MANY).unwrap().given, 22);
     assert!(matches!(Sound::decode(&stream, 21), Err(Error::TooComplex(_))));
-    // Lengths that programs write into a pipe, and those of a header that nobody came back to.
+    // Lengths that programs write into a pipe, and lengths of a header that was never completed.
     let whole = fs::read(at("s16.wav")).unwrap();
     let with = |riff: u32, data: u32| {
         let mut file = whole.clone();
@@ -175,7 +175,7 @@ fn wav_files_have_the_samples_of_another_reader() {
         }
     }
     assert!(matches!(with(0, 0x7ffe_0000), Err(Error::Format { .. })));
-    // No samples, and chunks behind them that are none.
+    // No samples, followed by bytes that are not chunks.
     let mut empty = whole[..told].to_vec();
     empty.extend_from_slice(b"\0\0\0\0LIST\x04\0\0\0INFO");
     assert!(Sound::decode(&empty, MANY).unwrap_err().to_string().contains("0 samples"));
@@ -224,7 +224,7 @@ fn compressed_files_have_the_samples_of_another_reader() {
         assert!(worst < if name.ends_with("flac") { 1e-6 } else { 2e-4 }, "{name}: {worst:.1e}");
         let sound = Sound::decode(&file, MANY).unwrap();
         assert!(sound == Sound::new(&samples, channels, rate, MANY).unwrap());
-        // Tags ahead of the sound are passed over, whatever is in them.
+        // Tags before the audio are skipped, whatever they contain.
         let tag = [b"ID3\x04\0\0\0\0\x01\x05", &[0xff; 133][..]].concat();
         if !name.ends_with("ogg") {
             assert!(Sound::decode(&[&tag[..], &tag, &file].concat(), MANY).unwrap() == sound, "{name}");
@@ -240,7 +240,7 @@ fn compressed_files_have_the_samples_of_another_reader() {
             .unwrap()
         {}
         assert!(decoding.samples == samples && calls > 2, "{name}");
-        // What is cut off is refused, or is the beginning of the whole.
+        // A truncated file is rejected, or decodes to a prefix of the whole.
         let mut refused = 0;
         for end in (0..file.len()).step_by(7) {
             match decode(&file[..end.max(4)]) {

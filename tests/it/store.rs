@@ -652,8 +652,8 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
     assert_eq!(*log.lock().unwrap().iter().filter(|line| line.contains("passed over")).collect::<Vec<_>>(), [""; 0]);
 }
 
-/// What was put is on the disk within seconds, while the process goes on, and stays when it is killed; a text that grew
-/// has one file. With one thread the store has none of its own.
+/// A stored prefix is on the disk within seconds, while the process continues, and stays when the process is killed; a
+/// text that grew has one file. With one thread the store has no thread of its own.
 #[test]
 fn what_was_put_outlives_a_killed_process() {
     let test = "store::what_was_put_outlives_a_killed_process";
@@ -715,7 +715,7 @@ fn what_was_put_outlives_a_killed_process() {
     }
 }
 
-/// Nothing is written twice, and what `clear` forgets leaves no file, whenever it was written.
+/// Nothing is written twice, and entries that `clear` forgets leave no file, no matter when they were written.
 #[test]
 fn files_that_are_written_behind_are_those_of_entries() {
     let dir = tempfile::tempdir().unwrap();

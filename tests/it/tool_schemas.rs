@@ -1,5 +1,5 @@
-//! Grammars of replies whose tools have schemas that no grammar can hold in full, are many, or stand next to a form of
-//! the content.
+//! Grammars of replies with tools: schemas that no grammar can enforce in full, many schemas, and schemas next to a
+//! grammar for the content.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ fn strict(mut tool: Json) -> Json {
     tool
 }
 
-/// One keyword that cannot be held refuses nothing but a strict tool, whose error names tool, place and keyword; the
-/// schemas of all libraries are accepted in every form of calls.
+/// A keyword that no grammar can enforce fails only a strict tool, and the error names tool, place and keyword. The
+/// schemas of all libraries are accepted in every form of tool calls.
 #[test]
 fn tools_that_are_not_strict_are_best_effort() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/schemas/published.json");
@@ -134,14 +134,14 @@ fn many_large_tools_compile() {
             compiled(&reply(calls, json!({"tools": tools})), None).unwrap_or_else(|e| panic!("form {form}: {e}"));
         assert!(grammar.notes().is_empty(), "form {form}: {:?}", grammar.notes());
     }
-    // What no grammar can be made of is a limit, and not memory running out.
+    // A grammar that is too large is a limit error, not an out-of-memory error.
     let texts: Vec<String> = (0..20_000).map(|i| format!("a value of its own, number {i}")).collect();
     let large = strict(tool("large", &json!({"type": "object", "properties": {"v": {"enum": texts}}})));
     let error = compiled(&reply(TEMPLATES[0], json!({"tools": [large]})), None).err().unwrap();
     assert!(matches!(&error, Error::TooComplex(what) if what.contains("large") || what.contains("bytes")), "{error}");
 }
 
-/// A reply may be a call, or content that follows its grammar, behind reasoning.
+/// A reply may be a tool call, or content that follows its grammar, after reasoning.
 #[test]
 fn tools_stand_next_to_a_form_of_the_content() {
     let tools = json!([tool(
@@ -169,7 +169,7 @@ fn tools_stand_next_to_a_form_of_the_content() {
             }
         }
     }
-    // Each is best effort by itself, and the error is of the part that is wrong.
+    // Each part is best effort by itself, and the error names the part that is wrong.
     let auto = reply(TEMPLATES[0], json!({"tools": tools}));
     let odd = GrammarText::new(Kind::JsonSchema, r#"{"type": "array", "uniqueItems": true}"#);
     assert!(compiled(&auto, Some(&odd)).err().unwrap().to_string().contains("#/uniqueItems"));

@@ -1,5 +1,6 @@
-//! Conversations with tools over several turns: what the library makes of a reply, its next prompt takes, in every
-//! published template. The oracle is the template, which writes names, arguments, ids and results, or refuses.
+//! Conversations with tools over several turns: in every published template, the next prompt accepts the messages that
+//! the library makes of a reply. The oracle is the template, which writes names, arguments, ids and results, or rejects
+//! them.
 
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ impl Talk {
         text.and_then(|text| text.plain()).map_err(|e| e.to_string())
     }
 
-    /// A reply with calls, whose ids are those of the library.
+    /// A reply with tool calls that have the library's ids.
     fn calls(&self, cities: &[&str]) -> Json {
         let mut ids = NewIds::new(self.form.call_ids, &self.messages);
         let call = |(i, city): (usize, &&str)| {
@@ -59,7 +60,7 @@ impl Talk {
         json!({"role": "assistant", "content": null, "tool_calls": calls})
     }
 
-    /// The calls that the parser reads in what the template writes of a reply, if that begins with the prompt.
+    /// The calls that the parser reads from the template's text of a reply, if that text begins with the prompt.
     fn read_back(&self, said: &Json) -> Option<Vec<(String, Json)>> {
         let prompt = self.render(&[], true).unwrap();
         let written = self.render(std::slice::from_ref(said), false).unwrap();
@@ -198,8 +199,8 @@ fn each_published_template_takes_histories_from_elsewhere() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Calls for a template that writes the id in place of the name, as Kimi K2.5's does, and for one that lists tools and
-/// writes no calls, whose tags are its own words and whose arguments are not.
+/// Tool calls for a template that writes the id instead of the name, like Kimi K2.5's, and for a template that lists
+/// tools but writes no calls: its tags count as the template's text, its arguments do not.
 #[test]
 fn calls_are_written_as_models_write_them() {
     let turns = "{% for m in messages %}<{{ m.role }}>{% if m.tool_calls %}CALLS{% endif %}{{ m.content if m.content is string }}\

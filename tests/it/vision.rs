@@ -335,7 +335,7 @@ fn encoders_give_the_rows_of_another_implementation() {
     }
 }
 
-/// Folders of LLaVA whose processor does not pad: the middle of a picture, or all of it, stretched.
+/// LLaVA folders whose processor does not pad: the center crop, or the whole image, stretched.
 #[test]
 fn pictures_of_llava_are_fitted_as_the_folder_says() {
     let at = tempfile::tempdir().unwrap();

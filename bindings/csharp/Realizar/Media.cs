@@ -33,7 +33,7 @@ namespace Realizar
         public int MaxTiles;
         /// <summary>The most pixels of a picture in a file; 0: 64 million.</summary>
         public int MaxPixels;
-        /// <summary>The colour behind transparent pixels, 0xffRRGGBB; 0: white.</summary>
+        /// <summary>The background color of transparent pixels, 0xffRRGGBB; 0: white.</summary>
         public uint Background;
         /// <summary>Told how many tiles are done, and how many there are; what it throws ends the call.</summary>
         public Action<ulong, ulong> Progress;
@@ -163,7 +163,7 @@ namespace Realizar
             }
         }
 
-        /// <summary>Encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes these are.</summary>
+        /// <summary>Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.</summary>
         public unsafe Media Encode(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
                 fixed (byte* at = file) return Native.rz_media_from_image(Handle, at, (UIntPtr)file.Length, p, pointer, err);
@@ -227,7 +227,7 @@ namespace Realizar
                     return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, Native.Whole(channels, nameof(channels)), Native.Whole(rate, nameof(rate)), p, pointer, err);
             });
 
-        /// <summary>Encodes the sound in a WAV, MP3, FLAC or Ogg file, whose bytes these are.</summary>
+        /// <summary>Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file.</summary>
         public unsafe Media EncodeAudio(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
                 fixed (byte* at = file) return Native.rz_media_from_audio(Handle, at, (UIntPtr)file.Length, p, pointer, err);

@@ -34,12 +34,12 @@ import (
 // Prefix begins the names of models of the Hub.
 const Prefix = "hf:"
 
-// attempts without a further byte in between, and the time ahead of the second one; each later pause is twice as long.
+// attempts without a further byte in between, and the time before the second one; each later pause is twice as long.
 const attempts = 5
 
 var pause = time.Second
 
-// timeout is for the headers of an answer and for a listing, and without a byte of a file.
+// timeout is the maximum time for the headers of an answer, for a listing, and without a byte of a file.
 var timeout = 30 * time.Second
 
 // makeLink makes symbolic links.
@@ -231,8 +231,8 @@ func (s *server) listing(ctx context.Context) (string, map[string]blob, error) {
 	return listed.SHA, files, nil
 }
 
-// attempts does something again where a connection fails, while progress gets further in between than it was ever. A
-// connection that is not alive for the timeout is ended.
+// attempts repeats work if a connection fails, as long as progress exceeds its previous maximum in between. A
+// connection that is silent for the timeout is closed.
 func (s *server) attempts(ctx context.Context, progress func() uint64, work func(ctx context.Context, alive func()) error) error {
 	for n, furthest := 0, progress(); ; {
 		within, cancel := context.WithCancelCause(ctx)

@@ -226,14 +226,14 @@ func pinned[T any](pinner *runtime.Pinner, all []T) *T {
 	return &all[0]
 }
 
-// whole is a number for C, which has no sign and 32 bits there.
+// whole converts a number to an unsigned 32-bit integer of C.
 func whole(n int, name string) (uint32, error) {
 	var c counts
 	number := c.of(n, name)
 	return number, c.err
 }
 
-// counts turns numbers into those of C, and keeps the error of the first that does not fit.
+// counts converts numbers to C types, and keeps the error of the first one that does not fit.
 type counts struct{ err error }
 
 func (c *counts) of(n int, name string) uint32 {

@@ -234,7 +234,7 @@ func (e *Encoder) Info() (EncoderInfo, error) {
 	}, err
 }
 
-// EncodeImage encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes it gets.
+// EncodeImage encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.
 func (e *Encoder) EncodeImage(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
 	return e.encode(ctx, options, func(encoder uintptr, params *rz_media_params, out *uintptr, e *rz_error) int32 {
 		return c.rz_media_from_image(encoder, unsafe.SliceData(file), uintptr(len(file)), params, out, e)

@@ -262,8 +262,9 @@ func (m *Model) Info() (Info, error) {
 	}, err
 }
 
-// Tokenize cuts text into tokens. With special they have those that begin and end a text, as the model asks. With parse
-// "<|im_end|>" and the like in the text become their tokens, which is not for text that users typed.
+// Tokenize cuts text into tokens. With special, the tokens that begin and end a text are added if the model asks for
+// them. With parse, "<|im_end|>" and the like in the text become special tokens, which must not be used for text that
+// users typed.
 func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
 	var flags uint32
 	if special {
@@ -316,7 +317,8 @@ func (o *EmbedOptions) params() (params rz_embed_params) {
 	return params
 }
 
-// EmbedTexts is [Model.Embed] for texts, of which [Model.Tokenize] makes tokens with those that begin and end one.
+// EmbedTexts is [Model.Embed] for texts, which [Model.Tokenize] turns into tokens, with the tokens that begin and end a
+// text.
 func (m *Model) EmbedTexts(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {
 	tokens := make([][]uint32, len(texts))
 	for i, text := range texts {

@@ -87,7 +87,7 @@ public final class Encoder extends Handle {
             return this;
         }
 
-        /** The colour behind transparent pixels, 0xffRRGGBB; 0: white. */
+        /** The background color of transparent pixels, 0xffRRGGBB; 0: white. */
         public Choices background(int colour) {
             background = colour;
             return this;
@@ -228,7 +228,7 @@ public final class Encoder extends Handle {
         return info;
     }
 
-    /** Encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes these are. */
+    /** Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file. */
     public Media encode(byte[] file, Choices choices) {
         return encode(ByteBuffer.wrap(file), choices);
     }
@@ -296,7 +296,7 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** Encodes the sound in a WAV, MP3, FLAC or Ogg file, whose bytes these are. */
+    /** Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file. */
     public Media encodeAudio(byte[] file, Choices choices) {
         return encoded(choices, arena -> {
             Memory data = Native.PLATFORM.source(arena, ByteBuffer.wrap(file));

@@ -651,7 +651,7 @@ class Tests {
             session.prefill(tokens);
             check(session.length() == tokens.length, "a session goes on");
         }
-        // A call of one virtual thread leaves the processor, of which there is one for them here, to the others.
+        // A call on a virtual thread leaves the only processor that virtual threads have here to the other threads.
         var stop = new Cancel();
         var begun = new java.util.concurrent.CountDownLatch(1);
         var met = new java.util.concurrent.CompletableFuture<Throwable>();

@@ -1,4 +1,4 @@
-//! The rows of an attention that are NaN, whatever its integers have made of them.
+//! Makes the rows of an attention result NaN that must be NaN, whatever the integer arithmetic computed for them.
 #![allow(unsafe_code)]
 
 use super::plan::{Scoring, keys_of, visible};
@@ -8,11 +8,11 @@ use crate::cpu::nan::all_finite;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 
-/// Values that are looked at before another thread has started.
+/// Number of values that one thread checks before another one would have started.
 const SMALL: usize = 32 * 1024;
 
-/// Makes the rows of `out` and `sums` NaN whose query is not finite, or a key or value that it may see. Arguments are
-/// those of `attend`, which has ended.
+/// Writes NaN to each row of `out` and `sums` whose query is not finite, or that attends to a key or value that is not
+/// finite. Takes the arguments of `attend` and must run after it.
 pub fn carry_nan<'c>(
     team: &Team,
     scoring: &Scoring,

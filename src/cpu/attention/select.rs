@@ -53,7 +53,7 @@ pub fn select<'c>(
             rank(isa, heads, source, sequences[t], len, (groups, top), [queries, weights], scratch);
         }
         if !all_finite(queries) || !all_finite(weights) || source.nan(sequences[t]).start < len {
-            // The attention to them makes its results NaN.
+            // Attention to these keys makes its results NaN.
             return out.fill(f32::NAN);
         }
         out.fill(-1.0);

@@ -39,7 +39,7 @@ impl<'c, F: Fn(u32) -> &'c CpuKv> LayerSource<'c, F> {
         LayerSource { isa, cache, layer }
     }
 
-    /// Returns the keys of a sequence among which some are not finite.
+    /// Returns the range of a sequence's keys that contains all keys that are not finite.
     pub(super) fn nan(&self, sequence: u32) -> Range<usize> {
         (self.cache)(sequence).nan(self.layer)
     }

@@ -102,7 +102,7 @@ pub trait Codec {
     /// to a vector. `scale` is that of `scales` for them.
     ///
     /// # Safety
-    /// `p` points to `BYTES` readable bytes; `b < GROUPS`, or twice that of 16-bit integers.
+    /// `p` points to `BYTES` readable bytes; `b < GROUPS`, or `b < 2 * GROUPS` for 16-bit integers.
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8];
 }
 

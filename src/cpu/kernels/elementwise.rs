@@ -155,7 +155,7 @@ pub fn clamp(isa: Isa, x: &mut [f32], low: f32, high: f32) {
 
 #[inline(always)]
 fn clamp_lanes<S: Simd>(s: S, x: &mut [f32], low: f32, high: f32) {
-    // What is added to a bound of 0 makes it a positive one; to others nothing.
+    // Adding this to the result turns a bound of -0 into +0; for other bounds it changes nothing.
     let zero = if low == 0.0 || high == 0.0 { 0.0 } else { -0.0 };
     map(s, Clamp { low: s.splat(low), high: s.splat(high), zero: s.splat(zero) }, x);
 }

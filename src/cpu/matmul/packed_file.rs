@@ -91,8 +91,8 @@ fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
     Ok(sum.into_inner())
 }
 
-/// True for the beginning of a file that the library made, or of what is left of one: cut after any byte, or zeros if
-/// the system failed before its bytes were on the disk.
+/// True for the beginning of a file that the library made, or of a remnant of one: cut after any byte, or zeros if the
+/// system crashed before its bytes were on the disk.
 fn is_replaceable(page: &[u8]) -> bool {
     let n = page.len().min(MAGIC.len());
     page[..n] == MAGIC[..n] || page.iter().all(|byte| *byte == 0)

@@ -100,7 +100,7 @@ impl ExpertScratch {
                 RouterScore::RootOfSoftplus => root_of_softplus(*score),
                 _ => exp(score - peak) / sum,
             }));
-            // An expert with a score that is NaN may not be among the chosen ones, whose results would hide it.
+            // An expert with a NaN score may not be among the chosen experts, so that their results would hide it.
             if scores.iter().fold(false, |any, score| any | score.is_nan()) {
                 weights.fill(f32::NAN);
             }
@@ -258,7 +258,7 @@ fn in_order<'a>(
 fn rank(ranking: &mut Vec<(u32, f32)>, numbers: impl Iterator<Item = f32>) {
     ranking.clear();
     ranking.extend((0..).zip(numbers));
-    // An order of all floats: NaN, of which none is larger or smaller than a number, stands with the least.
+    // A total order of all floats: NaN, which compares as neither less nor greater, counts as negative infinity.
     let key = |x: f32| if x.is_nan() { f32::NEG_INFINITY } else { x };
     let by = |a: f32, b: f32| key(b).partial_cmp(&key(a)).unwrap_or(Ordering::Equal);
     ranking.sort_unstable_by(|a, b| by(a.1, b.1).then(a.0.cmp(&b.0)));

@@ -1,10 +1,10 @@
-//! The threads of a runtime on which chat templates are rendered and grammars compiled: these recurse deeper than the
-//! threads of some hosts have stack, and crates that do them keep thread-locals whose destructors a thread of the
-//! host's must not get, because they would keep the library mapped after `dlclose`.
+//! The threads of a runtime on which chat templates are rendered and grammars compiled. Both recurse deeper than the
+//! stacks of some hosts' threads allow. The crates that do them also keep thread-locals with destructors, which a host
+//! thread must not get, because they would keep the library mapped after `dlclose`.
 //!
-//! Invariants: all are started together, and their thread-locals made, when a load asks for them; no call starts one
-//! later. Each does one task at a time, which a caller waits for in the order of arrival. Work that a task asks for
-//! itself is done within the task.
+//! Invariants: all of these threads are started, and their thread-locals made, when a load asks for them; no call
+//! starts one later. Each thread does one task at a time; callers wait in the order of their arrival. A task that is
+//! requested within another task runs on the same thread, within that task.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -21,7 +21,7 @@ use crate::os;
 
 /// Threads of a runtime, at most.
 const MOST: usize = 4;
-/// Time between two looks of a caller that waits; nothing else ends the wait.
+/// Time between two checks of a waiting caller; the wait has no other timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 thread_local! {
@@ -30,7 +30,7 @@ thread_local! {
 }
 
 pub struct DeepThreads {
-    /// A permit a desk.
+    /// One permit per desk.
     turns: FairSemaphore,
     desks: Vec<Arc<Desk>>,
     workers: Vec<Worker>,
@@ -59,7 +59,7 @@ struct Task(*mut (dyn FnMut() + Send));
 unsafe impl Send for Task {}
 
 impl DeepThreads {
-    /// Starts as many threads, four at most, each of which has done `prepare` when this returns; `None` on a system
+    /// Starts `threads` threads, at most four, and returns after each has run `prepare`. Returns `None` on a system
     /// without threads.
     pub fn start(threads: usize, prepare: fn() -> Result<()>) -> Result<Option<DeepThreads>> {
         if !os::HAS_THREADS {
@@ -67,7 +67,7 @@ impl DeepThreads {
         }
         let threads = threads.clamp(1, MOST);
         let (desks, workers) = (try_vec("threads", threads)?, try_vec("threads", threads)?);
-        // On an error it is dropped, which joins those that were started.
+        // On an error `deep` is dropped, which joins the threads that were started.
         let mut deep = DeepThreads { turns: FairSemaphore::new(threads), desks, workers, process: os::process_id() };
         for i in 0..threads {
             let desk = Arc::new(Desk {
@@ -90,7 +90,7 @@ impl DeepThreads {
         os::process_id() == self.process
     }
 
-    /// Does `work` on one of the threads; a panic goes on here.
+    /// Runs `work` on one of the threads; a panic continues on the caller's thread.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         if is_within() {
             return work();
@@ -98,7 +98,7 @@ impl DeepThreads {
         if !self.turns.acquire(false, || Some(PATIENCE))? {
             return Err(Error::Cancelled);
         }
-        // Who has a permit finds a desk, because there are as many.
+        // A caller with a permit finds a desk, because there are as many desks as permits.
         let desk = self.desks.iter().find(|desk| desk.take());
         let busy = || Err(Error::Busy("thread for templates and grammars"));
         let result = catch_unwind(AssertUnwindSafe(|| desk.map_or_else(busy, |desk| desk.run(work))));
@@ -137,7 +137,7 @@ impl Desk {
         !self.is_taken.swap(true, Ordering::Acquire)
     }
 
-    /// Does the tasks that come, until the threads end.
+    /// Runs the tasks that arrive, until the threads end.
     fn work(&self) {
         WITHIN.set(true);
         let mut state = self.lock();
@@ -145,7 +145,7 @@ impl Desk {
             match std::mem::replace(&mut *state, State::Idle) {
                 State::Task(task) => {
                     drop(state);
-                    // SAFETY: the caller waits for `Done`, and uses the function no more until then.
+                    // SAFETY: the caller waits for `Done`, and does not use the function until then.
                     let result = catch_unwind(AssertUnwindSafe(|| unsafe { (*task.0)() }));
                     state = self.lock();
                     *state = State::Done(result);
@@ -160,7 +160,7 @@ impl Desk {
         }
     }
 
-    /// Has the thread of this desk, which the caller alone has, do `work`.
+    /// Runs `work` on the thread of this desk; the caller must have taken the desk.
     fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let (mut work, mut result) = (Some(work), None);
         let mut task = || {
@@ -168,7 +168,7 @@ impl Desk {
         };
         let task: *mut (dyn FnMut() + Send + '_) = &raw mut task;
         // SAFETY: only the lifetime changes. The task is done before this returns, because nothing below unwinds or
-        // returns ahead of `Done`.
+        // returns before `Done`.
         let task = unsafe { std::mem::transmute::<*mut (dyn FnMut() + Send + '_), *mut (dyn FnMut() + Send)>(task) };
         let mut state = self.lock();
         *state = State::Task(Task(task));

@@ -110,7 +110,7 @@ struct Slot {
     /// The last task whose share is done.
     done: AtomicUsize,
     parked: AtomicBool,
-    /// Locked for the moment in which `parked` becomes false, so that a worker that is about to wait sees it.
+    /// Held while `parked` becomes false, so that a worker that is about to wait sees the change.
     gate: Mutex<()>,
     woken: Condvar,
 }
@@ -174,7 +174,7 @@ impl Pool {
         self.threads.load(Ordering::Relaxed)
     }
 
-    /// Tells whether a step waits for another one to end. The next step may find another number of threads.
+    /// True if a step waits for another one to end. The next step may find another number of threads.
     pub fn is_waited_for(&self) -> bool {
         self.crew().is_shared()
     }
@@ -230,8 +230,8 @@ impl Pool {
     /// The workers of a crew; `locked`: the caller has the permit.
     ///
     /// Invariant: a team without the permit has a crew that is not shared, so that its tasks run on the caller's thread
-    /// and leave the crew's `Core` alone. The number of threads may change between any two looks at the pool: whether
-    /// a permit is needed is decided for the very crew that the team gets.
+    /// and do not touch the crew's `Core`. The number of threads may change between any two reads of the pool, so
+    /// whether a permit is needed is decided for the crew that the team gets.
     fn team(self: &Arc<Self>, crew: Arc<Crew>, most: usize, locked: bool) -> Team {
         debug_assert!(locked || !crew.is_shared());
         if locked {
@@ -291,8 +291,8 @@ impl Crew {
         if os::process_id() == self.process { self.core.slots.len() } else { 1 }
     }
 
-    /// True if steps take turns, because there are several threads. A child of `fork` has no workers and would wait for
-    /// ever.
+    /// True if steps must wait for one another, because there are several threads. A child of `fork` has no workers and
+    /// would wait forever.
     fn is_shared(&self) -> bool {
         self.threads() > 1
     }
@@ -392,7 +392,7 @@ unsafe extern "C" fn execute_share(context: *mut c_void, i: u32) {
 }
 
 impl Slot {
-    /// Waits until `wake` takes back `parked`.
+    /// Waits until `wake` resets `parked`.
     fn park(&self) {
         let mut gate = lock(&self.gate);
         while self.parked.load(Ordering::SeqCst) {

@@ -12,8 +12,8 @@ pub use super::thread::{Worker, spawn};
 /// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial
 /// work between two ops, too short to cost noticeable energy.
 const SPINS: usize = 2000;
-/// Number of reads where there are more threads than processors, and a spinning thread keeps the one it waits for from
-/// running.
+/// Number of reads if there are more threads than processors, so that a spinning thread would keep the thread it waits
+/// for from running.
 const SPINS_OVERSUBSCRIBED: usize = 8;
 /// Number of time slices given up before a worker parks.
 pub const YIELDS: usize = 32;

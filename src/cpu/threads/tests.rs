@@ -1,6 +1,6 @@
-//! The semaphore that calls wait at and the pool of workers, under a model checker: their very sources, on primitives
-//! whose threads shuttle schedules, in thousands of orders that a seed fixes. A waiter that is never woken is a
-//! deadlock there, because no wait ends by itself; one that spins for ever is a run with too many steps.
+//! Runs the semaphore that calls wait for, and the pool of workers, under a model checker: their unmodified sources, on
+//! primitives whose threads shuttle schedules, in thousands of orders that a seed determines. A waiter that is never
+//! woken is a deadlock there, because no wait ends by itself; a waiter that spins forever is a run with too many steps.
 #![cfg(test)]
 
 #[path = "fair_semaphore.rs"]
@@ -173,8 +173,8 @@ fn urgent_callers_go_ahead_every_second_time() {
     });
 }
 
-/// Callers compute while others change the number of threads, to what it was too: each task executes each of its shares
-/// once and no share of another, all come to an end, and so do the workers of all crews.
+/// Callers compute while others change the number of threads, sometimes to the same number. Each task executes each of
+/// its chunks once and no chunk of another task. All callers return, and the workers of all crews end.
 #[test]
 fn every_share_runs_once_while_the_number_of_threads_changes() {
     in_many_orders(|| {

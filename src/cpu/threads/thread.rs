@@ -115,8 +115,8 @@ pub fn check_cpus(cpus: &[u32]) -> Result<()> {
 /// Room for the deepest template or grammar; some systems give threads far less.
 const LARGE_STACK: usize = 64 << 20;
 
-/// Runs `work` on a thread of its own, which has ended when this returns; a panic goes on here. For a child of `fork`,
-/// which has none of the threads that a load started (`deep`).
+/// Runs `work` on a new thread, which has ended when this returns; a panic continues on the caller's thread. For a
+/// child of `fork`, which has none of the threads that a load started (`deep`).
 pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let work = || {
         OWN.set(true);

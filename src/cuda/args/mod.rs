@@ -229,7 +229,7 @@ pub const CHOSEN_BEFORE: u32 = 0xffffffff;
 /// The id that stands for a row of media instead of a token.
 pub const MEDIA_ROW: u32 = 0xfffffffe;
 
-/// The answer in place of a token where a logit is NaN or infinite.
+/// The answer instead of a token if a logit is NaN or infinite.
 pub const NOT_A_NUMBER: u32 = 0xfffffffd;
 
 // What kernels know as constants and other parts of the library define.

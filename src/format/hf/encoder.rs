@@ -1,13 +1,14 @@
-//! The part of a folder that sees pictures, under the keys and names of a GGUF file of its own (`clip`). Refuses each
-//! key of its configuration, and of that of its pixels, that is neither translated nor in the tables here.
+//! The vision encoder of a model folder, under the keys and names of a GGUF file of its own (`clip`). Rejects each key
+//! of its configuration, and of the configuration of its image processor, that is neither translated nor in the tables
+//! here.
 //!
-//! Eleven keys of our own stand beside those of GGUF. `clip.vision.hidden_act`: the activation by its name here.
-//! `clip.vision.resample`: the number that Pillow gives the filter. `clip.vision.rope.freq_base`: of a 2-D rotation.
-//! `clip.vision.max_rows`: the rows of a picture of Gemma 4. `clip.vision.split_pixels`: beyond them LFM2 makes tiles.
-//! `clip.vision.max_patches`: those of a picture of SigLIP 2. `clip.vision.max_side_patches`: those of a side of Kimi.
-//! `clip.vision.video_min_pixels`, `video_max_pixels`: bounds of a frame, or of all together of Qwen3-VL.
-//! `clip.vision.tokens_per_second`: positions of time of Qwen2.5-VL. `clip.vision.fit`: "crop", "stretch" or "pad", of
-//! LLaVA.
+//! Eleven keys are our own, in addition to the keys of GGUF. `clip.vision.hidden_act`: the activation by its name here.
+//! `clip.vision.resample`: the number that Pillow gives the filter. `clip.vision.rope.freq_base`: of a 2-D RoPE.
+//! `clip.vision.max_rows`: the rows of an image of Gemma 4. `clip.vision.split_pixels`: larger images become tiles
+//! (LFM2). `clip.vision.max_patches`: patches of an image of SigLIP 2. `clip.vision.max_side_patches`: patches of a
+//! side of Kimi. `clip.vision.video_min_pixels`, `video_max_pixels`: bounds of a frame, or of all frames together for
+//! Qwen3-VL. `clip.vision.tokens_per_second`: temporal positions per second of Qwen2.5-VL. `clip.vision.fit`: "crop",
+//! "stretch" or "pad", of LLaVA.
 
 use std::cell::RefCell;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What the files of a folder with an encoder say twice has to be the same, or else rows would be others than those
-//! that the model was made for.
+//! Rejects contradictions between the files of a folder with an encoder. With the wrong one of two values the encoder
+//! would compute rows that the model was not trained on.
 
 use super::encoder_config::Config;
 use super::members::Members;
@@ -7,14 +7,14 @@ use crate::error::{Error, Result};
 use crate::format::TensorInfo;
 use crate::format::json::Json;
 
-/// Keys of pixels, and those of the encoder or of the model that say the same.
+/// Keys of the image processor, and the keys of the encoder or of the model that must have the same value.
 const SAME: &[(&[&str], &[&str])] = &[
     (&["patch_size", "encoder_patch_size"], &["patch_size"]),
     (&["merge_size", "spatial_merge_size"], &["spatial_merge_size"]),
     (&["temporal_patch_size"], &["temporal_patch_size"]),
 ];
 
-/// Refuses configurations that contradict each other, or themselves.
+/// Rejects configurations that contradict each other or themselves.
 pub(super) fn check(c: &Config) -> Result<()> {
     for pixels in [Some(&c.pixels), c.video.as_ref()].into_iter().flatten() {
         for (of_pixels, of_encoder) in SAME {
@@ -45,16 +45,16 @@ pub(super) fn check(c: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a number of the pixels that the encoder has another one for.
+/// Rejects a number of the image processor that differs from the encoder's.
 fn agree(c: &Config, pixels: &Members, of_pixels: &[&str], of_encoder: &[&str]) -> Result<()> {
     let Some((name, value)) = pixels.find(of_pixels) else { return Ok(()) };
     let told = value.as_u64().or_else(|| value.get("height")?.as_u64());
-    // Kinds whose encoder has no such key have it beside the encoder.
+    // Some kinds have the key next to the encoder's configuration, not in it.
     let (expected, part) = match c.int(of_encoder)? {
         Some(n) => (Some(n), "vision_config."),
         None => (c.top.int(of_encoder)?, ""),
     };
-    // LightOnOCR tells the side of the blocks that its patches are joined to.
+    // LightOnOCR gives the side of the blocks of patches that are merged.
     let merge = match c.kind.projector {
         "lightonocr" => c.top.int(&["spatial_merge_size"])?.unwrap_or(2),
         _ => 1,
@@ -68,7 +68,7 @@ fn agree(c: &Config, pixels: &Members, of_pixels: &[&str], of_encoder: &[&str]) 
     }
 }
 
-/// Refuses tensors that the configuration contradicts.
+/// Rejects tensors that the configuration contradicts.
 pub(super) fn check_tensors(c: &Config, tensors: &[TensorInfo]) -> Result<()> {
     let has = |ending: &str| tensors.iter().any(|t| t.name.starts_with("v.blk.0.") && t.name.ends_with(ending));
     for name in ["use_qk_norm", "qk_normalization"] {

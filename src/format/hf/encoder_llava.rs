@@ -1,4 +1,4 @@
-//! The keys of CLIP and of LLaVA that are no plain translation.
+//! The keys of CLIP and LLaVA that need more than a new name.
 
 use super::encoder_config::Config;
 use crate::error::Result;
@@ -9,7 +9,7 @@ pub(super) fn clip(c: &mut Config) -> Result<()> {
     clip_pixels(c, side)
 }
 
-/// Refuses a middle of pictures that is not the tile.
+/// Rejects a center crop that differs from the tile.
 fn clip_pixels(c: &mut Config, side: u64) -> Result<()> {
     let edges = [c.side("size", "shortest_edge")?, c.side("crop_size", "height")?];
     if edges.into_iter().flatten().any(|edge| edge != side) {
@@ -21,13 +21,13 @@ fn clip_pixels(c: &mut Config, side: u64) -> Result<()> {
 
 pub(super) fn llava(c: &mut Config) -> Result<()> {
     let (side, n) = (c.require(&["image_size"])?, c.require(&["num_hidden_layers"])?);
-    // The first row of CLIP is that of its class token, which is left out.
+    // The first row of CLIP belongs to its class token, which is left out.
     let is_clip = c.kind.encoder == Some("clip_vision_model");
     let strategy = if is_clip { "default" } else { "full" };
     if c.top.text(&["vision_feature_select_strategy"])?.unwrap_or("default") != strategy {
         return Err(c.top.unsupported("the value of \"vision_feature_select_strategy\""));
     }
-    // A layer by its number from 1, 0 being the embeddings, or from the end.
+    // A layer is given by its number from 1 (0: the embeddings), or from the end.
     let layer = match c.top.find(&["vision_feature_layer"]) {
         None => Some(n.saturating_sub(1)),
         Some((_, Json::Int(layer))) if *layer < 0 => n.saturating_add(1).checked_sub(layer.unsigned_abs()),

@@ -93,7 +93,7 @@ impl<'a> Members<'a> {
         Error::format(self.path, format!("{name} should be {wanted}"))
     }
 
-    /// An error about two things that do not go together.
+    /// An error about two contradictory values.
     pub fn contradiction(&self, what: &str) -> Error {
         Error::format(self.path, what)
     }

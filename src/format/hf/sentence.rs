@@ -20,8 +20,8 @@ const POOLINGS: &[(&str, &str, i64)] = &[
 /// The layers that a GGUF file may have after its pooling.
 const DENSE: [&str; 2] = ["dense_2", "dense_3"];
 
-/// Adds the pooling of a folder to the keys of a model, and the layers after it to the weights. A normalising step is
-/// what callers ask for or not.
+/// Adds the pooling of a folder to the keys of a model, and the layers after the pooling to the weights. Callers choose
+/// whether results are normalized.
 pub(super) fn modules(
     files: Files,
     folder: &Path,

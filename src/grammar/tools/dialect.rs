@@ -1,4 +1,4 @@
-//! Arguments in other forms than JSON: those of Python, and objects with bare keys.
+//! Tool call arguments in forms other than JSON: Python keyword arguments, and objects with bare keys.
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ impl Writer<'_> {
             Dialect::Repr => (("{", "}"), (": ", ", ")),
             _ => (("{", "}"), (":", ",")),
         };
-        // The members from each on, after none and after one.
+        // The members from each one on: `rest` after none, `more` after one.
         let (mut rest, mut more) = (String::new(), String::new());
         for (key, value) in schema["properties"].as_object().into_iter().flatten().rev() {
             let is_written = match dialect {
@@ -170,7 +170,7 @@ struct AnyValue {
     object: String,
 }
 
-/// True for a schema that says nothing but the type of its values.
+/// True for a schema that constrains only the type of its values.
 fn says_only_type(schema: &Json) -> bool {
     let members = schema.as_object();
     members.is_some_and(|members| members.keys().all(|name| name == "type" || !KEYWORDS.contains(&&name[..])))

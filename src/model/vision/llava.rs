@@ -1,5 +1,5 @@
-//! LLaVA 1.5: CLIP or SigLIP over a picture, padded to a square; 1.6: over tiles of it and an overview. The class
-//! token, which SigLIP has none of, is dropped behind the last layer that runs.
+//! LLaVA 1.5: CLIP or SigLIP over an image padded to a square; 1.6: over tiles of the image and an overview. CLIP's
+//! class token is dropped after the last layer that runs; SigLIP has none.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch};
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::graph::op::Activation::{Gelu, GeluErf};
 use crate::media::{Filter, Grids, Layout, Sizing};
 
-/// Layers of the SigLIP that makers choose.
+/// Number of layers of the SigLIP that LLaVA models use.
 const SIGLIP_LAYERS: usize = 27;
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
@@ -64,8 +64,8 @@ fn grids(e: &mut EncoderBuilder, side: usize) -> Result<Option<Grids>> {
 }
 
 /// Runs the layers up to the one whose hidden states are taken: the last one but one of the network that was trained.
-/// Files without the key hold all layers of it, an even number of CLIP and 27 of SigLIP, or were written without the
-/// last.
+/// Files without the key contain all layers of the encoder (an even number for CLIP, 27 for SigLIP), or were written
+/// without the last layer.
 fn stop_at_feature_layer(e: &mut EncoderBuilder, is_clip: bool) -> Result<()> {
     let key = "feature_layer";
     let keys = &e.b.keys;

@@ -70,16 +70,17 @@ pub struct HeardPart {
 pub struct Hearing {
     mel: LogMel,
     parts: Vec<SoundPart>,
-    /// The spectrogram at hand: of the whole sound, or of the next part.
+    /// The spectrogram in progress: of the whole audio, or of the next part.
     spectrogram: Option<Spectrogram>,
-    /// That of the whole sound, once it is done.
+    /// The spectrogram of the whole audio, once it is done.
     whole: Vec<f32>,
     /// The parts that are done.
     pub heard: Vec<HeardPart>,
 }
 
 impl Hearing {
-    /// Goes on with the sound that it was made for until all is done, which is true, or `pauses` says so.
+    /// Continues with the audio it was created for until all is done, and returns true, or until `pauses` returns true,
+    /// and returns false.
     pub fn advance(&mut self, facts: &SoundFacts, samples: &[f32], pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
         let padded = facts.padded(samples.len());
         while let Some(part) = self.parts.get(self.heard.len()) {
@@ -199,7 +200,7 @@ impl SoundFacts {
         Ok(hearing.heard)
     }
 
-    /// `hear` for so many samples, of which nothing is done.
+    /// Begins what `hear` does for audio of `samples` samples; no part is done yet.
     pub fn begin(&self, samples: usize) -> Result<Hearing> {
         let parts = self.parts(samples)?;
         Ok(Hearing {
@@ -211,8 +212,8 @@ impl SoundFacts {
         })
     }
 
-    /// Samples of the spectrogram that all parts are cut of, with the silence behind them; `None` where each part has
-    /// one of its own.
+    /// Samples of the one spectrogram that all parts are cut from, including the silence appended to them; `None` if
+    /// each part has its own spectrogram.
     fn padded(&self, samples: usize) -> Option<usize> {
         match self.cutting {
             Cutting::Each => None,

@@ -1,5 +1,5 @@
-//! The forms in which templates want a conversation: some know no system message, some want roles to alternate, some
-//! want the arguments of a call as text, some a list of parts in place of a text.
+//! The forms in which templates take a conversation. Some have no system message, some require alternating roles, some
+//! take the arguments of a tool call as text, and some take a list of parts in place of a text.
 
 use serde_json::{Value as Json, json};
 
@@ -9,26 +9,26 @@ use crate::text::chat::message::REASONING;
 /// The form in which a template wants its conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
-    /// It refuses or loses system messages: their text goes to a message of the user.
+    /// True if the template rejects or loses system messages: their text moves to a user message.
     pub folds_system: bool,
-    /// It does so with those that are not the first message.
+    /// True if the template rejects or loses system messages after the first message.
     pub folds_later_system: bool,
-    /// It refuses or loses messages of developers, which are system messages to it.
+    /// True if the template rejects or loses developer messages, which become system messages.
     pub developer_is_system: bool,
-    /// It refuses or loses one of two messages of the user in a row, which become one.
+    /// True if the template rejects or loses one of two user messages in a row, which are joined.
     pub joins_users: bool,
-    /// It refuses a reply without a text and without calls, which gets a space.
+    /// True if the template rejects a reply without text and without tool calls, which gets a space.
     pub fills_empty: bool,
-    /// It loses texts, and takes lists of parts.
+    /// True if the template loses texts, and takes lists of parts.
     pub wants_parts: bool,
-    /// It takes the arguments of a call as text, not as an object.
+    /// True if the template takes the arguments of a tool call as text, not as an object.
     pub arguments_as_text: bool,
-    /// It takes "" where a call has no content, not null.
+    /// True if the template takes "" for a tool call without content, not null.
     pub empty_content: bool,
-    /// It refuses reasoning beside the content of a message with calls: both become reasoning.
+    /// True if the template rejects reasoning next to the content of a message with tool calls: both become reasoning.
     pub content_is_thought: bool,
     pub call_ids: CallIds,
-    /// It leaves calls out, in whatever form.
+    /// True if the template leaves tool calls out, in whatever form they are given.
     pub loses_calls: bool,
 }
 
@@ -74,8 +74,8 @@ impl Form {
     }
 }
 
-/// Returns messages in which the text of system messages, from number `first` on, is in messages of the user: ahead of
-/// the next one, or behind the one before where others speak in between.
+/// Returns the messages with the text of system messages, from number `first` on, moved into user messages: into the
+/// next message if that is a user message, else into the previous user message as `append` does.
 fn folded(messages: Vec<Json>, first: usize) -> Vec<Json> {
     let mut out = Vec::new();
     let mut waiting = String::new();
@@ -97,8 +97,8 @@ fn folded(messages: Vec<Json>, first: usize) -> Vec<Json> {
     out
 }
 
-/// Appends a text to the last message of the user, unless the assistant has answered that: results of tools are no
-/// answer.
+/// Appends a text to the last user message, or adds one if the assistant has answered that message. Tool calls and tool
+/// results do not count as answers.
 fn append(messages: &mut Vec<Json>, text: &str) {
     let is_between = |m: &&mut Json| m["role"] == "tool" || m["role"] == "assistant" && m["tool_calls"].is_array();
     match messages.iter_mut().rev().find(|message| !is_between(message)) {
@@ -108,7 +108,7 @@ fn append(messages: &mut Vec<Json>, text: &str) {
     }
 }
 
-/// Returns messages in which neighbours of the user are one.
+/// Returns the messages with consecutive user messages joined.
 fn joined(messages: Vec<Json>) -> Vec<Json> {
     let mut out: Vec<Json> = Vec::new();
     for mut message in messages {
@@ -133,7 +133,7 @@ fn joined(messages: Vec<Json>) -> Vec<Json> {
     out
 }
 
-/// Makes the content of a message with calls a part of its reasoning, if it has some.
+/// Moves the content of a message with tool calls into its reasoning, if it has some.
 fn join_thought(message: &mut Json) {
     let content = text_of(message);
     if content.is_empty() || !message["tool_calls"].is_array() {
@@ -155,7 +155,7 @@ fn text_of(message: &Json) -> String {
     message["content"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Puts a text at the beginning of a message, `at` 0, or at its end.
+/// Inserts a text at the beginning of a message (`at` is 0) or at its end.
 fn put(message: &mut Json, at: usize, text: &str) {
     match message["content"].as_array_mut() {
         Some(parts) => parts.insert(at.min(parts.len()), json!({"type": "text", "text": text})),
@@ -173,7 +173,7 @@ mod tests {
         messages.iter().map(|m| [text(&m["role"]), text(&m["content"])]).collect()
     }
 
-    /// A conversation by the first letters of its roles; "c" is an assistant that calls.
+    /// Builds a conversation from the first letters of its roles; "c" is an assistant message with tool calls.
     fn conversation(roles: &str) -> Vec<Json> {
         let message = |(i, role): (usize, char)| {
             let name = match role {

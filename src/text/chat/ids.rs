@@ -1,22 +1,23 @@
-//! Ids of tool calls: those that the library gives, and ids from elsewhere in the form that a template takes.
+//! Ids of tool calls: the ids that the library gives, and ids from elsewhere, converted to the form that a template
+//! takes.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-/// The ids of calls that a template takes.
+/// The ids of tool calls that a template takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallIds {
     #[default]
     Any,
-    /// Nine letters and digits, as Mistral's models write them.
+    /// Nine letters and digits, the form of Mistral's models.
     Short,
-    /// `functions.NAME:N`, as Moonshot's models write them, whose templates write the id in place of the name.
+    /// `functions.NAME:N`, the form of Moonshot's models, whose templates write the id instead of the name.
     Numbered,
 }
 
 impl CallIds {
-    /// The id of call number `n` of a conversation, which is one of the tool `name`.
+    /// Returns the id of tool call number `n` of a conversation, a call of the tool `name`.
     fn id(self, name: &str, n: usize) -> String {
         match self {
             CallIds::Any | CallIds::Short => format!("call{}", in_base_36(n as u64, 5)),
@@ -35,7 +36,7 @@ impl CallIds {
         }
     }
 
-    /// Returns `given` if the template takes it, otherwise an id in its place, which is the same for the same id.
+    /// Returns `given` if the template takes it, otherwise a replacement, which is always the same for the same id.
     fn instead_of(self, given: &str, name: &str, n: usize) -> String {
         match self {
             _ if self.takes(given, name) => given.to_owned(),
@@ -44,8 +45,8 @@ impl CallIds {
         }
     }
 
-    /// Gives calls and their results the ids that the template takes. A call without an id gets one, and results
-    /// without one belong to the calls before them, in their order.
+    /// Replaces the ids of tool calls and of their results by ids that the template takes. A call without an id gets
+    /// one; results without an id belong to the preceding calls, in order.
     pub fn write(self, messages: &mut [Json]) {
         let (mut n, mut written, mut open) = (0, HashMap::new(), Vec::new());
         for message in messages {
@@ -76,7 +77,7 @@ impl CallIds {
     }
 }
 
-/// The ids of the calls of a reply to a conversation, none of which is that of another call in it.
+/// Ids for the tool calls of a reply. Each differs from the ids of all other tool calls in the conversation.
 pub struct NewIds {
     form: CallIds,
     taken: HashSet<String>,
@@ -90,7 +91,7 @@ impl NewIds {
         NewIds { form, taken, n: calls().count() }
     }
 
-    /// Returns the id of the next call, one of the tool `name`.
+    /// Returns the id of the next tool call, a call of the tool `name`.
     pub fn next(&mut self, name: &str) -> String {
         loop {
             let id = self.form.id(name, self.n);

@@ -1,4 +1,5 @@
-//! Messages of a conversation, as servers take them in JSON: which members they may have, and of which types.
+//! Messages of a conversation, as servers take them in JSON: the members that they may have, and the types of these
+//! members.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -7,7 +8,7 @@ use crate::error::{Error, Result};
 /// Names of a message's reasoning, the common one first.
 pub const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// Members that messages have in OpenAI's schema, those of reasoning, and how a reply ended.
+/// Members of messages in OpenAI's schema, plus the members for reasoning and for the finish reason.
 const MEMBERS: [&str; 13] = [
     "role",
     "content",
@@ -39,7 +40,7 @@ pub enum PartKind {
 }
 
 impl PartKind {
-    /// The types of parts, the first of each as templates know it.
+    /// The types of parts; templates know the first name of each.
     const TYPES: [(PartKind, [&str; 2]); 3] = [
         (PartKind::Picture, ["image", "image_url"]),
         (PartKind::Sound, ["audio", "input_audio"]),
@@ -55,7 +56,7 @@ impl PartKind {
     }
 }
 
-/// The part of a content that is one of `n_media` media.
+/// Reads the content part for one of `n_media` media.
 fn media_part(place: &str, part: &Json, kind: &str, n_media: usize) -> Result<Json> {
     match part["media"].as_u64() {
         Some(number) if number < n_media as u64 => Ok(json!({"type": kind, "media": number})),
@@ -82,7 +83,7 @@ pub fn message(place: &str, mut message: Json, n_media: Option<usize>) -> Result
         }
         _ => return wrong(".content is neither a text nor a list of parts"),
     }
-    // A template may read it under a name of its own.
+    // A template may read reasoning under its own name.
     let thought = REASONING.iter().find_map(|name| members.get(*name)).cloned();
     if let Some(thought) = &thought {
         members.insert("reasoning_content".to_owned(), thought.clone());
@@ -127,7 +128,7 @@ fn read_parts(place: &str, parts: &mut [Json], n_media: Option<usize>) -> Result
     Ok((!media).then_some(text))
 }
 
-/// Checks the calls of a message; an empty list is none.
+/// Checks the tool calls of a message; an empty list counts as no calls.
 fn check_calls(place: &str, members: &mut Map<String, Json>) -> Result<()> {
     let wrong = |what: &str| Err(Error::invalid(format!("{place}.tool_calls{what}")));
     let calls = match members.get("tool_calls") {
@@ -150,7 +151,7 @@ fn check_calls(place: &str, members: &mut Map<String, Json>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses members that no message has and that the template does not read.
+/// Rejects members that are neither in the list of known members nor read by the template.
 pub fn check_members(messages: &[Json], reads: impl Fn(&str) -> bool) -> Result<()> {
     for (i, message) in messages.iter().enumerate() {
         for name in message.as_object().into_iter().flat_map(Map::keys) {
@@ -164,7 +165,7 @@ pub fn check_members(messages: &[Json], reads: impl Fn(&str) -> bool) -> Result<
     Ok(())
 }
 
-/// A message without what `message` has added.
+/// Returns a message without the members that `message` has added.
 pub fn as_given(message: &Json) -> Json {
     let mut message = message.clone();
     if let Some(members) = message.as_object_mut()

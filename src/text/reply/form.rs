@@ -31,7 +31,7 @@ pub struct ReplyForm {
     pub calls: Option<CallForm>,
     /// A reply is messages with a header each, as in OpenAI's Harmony; it begins within the first header.
     pub has_headers: bool,
-    /// The ids that the template takes for calls.
+    /// The form of tool call ids that the template takes.
     pub call_ids: CallIds,
 }
 

@@ -53,7 +53,7 @@ pub struct Tool {
     pub name: String,
     /// JSON schema of its arguments, an object.
     pub parameters: Json,
-    /// Its arguments have to follow all of the schema.
+    /// True if arguments have to follow the whole schema.
     pub is_strict: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Conversations with calls for templates that leave calls out: the calls are written into the content of their
-//! message, in the form in which the model writes them. Relies on `form`; the tags around calls are the template's
-//! words, so that they become special tokens, and names and arguments are the conversation's.
+//! Conversations with tool calls for templates that leave calls out. The calls are written into the content of their
+//! message, in the form in which the model writes them. Relies on `form`. The tags around calls count as the template's
+//! text, so that they become special tokens; names and arguments count as the conversation's.
 
 use serde_json::Value as Json;
 
@@ -31,14 +31,14 @@ pub fn render(template: &ChatTemplate, calls: Option<&CallForm>, chat: &Chat) ->
     Ok(text)
 }
 
-/// Characters that a conversation does not have, each of which stands for a tag.
+/// Characters that do not occur in the conversation; each stands for a tag.
 struct Tags<I> {
     marks: I,
     texts: Vec<(char, String)>,
 }
 
 impl<I: Iterator<Item = char>> Tags<I> {
-    /// Returns what stands for a tag in the text of a message.
+    /// Returns the character that stands for a tag in the text of a message.
     fn mark(&mut self, tag: &str) -> Option<String> {
         if tag.is_empty() {
             return Some(String::new());
@@ -53,8 +53,8 @@ impl<I: Iterator<Item = char>> Tags<I> {
 }
 
 impl CallForm {
-    /// The text of calls, in which characters stand for tags; `None` for a form that is read off a template, which
-    /// writes calls itself.
+    /// Returns the text of tool calls, with characters in place of tags; `None` for a form that is inferred from a
+    /// template that writes calls itself.
     fn written(&self, calls: &[Json], tags: &mut Tags<impl Iterator<Item = char>>) -> Option<String> {
         let mut out = tags.mark(&self.open)?;
         for (i, call) in calls.iter().enumerate() {

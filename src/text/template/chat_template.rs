@@ -43,7 +43,7 @@ const RWKV_WORLD: (&str, &str) = (
 );
 
 const NAME: &str = "chat_template";
-/// An id of a call as other servers write it.
+/// The id of a tool call in the form of other servers.
 const FOREIGN_ID: &str = "call_7QxZ2mN4kP8sR1tV6wY3bC5d";
 
 /// A template; a bad one stops chats, not the model.
@@ -60,7 +60,7 @@ pub struct ChatTemplate {
     with_tools: Option<Box<ChatTemplate>>,
 }
 
-/// Words in a text that are worth less than the name of a call.
+/// Penalty for a form that loses the name of a tool call, greater than any count of unwanted words.
 const NO_NAME: usize = 1 << 20;
 
 /// Bytes that the interpreter takes for a short conversation and all probes, at most.
@@ -101,7 +101,7 @@ impl ChatTemplate {
         &self.source
     }
 
-    /// True for a name that occurs in the source as a word, so that the template may read members of that name.
+    /// True for a name that occurs in the source as a word, so that the template may read members with that name.
     pub fn reads(&self, name: &str) -> bool {
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
         let is_word = |(at, _): (usize, &str)| {
@@ -157,7 +157,7 @@ impl ChatTemplate {
         self.run(&chat.in_form(Form { folds_system, folds_later_system, ..call }))
     }
 
-    /// The form in which conversations with calls arrive in the text.
+    /// Returns the form of conversations in which the template writes tool calls.
     fn form_of_calls(&self) -> Result<Form> {
         let text = *found(&self.text_form, || self.find_text_form())?;
         found(&self.call_form, || self.find_call_form(text)).copied()
@@ -168,7 +168,7 @@ impl ChatTemplate {
         self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.call_ids)
     }
 
-    /// True where it leaves calls out, in whatever form they come.
+    /// True if the template leaves tool calls out in all forms.
     pub fn loses_calls(&self) -> Result<bool> {
         self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.loses_calls)
     }
@@ -207,12 +207,12 @@ impl ChatTemplate {
         let (Some(chat), Some(other)) = (probe_call("f5n", &none, &none), probe_call("g5n", &none, &none)) else {
             return form;
         };
-        // How much in the text of a call that arrives is none of its name and arguments.
+        // Returns the number of unwanted words in the rendered tool call; `None` if its arguments do not arrive.
         let spoilt = |form: &Form| {
             let text = render(&chat, *form)?;
-            // Python's way of writing an object, and a text within a text, are no arguments.
+            // A Python literal of an object, or JSON within a quoted text, does not count as arguments.
             let is_written = text.contains("v5v") && ["'a5k': 'v5v'", "\\\"v5v"].iter().all(|not| !text.contains(not));
-            // A template that never writes the name takes any id.
+            // A template that never writes the name accepts any id.
             let lacks_name = is_written && render(&other, *form).is_some_and(|other| other == text);
             let words = text.matches("None").count() + text.matches("null").count();
             is_written.then_some(words + if lacks_name { NO_NAME } else { 0 })
@@ -231,7 +231,7 @@ impl ChatTemplate {
             }
         }
         let Some((_, mut form)) = best else { return Form { loses_calls: true, ..form } };
-        // Some number calls themselves, and write the ids of results as they come.
+        // Some templates number tool calls themselves, and write the ids of results unchanged.
         if render(&chat, form).is_some_and(|text| text.contains("functions.f5n:0")) {
             form.call_ids = CallIds::Numbered;
         }

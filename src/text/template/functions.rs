@@ -27,7 +27,7 @@ pub const FUNCTIONS: &[(&str, Builtin)] = &[
     ("namespace", |state, args| {
         let mut members = dict(args)?;
         for (name, _) in &mut members {
-            // Attributes are looked up by the template's own words.
+            // Attributes are looked up by the name in the template's own text.
             *name = marks_of(state)?.unmarked(name);
             if name.as_str().is_some_and(|name| name.starts_with('_')) {
                 return Err(refuse(format!("{name} begins with an underscore, which a namespace cannot store")));

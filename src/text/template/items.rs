@@ -111,8 +111,8 @@ const OF_TEXTS: &[&str] = &[
 ];
 const OF_LISTS: &[&str] = &["copy", "count", "index"];
 const OF_DICTS: &[&str] = &["copy", "fromkeys", "get", "items", "keys", "values"];
-/// Methods that change a value, which the sandbox of the owner's library refuses; `template/lists.rs` has those of lists
-/// that the template has made, which llama.cpp's templates call.
+/// Methods that change a value, which the sandbox of the reference implementation rejects. `template/lists.rs` has the
+/// methods of lists that the template has made, which llama.cpp's templates call.
 const UNSAFE_OF_LISTS: &[&str] = &["append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"];
 const UNSAFE_OF_DICTS: &[&str] = &["clear", "pop", "popitem", "setdefault", "update"];
 

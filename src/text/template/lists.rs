@@ -1,7 +1,8 @@
-//! Lists that a template has made, which it may change; those of a conversation it may not.
+//! Lists that a template has made. The template may change them, but not the lists of the conversation.
 //!
-//! A list that changes could hold itself, or grow deep without that being seen: what is put into one is searched for
-//! it, and every list knows a level that is at least one above the list that it was put into.
+//! A list that changes could come to contain itself, or become too deep without notice. Every value that is put into a
+//! list is therefore searched for that list, and every list has a level that is at least one above the level of the
+//! list that contains it.
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -47,7 +48,7 @@ impl List {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks a value that is to be put into this list.
+    /// Checks a value before it is put into this list.
     fn admit(&self, value: &Value) -> Result<(), Error> {
         self.admit_at(value, self.level.load(Relaxed) + 1)
     }
@@ -75,7 +76,7 @@ impl List {
     }
 }
 
-/// True for a constant in which there are lists.
+/// True for a constant that contains lists.
 pub fn has_lists(value: &Value) -> bool {
     match kind(value) {
         Kind::List => true,
@@ -85,7 +86,7 @@ pub fn has_lists(value: &Value) -> bool {
     }
 }
 
-/// Returns a constant with lists of its own, which differ each time that it is evaluated.
+/// Returns a copy of a constant with new lists, so that each evaluation gets its own.
 pub fn fresh(value: &Value) -> Result<Value, Error> {
     let all = || items(value)?.iter().map(fresh).collect::<Result<Vec<_>, _>>();
     Ok(match kind(value) {
@@ -108,7 +109,7 @@ pub fn fresh(value: &Value) -> Result<Value, Error> {
     })
 }
 
-/// Calls a method that changes `list`, the first of the arguments.
+/// Calls a method that changes `list`, which is the first argument.
 pub fn change(list: &List, args: &Arguments, marks: &Marks) -> Result<Value, Error> {
     let place = |at: Option<Value>, len: usize| -> Result<i64, Error> {
         let at = count(at.as_ref(), "index")?.unwrap_or(-1);

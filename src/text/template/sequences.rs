@@ -83,7 +83,7 @@ pub fn sort(state: &mut State, args: &Arguments) -> Result<Value, Error> {
     let keys = Keys::new(attribute.as_ref(), true, None, case);
     let mut sorted = Vec::new();
     for item in items(&value.unwrap_or_default())? {
-        // A list of keys: equal ones are not compared by their order, which None does not have.
+        // Each key is within a list, so that equal keys are not compared with `<`, which None does not support.
         let key = keys.key(state, &item)?;
         sorted.push((Value::from(vec![key]), item));
     }

@@ -51,7 +51,7 @@ struct Tag {
     /// Where an expression begins that is a tuple if it holds a comma outside of brackets.
     tuple_at: Option<usize>,
     has_comma: bool,
-    /// Where each assignment of a `with` begins, and its sign; 0: it has none yet.
+    /// Start of each assignment of a `with`, and position of its sign; 0: not met yet.
     assignments: Vec<(usize, usize)>,
     is_recursive: bool,
     has_condition: bool,
@@ -67,7 +67,8 @@ impl Tag {
         self.has_comma = false;
     }
 
-    /// Makes one assignment of those of a `with`, which ends at `end`: none of their values reads another.
+    /// Joins the assignments of a `with`, which ends at `end`, into one, so that no value can read another assignment's
+    /// target.
     fn join_assignments(&mut self, source: &str, end: usize, edits: &mut Edits) {
         let all = std::mem::take(&mut self.assignments);
         if all.len() < 2 || all.iter().any(|(_, sign)| *sign == 0) {
@@ -129,7 +130,7 @@ struct Rewriter<'s> {
 }
 
 impl Rewriter<'_> {
-    /// Reads what is between tags: a line end behind `{% raw %}` stays, unlike that behind other tags.
+    /// Reads the text between tags. A line end after `{% raw %}` stays, unlike a line end after other tags.
     fn data(&mut self, from: usize, to: usize) {
         let mut at = from;
         while let Some(found) = self.source.get(at..to).and_then(|data| data.find(['{'])) {
@@ -262,7 +263,7 @@ fn finish(read: Option<Macro>, edits: &mut Edits) {
     }
 }
 
-/// The end of a tag of one word with which a text begins, and whether it lets white space behind it stay.
+/// If `text` begins with a tag of one word, returns the end of the tag, and true if white space after it stays.
 fn tag(text: &str, word: &str) -> Option<(usize, bool)> {
     let rest = text.strip_prefix("{%")?;
     let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest).trim_start().strip_prefix(word)?.trim_start();

@@ -1,4 +1,4 @@
-//! What a thread that renders templates needs once.
+//! The one-time setup of a thread that renders templates.
 
 use minijinja::value::{Object, Serde};
 use minijinja::{Environment, Value};
@@ -6,11 +6,11 @@ use minijinja::{Environment, Value};
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// Bytes that the system has to have left for a thread.
+/// Bytes that the system must still have free for a thread.
 const NEEDED: usize = 256 << 10;
 
-/// Makes the thread-locals of the interpreter on the calling thread. glibc ends the process where it has no memory for
-/// their destructors, a few words each, so that the system is asked for more than that first.
+/// Creates the interpreter's thread-locals on the calling thread. glibc terminates the process if it has no memory for
+/// their destructors, a few words each; therefore more than that is requested from the system first.
 pub fn prepare_thread() -> Result<()> {
     let no_memory = || Error::OutOfMemory { what: "a thread for chat templates", bytes: NEEDED as u64 };
     if !memory::system_has(NEEDED) {
@@ -19,7 +19,7 @@ pub fn prepare_thread() -> Result<()> {
     // Without filters, which would stay in a static of the interpreter when the library is unloaded.
     let mut environment = Environment::empty();
     let text = "{% for x in xs %}{% if x and x %}{{ x }}{% endif %}{% endfor %}";
-    // The first is what compiling keeps, the second what values are handed over by.
+    // Compiling creates the first thread-local, passing values the second.
     let rendered = environment.add_template("t", text).and_then(|()| {
         let xs = Value::from(Serde([Value::from_object(Nothing)]));
         environment.get_template("t")?.render(Value::from_pairs([("xs", xs)]))
@@ -27,7 +27,7 @@ pub fn prepare_thread() -> Result<()> {
     rendered.map(|_| ()).map_err(|_| no_memory())
 }
 
-/// A value that is handed over as what it is.
+/// A value that is passed as an object.
 #[derive(Debug)]
 struct Nothing;
 

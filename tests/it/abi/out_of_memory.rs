@@ -1,7 +1,8 @@
-//! Every function of the header while memory runs out, the system's own libraries included: scenes of calls are
-//! repeated with each of their allocations failing, once and from there on. A call ends with a status that memory
-//! explains, and afterwards everything works. Scenes run in children of this process, whose `malloc` is `tests/c/failing_malloc.c`, so that one that dies is counted and named. Loads and steps with a host's
-//! allocator are tried by `tests/out_of_memory.rs`.
+//! Calls every function of the header while memory runs out, including the memory of the system's own libraries. Scenes
+//! of calls are repeated with each of their allocations failing, both that allocation alone and all from it on. A call
+//! must end with a status that memory explains, and afterwards everything must work. Scenes run in children of this
+//! process, whose `malloc` is `tests/c/failing_malloc.c`, so that a child that dies is counted and named.
+//! `tests/out_of_memory.rs` tests loads and steps with a host's allocator.
 //!
 //! Some tries of each scene are made; `REALIZAR_OOM_STEP=1` makes all of them, which takes minutes.
 
@@ -17,12 +18,12 @@ use realizar::ffi::status::*;
 use super::host::*;
 use scenes::{Fixture, SCENES};
 
-/// Tries of a scene within the suite.
+/// Number of tries per scene in the test suite.
 const TRIES: u64 = 24;
 /// Scene, first try and step of a child.
 const WORK: &str = "REALIZAR_OOM_WORK";
 
-/// Functions without a scene, and why.
+/// Functions without a scene, and the reason.
 const WITHOUT: &[(&str, &str)] = &[
     ("rz_abi_version", "a constant"),
     ("rz_version", "a constant"),
@@ -66,12 +67,12 @@ impl Malloc {
 pub struct Calls {
     malloc: Malloc,
     failed: bool,
-    /// A status that memory does not explain.
+    /// A status that lack of memory does not explain.
     odd: Option<String>,
 }
 
 impl Calls {
-    /// Makes a call, during which allocations may fail; `None` where it did.
+    /// Makes a call during which allocations may fail; `None` if it failed.
     fn make(&mut self, name: &str, call: impl FnOnce(*mut rz_error) -> rz_status) -> Option<rz_status> {
         let mut err = no_error();
         (self.malloc.arm)(1);
@@ -81,7 +82,7 @@ impl Calls {
             return Some(status);
         }
         self.failed = true;
-        // The system says so of files and threads.
+        // The system reports lack of memory in this way for files and threads.
         let says = |code| status == RZ_ERR_IO && err.system_code == code;
         if status != RZ_ERR_OUT_OF_MEMORY && !says(libc::ENOMEM) && !says(libc::EAGAIN) {
             self.odd.get_or_insert_with(|| format!("{name}: {status}: {}", text_of(&err.message)));
@@ -98,7 +99,7 @@ impl Calls {
     }
 }
 
-/// Makes tries from one on, and prints each before it does.
+/// Makes tries from a given one on, and prints the number of each try before it starts.
 fn child(work: &str) {
     let mut words = work.split(' ');
     let (scene, first, step) = (words.next().expect("a scene"), words.next(), words.next());
@@ -107,7 +108,7 @@ fn child(work: &str) {
     let fixture = Fixture::new(scene == "stores");
     let scene = SCENES.iter().find(|(name, _)| *name == scene).expect("a scene").1;
     let mut calls = Calls { malloc: Malloc::find(), failed: false, odd: None };
-    // The first run fills what is kept for later.
+    // The first run allocates what is kept for later calls.
     for _ in 0..2 {
         (calls.malloc.begin)(c_long::MAX, 0);
         scene(&mut calls, &fixture);
@@ -133,12 +134,12 @@ fn child(work: &str) {
             assert!(!calls.failed, "after try {k}: {:?}", calls.odd);
         }
     }
-    // On the threads of callers none is ever needed.
+    // Callers' threads must never get a destructor.
     println!("registered {}", (calls.malloc.registered)());
     println!("done");
 }
 
-/// Compiles the allocator; `None` where there is no compiler, or no glibc.
+/// Compiles the allocator; `None` without a compiler or without glibc.
 fn allocator(folder: &Path) -> Option<PathBuf> {
     let (source, library) =
         (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/failing_malloc.c"), folder.join("m.so"));

@@ -7,7 +7,7 @@ const N: usize = 16;
 /// The row that is NaN.
 const SPOILED: usize = 5;
 
-/// Inputs of which the one with `width` values a row has a NaN in a row.
+/// Returns a maker of inputs: the input with `width` values per row has a NaN in one row.
 fn spoil(width: usize) -> impl Fn(usize, u64) -> Vec<f32> {
     move |n, seed| {
         let mut values = values(n, seed);
@@ -18,8 +18,8 @@ fn spoil(width: usize) -> impl Fn(usize, u64) -> Vec<f32> {
     }
 }
 
-/// Runs a case with and without a NaN in the input of `width` values a row; a row that is NaN is so as a whole, and
-/// others have the bits that they have without it.
+/// Runs a case with and without a NaN in the input that has `width` values per row. A NaN row of the result must be NaN
+/// as a whole, and all other rows must be bit-identical to the run without NaN.
 fn only_its_row_is_nan(case: Case, width: usize) {
     for target in targets() {
         let models = CaseModels::new(&target, &case);
@@ -98,7 +98,7 @@ fn activations_keep_nan() {
     only_its_row_is_nan(("clamp", &[HIDDEN], &clamp), HIDDEN);
 }
 
-/// Through caches of every type, which integers of their own make no number of it.
+/// NaN survives caches of every type, even if their integers cannot represent it.
 #[test]
 fn a_token_that_is_nan_reaches_those_after_it() {
     const AT: usize = 3;

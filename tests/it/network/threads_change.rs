@@ -1,5 +1,5 @@
-//! The number of threads changes beside calls: every result has the bits that one caller gets alone, and every call
-//! comes to an end. The oracle is the same runtime before anything changes.
+//! The number of threads changes during calls: every result is bit-identical to what a single caller gets, and every
+//! call ends. The reference is the same runtime before anything changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::support::tiny::Tiny;
 /// Callers, and how long they go on.
 const CALLERS: usize = 8;
 const TIME: Duration = Duration::from_secs(4);
-/// A caller that has made nothing for so long waits for ever.
+/// A caller that has finished nothing for this long hangs.
 const HANG: Duration = Duration::from_secs(60);
 
 fn load(path: &std::path::Path, runtime: &Arc<Runtime>) -> Arc<Model> {
@@ -22,7 +22,7 @@ fn load(path: &std::path::Path, runtime: &Arc<Runtime>) -> Arc<Model> {
     Model::load(path, params).unwrap()
 }
 
-/// The bits of the logits behind a prompt of `n` tokens and a decoded one.
+/// The bits of the logits after a prompt of `n` tokens and one decoded token.
 fn bits(session: &mut Session, n: usize) -> Vec<u32> {
     let tokens: Vec<u32> = (0..n as u32).map(|i| 3 + i * 7 % 90).collect();
     session.truncate(0).unwrap();
@@ -49,7 +49,7 @@ fn results_and_calls_do_not_depend_on_the_number_of_threads_changing() {
                 for round in 0.. {
                     let n = (i * 11 + round * 7) % 40;
                     match i {
-                        // Now and then to what it was, and to more than there are processors.
+                        // Sometimes the previous number, and sometimes more than there are processors.
                         0 => runtime.set_threads([1, 2, 2, 1, 3, 1, 1, 5][round % 8]).unwrap(),
                         // A further model comes and goes with the same runtime, and a runtime of its own.
                         1 if round % 2 == 0 => assert!(bits(&mut session(&load(path, runtime)), n + 1) == expected[n]),

@@ -1,4 +1,4 @@
-//! Folders whose files say two things about one encoder.
+//! Folders whose files contradict each other about one encoder.
 
 use super::*;
 

@@ -143,7 +143,7 @@ func marshal(value any) ([]byte, error) {
 	return bytes.TrimRight(out.Bytes(), "\n"), err
 }
 
-// readKnown reads the body of a request. Fields that neither count nor are known to have no effect are refused, as
+// readKnown reads the body of a request. Fields that have no effect and are not known to be harmless are rejected, as
 // OpenAI does.
 func readKnown(w http.ResponseWriter, r *http.Request, value any) error {
 	body, err := readBody(w, r)
@@ -182,8 +182,8 @@ func refusal(err error) error {
 	return refuse("", "the body is not the JSON of a request: %v", err)
 }
 
-// stream writes server-sent events. The answer begins once the request is accepted, so that until then an error has a
-// status of its own.
+// stream writes server-sent events. The answer begins once the request is accepted, so that earlier errors have a
+// status of their own.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -216,7 +216,7 @@ func (s *stream) sendText(name, data string) error {
 	return s.control.Flush()
 }
 
-// comment tells a client that waits that the answer goes on.
+// comment signals a waiting client that the answer continues.
 func (s *stream) comment() error {
 	s.begin()
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -226,7 +226,7 @@ func (s *stream) comment() error {
 	return s.control.Flush()
 }
 
-// sign begins the answer of a request that is accepted, and tells a client that waits that it goes on.
+// sign begins the answer to an accepted request, and signals a waiting client that it continues.
 func (s *stream) sign(sign sign) error {
 	if sign == waiting {
 		return s.comment()

@@ -1,4 +1,4 @@
-// Messages of Anthropic's API: turns of blocks, and the messages that they stand for.
+// Messages of Anthropic's API: turns of blocks, converted to messages.
 package main
 
 import (
@@ -15,7 +15,7 @@ type turn struct {
 	Content blocks `json:"content"`
 }
 
-// block is one of any type.
+// block is a block of any type.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -32,7 +32,7 @@ type block struct {
 	ToolName  string          `json:"tool_name,omitempty"`
 }
 
-// blockSource is where the bytes of a picture or a document are; of a result of a search it is a text.
+// blockSource says where the bytes of an image or a document are; for a search result it is a text.
 type blockSource struct {
 	Type    string `json:"type"`
 	Media   string `json:"media_type"`
@@ -50,7 +50,8 @@ func (s *blockSource) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(s))
 }
 
-// blocks are a list, or a text that stands for one block. An object, such as of a result that is left out, has none.
+// blocks are a list, or a text that stands for one text block. An object, such as the content of an ignored result,
+// becomes an empty list.
 type blocks []block
 
 func (b *blocks) UnmarshalJSON(data []byte) error {
@@ -60,7 +61,7 @@ func (b *blocks) UnmarshalJSON(data []byte) error {
 	return listOrText(data, (*[]block)(b), func(text string) block { return block{Type: "text", Text: text} })
 }
 
-// foreignBlocks are what a service does by itself, which this one does not: such blocks of a history are left out.
+// foreignBlocks are blocks that hosted tools of other services produce; such blocks in a history are left out.
 var foreignBlocks = names("server_tool_use web_search_tool_result web_fetch_tool_result code_execution_tool_result " +
 	"bash_code_execution_tool_result text_editor_code_execution_tool_result tool_search_tool_result mcp_tool_use mcp_tool_result " +
 	"container_upload advisor_tool_result browser_state fallback")
@@ -76,7 +77,7 @@ func (b blocks) known() blocks {
 	})
 }
 
-// messages are those that blocks of a role stand for; names are of tools by the ids of calls.
+// messages converts the blocks of a role to messages; names maps ids of tool calls to names of tools.
 func (b blocks) messages(role string, names map[string]string) (all []any, err error) {
 	b = b.known()
 	switch role {
@@ -147,7 +148,7 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 	return all, flush()
 }
 
-// document are the blocks that a document stands for: its title and its context, and its text or its blocks.
+// document returns the blocks of a document: its title and its context, and its text or its blocks.
 func (b *block) document() (all blocks, err error) {
 	for _, text := range []string{b.Title, b.Context} {
 		if text != "" {
@@ -169,7 +170,7 @@ func (b *block) document() (all blocks, err error) {
 	}
 }
 
-// flat are blocks with what documents, results of searches and references to tools stand for in their place.
+// flat replaces documents, search results and tool references by the blocks that they stand for.
 func (b blocks) flat() (all blocks, err error) {
 	for i, one := range b {
 		switch one.Type {
@@ -196,7 +197,7 @@ func (b blocks) flat() (all blocks, err error) {
 	return all, nil
 }
 
-// content is that of a message: texts, or parts where pictures are among them.
+// content is the content of a message: a text, or parts if it has images.
 func (b blocks) content() (any, error) {
 	b, err := b.flat()
 	if err != nil {
@@ -229,7 +230,7 @@ func (b blocks) content() (any, error) {
 	return parts, nil
 }
 
-// texts are those of all blocks, a line's end between them, where all are text.
+// texts joins the texts of all blocks with line ends; it fails unless all are text.
 func (b blocks) texts() (string, error) {
 	texts := make([]string, len(b))
 	for i, block := range b {

@@ -15,7 +15,7 @@ import (
 // maxDepth is how deep the JSON of a request may be nested.
 const maxDepth = 128
 
-// unpack has the body of a request read without its compression, up to so many bytes.
+// unpack makes the body of a request decompress on reading, up to most bytes.
 func unpack(w http.ResponseWriter, r *http.Request, most int64) error {
 	coding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
 	var open func(io.Reader) (io.ReadCloser, error)
@@ -35,14 +35,14 @@ func unpack(w http.ResponseWriter, r *http.Request, most int64) error {
 	return nil
 }
 
-// packed is a compressed body, whose head is read when it is.
+// packed is a compressed body, whose header is read on the first read.
 type packed struct {
 	body   io.ReadCloser
 	open   func(io.Reader) (io.ReadCloser, error)
 	reader io.ReadCloser
 }
 
-// errPacked is a compression that cannot be undone.
+// errPacked reports a body that cannot be decompressed.
 var errPacked = errors.New("the compression of the body is damaged")
 
 func (p *packed) Read(data []byte) (n int, err error) {
@@ -64,7 +64,7 @@ func (p *packed) Close() error { return p.body.Close() }
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
-		// A deadline that stayed would pass for the end of the connection while the answer is made.
+		// A deadline that remained set would count as the end of the connection while the answer is generated.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	} else {
 		w.Header().Set("Connection", "close") // else the rest of the body would be waited for

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// fromElsewhere refuses a request that a browser sends for a page of another site, which could come under a name of
-// this service too (DNS rebinding): programs send neither of the two headers. With keys it refuses nothing.
+// fromElsewhere rejects a browser's request for a page of another site, which may also use a name of this service (DNS
+// rebinding). Programs send neither of the two headers. With keys it rejects nothing.
 func (s *server) fromElsewhere(r *http.Request) *apiError {
 	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 	if s.keys != nil || origin == "" && site == "" {
@@ -36,7 +36,7 @@ func (s *server) fromElsewhere(r *http.Request) *apiError {
 	return nil
 }
 
-// withoutPort is a host with its port, unless that is one of those that a URL leaves out.
+// withoutPort is a host with its port, unless it is a default port, which URLs leave out.
 func withoutPort(host string) string {
 	host = strings.ToLower(host)
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":80"), ":443")
@@ -50,14 +50,14 @@ func hostOf(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// isOwnName tells whether a host is an address, the name of this machine for itself, or a name that -host gives.
+// isOwnName tells whether a host is an address, a name that this machine has for itself, or a name given by -host.
 func (s *server) isOwnName(host string) bool {
 	address, _, _ := strings.Cut(host, "%")
 	return net.ParseIP(address) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") ||
 		slices.ContainsFunc(s.options.hosts, func(name string) bool { return hostOf(name) == host })
 }
 
-// warnIfOpen says that others reach a service that asks for no key.
+// warnIfOpen warns if other machines can reach a service that requires no key.
 func (s *server) warnIfOpen(address net.Addr) {
 	if tcp, ok := address.(*net.TCPAddr); ok && s.keys == nil && !tcp.IP.IsLoopback() {
 		log.Printf("warning: whoever reaches %s may use the service, because it asks for no key (-keys)", address)

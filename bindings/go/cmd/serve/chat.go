@@ -16,8 +16,8 @@ import (
 	"realizar.dev/go"
 )
 
-// chatRequest is the body of POST /v1/chat/completions; README.md says what its fields do, leftOut has those that change
-// no answer.
+// chatRequest is the body of POST /v1/chat/completions. README.md describes its fields; leftOut has the fields that
+// change no answer.
 type chatRequest struct {
 	wish
 	Model               string          `json:"model"`
@@ -95,7 +95,7 @@ type customCall struct {
 	Input string `json:"input"`
 }
 
-// call is a call as the library takes it.
+// call converts a tool call to the library's form.
 func (c *chatCall) call(param string) (toolCall, error) {
 	call := c.toolCall
 	if c.Custom != nil && call.Type == "custom" {
@@ -165,7 +165,7 @@ type chatPart struct {
 	} `json:"input_audio"`
 }
 
-// read is the content as the library takes it: a text, nil, or a list of textPart and *medium.
+// read converts content to the library's form: a text, nil, or a list of textPart and *medium.
 func (c chatContent) read(param string) (any, error) {
 	if len(c.RawMessage) == 0 || string(c.RawMessage) == "null" {
 		return nil, nil
@@ -411,7 +411,7 @@ type choice struct {
 	outcome            *outcome
 }
 
-// callReply is a call of a tool that a reply makes.
+// callReply is a tool call in a reply.
 type callReply struct {
 	id        string
 	origin    *origin
@@ -419,7 +419,7 @@ type callReply struct {
 	ended     bool // the input of a custom tool has been told
 }
 
-// object is the call as OpenAI's chats have it.
+// object is the tool call in the form of OpenAI's chat completions.
 func (c *callReply) object() map[string]any {
 	text := c.arguments.String()
 	if c.origin.custom {
@@ -428,7 +428,7 @@ func (c *callReply) object() map[string]any {
 	return map[string]any{"id": c.id, "type": "function", "function": function{c.origin.name, text}}
 }
 
-// customEnd is the piece of a stream that ends the last call, of a custom tool; nil: there is none to end.
+// customEnd is the stream's chunk that ends the last call if that is a call of a custom tool; otherwise nil.
 func (c *choice) customEnd() []any {
 	n := len(c.calls)
 	if n == 0 || !c.calls[n-1].origin.custom || c.calls[n-1].ended {

@@ -1,4 +1,4 @@
-// Checks of requests ahead of their replies, and errors that are told in the words that clients know.
+// Checks of requests before their replies begin, and errors in the wording that clients know.
 package main
 
 import (
@@ -25,7 +25,7 @@ func (s *server) promptSize(ctx context.Context, model string, g *generation) (i
 	return l.promptSize(ctx, g)
 }
 
-// adapt fits a generation to what the template can.
+// adapt fits a generation to the abilities of the template.
 func (l *lease) adapt(g *generation) {
 	if g.Quiet && l.template.switches {
 		g.Reply.Reasoning = realizar.ReasoningOff
@@ -35,7 +35,7 @@ func (l *lease) adapt(g *generation) {
 	}
 }
 
-// template is what the chat template of a model can.
+// template describes the abilities of a model's chat template.
 type template struct {
 	switches bool // reasoning can be switched off
 	tools    bool // it writes tools
@@ -56,7 +56,7 @@ func templateOf(model *realizar.Model) (t template) {
 	return t
 }
 
-// templated is the transcript of a generation with the variables that its options set, and its pictures and sounds.
+// templated is the transcript of a generation with the variables that its options set, and its images and audio.
 func (g *generation) templated() (*realizar.Transcript, []*medium) {
 	transcript := *g.Transcript
 	transcript.Messages = slices.Clone(transcript.Messages)
@@ -78,8 +78,8 @@ func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
 	return inBounds(ctx, l, func(l *lease) (int, error) { return l.count(ctx, g) })
 }
 
-// inBounds reads texts beside the replies of a model, for so many requests at once as it has slots. One whose client has
-// gone is not waited for, but keeps its place until it is done.
+// inBounds runs work that reads texts while the model generates replies, for at most as many requests at once as it has
+// slots. It does not wait for a request whose client has gone, but that request keeps its place until it is done.
 func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, error)) (read T, err error) {
 	select {
 	case l.engine.counting <- struct{}{}:
@@ -110,7 +110,7 @@ func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, erro
 	}
 }
 
-// count is promptSize that is not bounded.
+// count is promptSize without a bound on concurrent requests.
 func (l *lease) count(ctx context.Context, g *generation) (int, error) {
 	transcript, files := g.templated()
 	if len(files) == 0 {
@@ -129,7 +129,7 @@ func (l *lease) count(ctx context.Context, g *generation) (int, error) {
 	return prompt.Len(), nil
 }
 
-// check finds what is wrong with a generation before its reply begins: the template, the length, the grammar.
+// check reports errors of a generation before its reply begins: in the template, the length or the grammar.
 func (l *lease) check(ctx context.Context, g *generation) error {
 	size, err := l.promptSize(ctx, g)
 	if err != nil {
@@ -154,7 +154,7 @@ func (l *lease) check(ctx context.Context, g *generation) error {
 	return l.compiles(g.Reply.GrammarKind, g.Reply.Grammar)
 }
 
-// compiles finds what is wrong with a grammar.
+// compiles reports errors of a grammar.
 func (l *lease) compiles(kind realizar.GrammarKind, text string) error {
 	grammar, err := l.NewGrammar(kind, text)
 	if err != nil {
@@ -163,7 +163,7 @@ func (l *lease) compiles(kind realizar.GrammarKind, text string) error {
 	return grammar.Close()
 }
 
-// asRequestError is an error of reading a request, where a bound is one on what the request may ask for.
+// asRequestError converts an error of reading a request; a limit error there is a limit on the request itself.
 func asRequestError(err error) error {
 	var library *realizar.Error
 	if errors.As(err, &library) && library.Code == realizar.ErrLimit {
@@ -172,7 +172,7 @@ func asRequestError(err error) error {
 	return err
 }
 
-// asReplyError is an error of beginning a reply: whether the request has to be another one, or may come again.
+// asReplyError converts an error of beginning a reply: either the request has to change, or it can be sent again.
 func (l *lease) asReplyError(ctx context.Context, g *generation, err error) error {
 	switch {
 	case errors.Is(err, realizar.ErrContextFull):
@@ -188,8 +188,7 @@ func (l *lease) asReplyError(ctx context.Context, g *generation, err error) erro
 	return err
 }
 
-// tooLong is the refusal of a prompt that the context has no room for, in the words of OpenAI and of Anthropic, which
-// clients look for.
+// tooLong rejects a prompt that exceeds the context, in the wording of OpenAI and of Anthropic, which clients look for.
 func tooLong(g *generation, size, capacity int) error {
 	what := "messages"
 	if g.Transcript == nil {

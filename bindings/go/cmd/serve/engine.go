@@ -65,7 +65,7 @@ type event struct {
 	Outcome       *outcome
 }
 
-// sign is what an event tells about the replies as a whole.
+// sign is an event about all replies of a request as a whole.
 type sign int
 
 const (
@@ -73,10 +73,10 @@ const (
 	waiting                  // for signEvery nothing has come
 )
 
-// signDelay is how long the first piece has to come before a stream begins without it, which costs a write of its own.
+// signDelay is how long a stream waits for the first piece before it begins without one, which costs an extra write.
 const signDelay = 50 * time.Millisecond
 
-// signEvery is the time after which clients that wait are told that the answer goes on.
+// signEvery is the time after which waiting clients get a sign that the answer continues.
 var signEvery = 10 * time.Second
 
 // joins tells whether the next event is more of the same.
@@ -160,8 +160,8 @@ func (e *engine) close() {
 	e.metrics.slots.Set(0)
 }
 
-// enter waits for a slot, and calls queued where it has to wait; an error of that ends the wait. Where too many wait
-// already, the error is an apiError with the status 429.
+// enter waits for a slot, and calls queued if it has to wait; an error of queued ends the wait. If too many requests
+// wait already, the error is an apiError with the status 429.
 func (e *engine) enter(ctx context.Context, queued func() error) (leave func(), err error) {
 	e.mu.Lock()
 	if e.free > 0 {
@@ -335,7 +335,7 @@ func step(tasks []*task) map[*task]error {
 			first = failures[1]
 		}
 		if errors.Is(err, realizar.ErrPoisoned) && errors.Is(first, realizar.ErrPanic) {
-			// What has left it unusable says more than that it is.
+			// The error that made it unusable says more than that it is unusable.
 			err = first
 		}
 		if err != nil {
@@ -386,7 +386,7 @@ func (t *task) collect() (events []event, over bool, err error) {
 	return events, over, err
 }
 
-// withoutCutCall is the parts of a reply that was cut, without the markup of a call at its end whose name did not come.
+// withoutCutCall is the parts of a truncated reply, without the markup of a call at its end whose name is missing.
 func withoutCutCall(parts []realizar.Part) []realizar.Part {
 	n := len(parts)
 	if n == 0 || parts[n-1].Kind != realizar.PartEnd {
@@ -440,8 +440,8 @@ func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
 }
 
 // generate makes replies side by side, event by event; an error comes last and ends all of them. Each waits for a slot
-// first, as enter does. Where the first piece takes a while, an event that is accepted comes ahead of it, and others that
-// are waiting while nothing comes. Where the loop is left or the context ends, the slots are free within a step.
+// first, as enter does. If the first piece takes a while, an accepted event comes before it, and waiting events while
+// nothing comes. If the loop is left or the context ends, the slots are free within a step.
 func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[event, error] {
 	for _, g := range all {
 		l.adapt(g)
@@ -528,7 +528,8 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 	}
 }
 
-// reply makes one reply, with a slot, and tells its events as long as that returns true. The first one is accepted.
+// reply makes one reply, with a slot, and passes its events to tell as long as tell returns true. The first event is
+// accepted.
 func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool) error {
 	start := time.Now()
 	told := false

@@ -33,7 +33,7 @@ var asked = map[string]string{
 
 func streamed(body string) string { return strings.TrimSuffix(body, "}") + `, "stream": true}` }
 
-// A request that no later moment changes is refused as such, so that clients do not send it again.
+// A request that can never succeed is rejected with a status that keeps clients from sending it again.
 func TestWhatIsTooLargeIsTheClientsFault(t *testing.T) {
 	s := serve(t)
 	var words []string
@@ -55,7 +55,7 @@ func TestWhatIsTooLargeIsTheClientsFault(t *testing.T) {
 			}
 		}
 	}
-	// What may pass is told as before.
+	// Errors that may pass are reported as before.
 	e := asAPIError(&realizar.Error{Code: realizar.ErrLimit, Message: "memory"})
 	if e.status != http.StatusServiceUnavailable || e.retryAfter == 0 {
 		t.Error(e)
@@ -99,8 +99,8 @@ func TestAPromptThatIsTooLong(t *testing.T) {
 	}
 }
 
-// A stream begins when its request waits for a slot, and tells that it goes on; what is wrong with the request is told
-// by a status before.
+// A stream begins when its request waits for a slot, and signals that it goes on. Errors in the request itself are
+// reported with a status before the stream begins.
 func TestAStreamBeginsBeforeItsFirstToken(t *testing.T) {
 	before := signEvery
 	signEvery = 5 * time.Millisecond
@@ -213,14 +213,14 @@ func TestAContextThatHasNoRoomIsRefusedAtTheStart(t *testing.T) {
 	if err := s.models.loadAll(t.Context()); err == nil || !strings.Contains(err.Error(), "memory") {
 		t.Error(err)
 	}
-	// Loaded on demand it is no fault that passes by itself.
+	// Loaded on demand, the error is not temporary.
 	status, answer, header := s.post(t, "/v1/chat/completions", body("plain", "x", ``))
 	if status != http.StatusInternalServerError || header.Get("Retry-After") != "" {
 		t.Error(status, answer)
 	}
 }
 
-// A call that was cut is what there is of its name and arguments, and comes back in a history.
+// A truncated call contains the received part of its name and arguments, and is accepted in a history.
 func TestACallThatIsCut(t *testing.T) {
 	s := serve(t)
 	seen := map[string]bool{}
@@ -265,7 +265,7 @@ func TestACallThatIsCut(t *testing.T) {
 	}
 }
 
-// A message thinks where it is asked to alone, if the template has a switch for that.
+// A message has reasoning only if the request asks for it, if the template can switch reasoning off.
 func TestMessagesThinkWhenTheyAreAskedTo(t *testing.T) {
 	const said = "{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}"
 	const always = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant><think>{% endif %}"
@@ -292,7 +292,7 @@ func TestMessagesThinkWhenTheyAreAskedTo(t *testing.T) {
 	}
 }
 
-// A template that cannot write tools is no reason to refuse a request whose tools may not be called.
+// A request whose tools may not be called is accepted although the template cannot write tools.
 func TestToolsThatMayNotBeCalledNeedNoTemplate(t *testing.T) {
 	const without = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
 	s := serve(t, "-m", "without="+chatModel(t, without))
@@ -405,7 +405,7 @@ func TestASecondSignalEndsTheRequests(t *testing.T) {
 	}
 }
 
-// Who counts tokens takes a turn, and one who has gone is not waited for.
+// Token counting is limited to a number of requests at once, and a client that has gone is not waited for.
 func TestCountingHasABound(t *testing.T) {
 	s := serve(t, "-slots", "1")
 	l := s.leased(t, "plain")

@@ -1,4 +1,4 @@
-// Names of the fields of requests: which are read, which are left out, and which are refused.
+// Names of the fields of requests: the fields that are read, ignored or rejected.
 package main
 
 import (
@@ -12,9 +12,9 @@ import (
 	"realizar.dev/go"
 )
 
-// leftOut are the fields that are taken and change no answer, by the type of the object: those of the published schemas
-// of OpenAI and Anthropic, and those that known clients send. The name "*" stands for every other field: objects that
-// clients send back as a service has written them may have fields of any other service.
+// leftOut are the fields that are accepted and change no answer, by the type of the object: fields of the published
+// schemas of OpenAI and Anthropic, and fields that known clients send. The name "*" stands for every other field:
+// objects that clients send back as a service has written them may have fields of any other service.
 var leftOut = map[reflect.Type]map[string]bool{
 	reflect.TypeFor[chatRequest](): names("audio cache_prompt client_metadata extra_body include_reasoning metadata moderation prediction " +
 		"prompt_cache_key prompt_cache_options prompt_cache_retention provider safety_identifier service_tier session_id store user " +
@@ -62,14 +62,14 @@ func names(list string) map[string]bool {
 	return all
 }
 
-// forms are types that read JSON by themselves, and the type whose fields they have.
+// forms maps types with their own JSON decoding to the type that has their fields.
 var forms = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[chatContent](): reflect.TypeFor[[]chatPart](),
 	reflect.TypeFor[rawChatTool](): reflect.TypeFor[chatTool](),
 	reflect.TypeFor[rawTool]():     reflect.TypeFor[responseTool](),
 }
 
-// fieldsOf are the fields of a struct by their names in JSON, those of embedded structs among them.
+// fieldsOf are the fields of a struct by their JSON names, including the fields of embedded structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if known, found := fieldCache.Load(t); found {
 		return known.(map[string]reflect.Type)
@@ -93,8 +93,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 
 var fieldCache sync.Map
 
-// checkNames compares the names of a request with the fields of its type, because encoding/json takes names of other
-// case. Fields without an effect are named once in the log. The JSON is valid.
+// checkNames compares the field names of a request with the fields of its type, because encoding/json ignores case.
+// Fields without an effect are named once in the log. The JSON must be valid.
 func checkNames(body []byte, t reflect.Type) error {
 	c := nameCheck{text: body}
 	return c.value(t)
@@ -129,7 +129,7 @@ func (c *nameCheck) path() string {
 	return out.String()
 }
 
-// next skips white space, and returns the byte behind it.
+// next skips white space and returns the byte after it.
 func (c *nameCheck) next() byte {
 	for c.text[c.at] <= ' ' {
 		c.at++
@@ -137,7 +137,7 @@ func (c *nameCheck) next() byte {
 	return c.text[c.at]
 }
 
-// value walks over a value of a type; nil: any names are right in it.
+// value walks over a value of a type; nil: all names are allowed in it.
 func (c *nameCheck) value(t reflect.Type) error {
 	for t != nil {
 		if form, found := forms[t]; found {
@@ -251,17 +251,17 @@ func (c *nameCheck) name(t reflect.Type, fields map[string]reflect.Type, name st
 	return nil
 }
 
-// said are the warnings that the log has.
+// said are the warnings that have been logged.
 var said struct {
 	sync.Mutex
 	all map[string]bool
 }
 
-// maxWarnings bounds how many warnings the log gets that are said once, because clients choose what they are about.
+// maxWarnings bounds the number of distinct warnings in the log, because clients choose their subjects.
 const maxWarnings = 256
 
-// warnOnce writes a warning about a request into the log, unless it is there. Numbers of entries of lists are left out
-// of it.
+// warnOnce logs a warning about a request unless it has been logged already. Indices of list entries are removed from
+// it.
 func warnOnce(format string, what ...string) {
 	arguments := make([]any, len(what))
 	for i, text := range what {
@@ -294,7 +294,7 @@ func sayOnce(text string) {
 	}
 }
 
-// libraryLog writes what the library has to say, but for the loading of models, which the service tells by itself.
+// libraryLog writes the library's log messages, except those about loading models, which the service logs itself.
 func libraryLog(level realizar.LogLevel, message string) {
 	switch level {
 	case realizar.LogError:

@@ -1,4 +1,4 @@
-// Items of the input of OpenAI's responses, and the messages that they stand for.
+// Items of the input of OpenAI's responses, converted to messages.
 package main
 
 import (
@@ -18,7 +18,7 @@ func (i *items) UnmarshalJSON(data []byte) error {
 	})
 }
 
-// item is one of any type.
+// item is an item of any type.
 type item struct {
 	Type      string    `json:"type"`
 	ID        string    `json:"id"`
@@ -46,7 +46,7 @@ func (t *itemText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// foreignItems are what services do by themselves, which this one does not: such items of a history are left out.
+// foreignItems are items that hosted tools of other services produce; such items in a history are left out.
 var foreignItems = names("file_search_call web_search_call computer_call computer_call_output image_generation_call code_interpreter_call " +
 	"local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call apply_patch_call_output mcp_list_tools " +
 	"mcp_approval_request mcp_approval_response mcp_call tool_search_call compaction compaction_summary compaction_trigger " +
@@ -71,7 +71,7 @@ func (p *itemParts) UnmarshalJSON(data []byte) error {
 	return listOrText(data, (*[]itemPart)(p), func(text string) itemPart { return itemPart{Type: "input_text", Text: text} })
 }
 
-// text is that of all parts behind each other.
+// text concatenates the texts of all parts.
 func (p itemParts) text() (string, error) {
 	var out strings.Builder
 	for _, part := range p {
@@ -89,7 +89,7 @@ func (p itemParts) text() (string, error) {
 	return out.String(), nil
 }
 
-// content is that of a message: the text of all parts, or the parts where pictures are among them.
+// content is the content of a message: the text of all parts, or the parts if there are images among them.
 func (p itemParts) content() (any, error) {
 	isFile := func(part itemPart) bool { return part.Type == "input_image" || part.Type == "input_file" }
 	if !slices.ContainsFunc(p, isFile) {
@@ -150,7 +150,7 @@ func (s *server) store(id string, response *storedResponse, output []any) error 
 	return nil
 }
 
-// resolve puts the items that are stored in the place of references to them.
+// resolve replaces references by the stored items.
 func (s *server) resolve(all items) error {
 	for i, one := range all {
 		if one.Type != "item_reference" && (one.Type != "" || one.ID == "" || one.Role != "") {
@@ -165,8 +165,8 @@ func (s *server) resolve(all items) error {
 	return nil
 }
 
-// messages are those before, and those that the items stand for: thoughts, a text and calls behind each other are one.
-// Tools that items tell of go into the box.
+// messages are the messages before, followed by the messages that the items stand for: consecutive reasoning, text and
+// tool calls become one message. Tools in the items are added to the box.
 func (i items) messages(before []message, box *toolbox) ([]message, error) {
 	h := history{all: slices.Clone(before), names: map[string]string{}}
 	for _, message := range h.all {
@@ -193,13 +193,13 @@ func (i items) messages(before []message, box *toolbox) ([]message, error) {
 	return h.all, nil
 }
 
-// history is the messages that items stand for so far.
+// history is the messages that the items so far were converted to.
 type history struct {
 	all   []message
 	names map[string]string // of tools by the ids of calls
 }
 
-// reply is the message of the assistant that goes on, or a new one.
+// reply is the current message of the assistant if it continues, otherwise a new one.
 func (h *history) reply(goesOn bool) *message {
 	if n := len(h.all); n == 0 || h.all[n-1].Role != "assistant" || !goesOn && (h.all[n-1].Content != nil || h.all[n-1].ToolCalls != nil) {
 		h.all = append(h.all, message{Role: "assistant"})

@@ -12,8 +12,8 @@ import (
 	"realizar.dev/go"
 )
 
-// messagesRequest is the body of POST /v1/messages and of /v1/messages/count_tokens; README.md says what its fields do,
-// leftOut has those that change no answer.
+// messagesRequest is the body of POST /v1/messages and of /v1/messages/count_tokens. README.md describes its fields;
+// leftOut has the fields that change no answer.
 type messagesRequest struct {
 	wish
 	Model        string         `json:"model"`
@@ -429,8 +429,8 @@ func (m *messagesRequest) think(g *generation) error {
 	return g.setEffort("output_config.effort", m.OutputConfig.Effort)
 }
 
-// bind has the content of a reply follow a schema, as far as it can be compiled where it is not strict. Beside tools the
-// reply is calls, or such a content.
+// bind makes the content of a reply follow a schema; without strict, as far as the schema compiles. With tools the
+// reply is either tool calls or such content.
 func (g *generation) bind(schema string, strict bool) {
 	g.Reply.GrammarKind, g.Reply.Grammar = realizar.GrammarJSONSchema, schema
 	if !strict {

@@ -23,8 +23,8 @@ import (
 // storeMemory is how many bytes of prefixes a store holds in memory.
 const storeMemory = 256 << 20
 
-// minEntries is how many prefixes a store in memory holds at least: with more than there are slots, looking through them
-// takes longer than the service has for a reply of a small model.
+// minEntries is the minimum number of prefixes that a store in memory can hold. With more prefixes than slots,
+// searching them takes longer than the service has for a reply of a small model.
 const minEntries = 16
 
 // models are those that requests may name. A name stands for a file, or for a low-rank adapter on one of the others.
@@ -163,7 +163,7 @@ func (l *lease) again() *lease {
 	return &second
 }
 
-// leave is what ends the use of a model, once.
+// leave returns the function that ends the use of a model, once.
 func (f *model) leave() func() {
 	return sync.OnceFunc(func() {
 		f.models.mu.Lock()
@@ -327,7 +327,7 @@ func (m *models) load(file *model) {
 	file.loading = nil
 }
 
-// capacityOf is how many tokens the sessions of a model have room for, 0 for one that has none.
+// capacityOf is the number of tokens that fit in the sessions of a model, 0 for a model without a capacity.
 func capacityOf(model *realizar.Model, options realizar.SessionOptions) int {
 	session, err := model.NewSession(&options)
 	if err != nil {

@@ -42,7 +42,8 @@ func readPicture(url string) (*medium, error) {
 	return readBase64("image", text)
 }
 
-// readText reads a document of text in a data: URL, with its name ahead of it; is is false for one that is none.
+// readText reads a text document in a data: URL and puts its name before it; is is false if the URL has no text
+// document.
 func readText(name, url string) (text string, is bool, err error) {
 	kind, rest, _ := strings.Cut(url, ",")
 	kind = strings.ToLower(kind)

@@ -57,8 +57,8 @@ type responseEffort struct {
 	Summary *string `json:"summary"` // which changes no answer: thoughts are told as they are
 }
 
-// includes are the entries of "include". Those about log-probabilities have an effect, the others are about what is never
-// in an answer.
+// includes are the entries of "include". Entries about log probabilities have an effect; the others ask for fields that
+// no answer has.
 var includes = names("message.output_text.logprobs reasoning.encrypted_content file_search_call.results web_search_call.results " +
 	"web_search_call.action.sources message.input_image.image_url computer_call_output.output.image_url code_interpreter_call.outputs")
 
@@ -271,7 +271,7 @@ func (k *keeper[T]) put(name string, value T) {
 	}
 }
 
-// hold says which values stay, whatever their size, until the next call.
+// hold selects the values that stay, whatever their size, until the next call.
 func (k *keeper[T]) hold(names map[string]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

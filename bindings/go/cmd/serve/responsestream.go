@@ -104,8 +104,8 @@ func (p *responseReply) ofItem(event map[string]any) map[string]any {
 	return event
 }
 
-// itemForms are the type of an item by its parts, the start of its name, and the name of the events of its text. A call
-// of a custom tool has its own type and names.
+// itemForms are, for each kind of part, the type of the item, the prefix of its id, and the name of its text events. A
+// call of a custom tool has its own type and names.
 var itemForms = map[realizar.PartKind][3]string{
 	realizar.PartContent:       {"message", "msg_", "response.output_text"},
 	realizar.PartReasoning:     {"reasoning", "rs_", "response.reasoning_text"},
@@ -255,7 +255,7 @@ func (p *responseReply) endCall(status string) error {
 	return p.close()
 }
 
-// close tells that the last item is done.
+// close sends the events that end the last item.
 func (p *responseReply) close() error {
 	item := p.open
 	p.open = nil

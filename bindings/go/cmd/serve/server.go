@@ -156,7 +156,7 @@ func (s *server) handler() http.Handler {
 	})
 }
 
-// formOf is the form of an answer: Anthropic's for its clients, else that of the path.
+// formOf is the form of an answer: Anthropic's for its clients, else the form of the path.
 func formOf(r *http.Request, path form) form {
 	if r.Header.Get("Anthropic-Version") != "" {
 		return anthropic

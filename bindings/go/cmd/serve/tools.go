@@ -1,4 +1,4 @@
-// Tools of requests: from the forms of the APIs to functions, and calls back to the forms of the tools that they call.
+// Tools of requests: converts the tools of the APIs to functions, and tool calls back to the form of the called tool.
 package main
 
 import (
@@ -53,8 +53,8 @@ type customTool struct {
 	Format      *customFormat `json:"format"`
 }
 
-// customFormat says which texts a custom tool takes. A grammar is in an object of its own in chats, and is not in
-// responses.
+// customFormat says which texts a custom tool takes. In chats a grammar is in an object of its own, in responses it is
+// not.
 type customFormat struct {
 	Type       string        `json:"type"`
 	Syntax     string        `json:"syntax"`
@@ -67,7 +67,7 @@ type customSyntax struct {
 	Definition string `json:"definition"`
 }
 
-// toolbox are the tools of a request as functions, and what each function stands for.
+// toolbox are the tools of a request as functions, and the tool that each function stands for.
 type toolbox struct {
 	tools   []any              // for the library
 	origins map[string]*origin // by the names of functions
@@ -82,7 +82,7 @@ type origin struct {
 // customInput is the parameter of a function that stands for a custom tool.
 const customInput = "input"
 
-// origin is the tool that the model means by the name of a function.
+// origin returns the tool that the model means by the name of a function.
 func (b *toolbox) origin(name string) *origin {
 	if b != nil {
 		if found := b.origins[name]; found != nil {
@@ -103,7 +103,7 @@ func (o *origin) function() string {
 	return o.namespace + "__" + o.name
 }
 
-// put adds a function, whose name no other one may have.
+// put adds a function; its name must be unique.
 func (b *toolbox) put(param string, d declaration, o *origin) error {
 	if d.Name == "" {
 		return refuse(param, "%q has no name", param)
@@ -153,8 +153,8 @@ func (b *toolbox) putCustom(param string, custom *customTool, namespace string) 
 	return b.put(param, declaration{Name: custom.Name, Description: custom.Description, Parameters: schema}, &origin{namespace: namespace, custom: true})
 }
 
-// hosted are the types of tools that a service runs by itself, or whose schema a model has learned: the model is not
-// told of them, and does not call them.
+// hosted are the types of tools that a service runs itself, or whose schema a model has learned: the model does not get
+// them, and does not call them.
 var hosted = regexp.MustCompile(`^(web_search|web_search_preview|web_fetch|file_search|computer|computer_use|computer_use_preview|` +
 	`code_interpreter|code_execution|programmatic_tool_calling|image_generation|local_shell|shell|apply_patch|tool_search|mcp|mcp_toolset|` +
 	`memory|advisor|bash|text_editor|browser_toolset|computer_toolset|tool_search_tool_[a-z0-9]+)(_\d{8}|_\d{4}_\d{2}_\d{2})?$|^[a-z][a-z0-9_]*_\d{8}$`)
@@ -192,7 +192,7 @@ func (b *toolbox) addChat(all []rawChatTool) error {
 	return nil
 }
 
-// add adds tools of OpenAI's responses, those of namespaces under the names of both.
+// add adds tools of OpenAI's responses; tools of a namespace are named after the namespace and the tool.
 func (b *toolbox) add(path, namespace string, all []rawTool) error {
 	for i, raw := range all {
 		param := fmt.Sprintf("%s[%d]", path, i)
@@ -235,7 +235,7 @@ type namedTool struct {
 	} `json:"custom"`
 }
 
-// find is the function that a named tool stands for, "" where there is none.
+// find returns the name of the function that a named tool stands for, or "" if there is none.
 func (b *toolbox) find(named *namedTool) string {
 	name := named.Name
 	if named.Function != nil {
@@ -269,7 +269,7 @@ type toolChoice struct {
 	} `json:"allowed_tools"`
 }
 
-// choose puts the tools into a transcript, and which of them may be called.
+// choose adds to a transcript the tools and the choice of tools that may be called.
 func (b *toolbox) choose(t *realizar.Transcript, raw json.RawMessage) error {
 	t.Tools = b.tools
 	var word string
@@ -299,7 +299,7 @@ func (b *toolbox) choose(t *realizar.Transcript, raw json.RawMessage) error {
 	return called(t)
 }
 
-// called checks that there is a tool where one has to be called.
+// called checks that there is a tool if a call is required.
 func called(t *realizar.Transcript) error {
 	if len(t.Tools) > 0 {
 		return nil
@@ -311,7 +311,7 @@ func called(t *realizar.Transcript) error {
 	return nil
 }
 
-// allow tells the model of those tools alone that are allowed.
+// allow passes only the allowed tools to the model.
 func (b *toolbox) allow(t *realizar.Transcript, choice *toolChoice) error {
 	if choice.Mode != "auto" && choice.Mode != "required" {
 		return refuse("tool_choice", "the mode of \"tool_choice\" is %q; it must be \"auto\" or \"required\"", choice.Mode)
@@ -329,8 +329,8 @@ func (b *toolbox) allow(t *realizar.Transcript, choice *toolChoice) error {
 	return called(t)
 }
 
-// inputOf is the input of a custom tool in the arguments of the function that stands for it; arguments that broke off
-// have what there is of it.
+// inputOf extracts the input of a custom tool from the arguments of its function; from truncated arguments, the part
+// that is there.
 func inputOf(arguments string) string {
 	var object map[string]json.RawMessage
 	var text string
@@ -362,7 +362,8 @@ func argumentsOf(input string) string {
 	return string(text)
 }
 
-// wholeArguments are arguments of a call in a history: those that broke off are "{}", because templates read them.
+// wholeArguments returns the arguments of a call in a history: truncated arguments become "{}", because templates parse
+// them.
 func wholeArguments(text string) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(text), &object) != nil || object == nil {

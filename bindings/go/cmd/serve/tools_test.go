@@ -80,7 +80,7 @@ func TestWarningsAreSaidOnce(t *testing.T) {
 	said.all = before
 }
 
-// toolsOf are the names and parameters of the functions that a request tells the library.
+// toolsOf are the names and parameters of the functions that the library gets from a request.
 func toolsOf(t *realizar.Transcript) (all []string) {
 	for _, one := range t.Tools {
 		all = append(all, one.(tool).Function.Name)
@@ -205,7 +205,7 @@ func TestInputsOfCallsThatBrokeOff(t *testing.T) {
 	}
 }
 
-// Blocks of Anthropic that are text in the end, and those of other services, which are left out.
+// Anthropic's blocks that become text, and blocks of other services, which are left out.
 func TestBlocksOfDocuments(t *testing.T) {
 	var m messagesRequest
 	must(t, json.Unmarshal([]byte(`{"messages": [{"role": "user", "content": [{"type": "document", "title": "T", "context": "C", "source":

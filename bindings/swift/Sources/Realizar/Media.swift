@@ -50,7 +50,7 @@ public struct MediaOptions: Sendable {
     public var maxTiles: UInt32 = 0
     /// The most pixels of a picture in a file; 0: 64 million.
     public var maxPixels: UInt32 = 0
-    /// The colour behind transparent pixels, 0xffRRGGBB; 0: white.
+    /// The background color of transparent pixels, 0xffRRGGBB; 0: white.
     public var background: UInt32 = 0
     /// Told tiles done and in all; false stops the call.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
@@ -183,7 +183,7 @@ public final class Encoder: Sendable {
         return EncoderPlan(maxRows: Int(c.max_rows), weightsHost: c.weights_host, scratchHost: c.scratch_host, row: c.row)
     }
 
-    /// Encodes the picture in a PNG, JPEG, WebP, GIF or BMP file, whose bytes these are.
+    /// Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.
     public func encode(file: [UInt8], options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
         try options.with(cancel) { params in
             try Media.made { out, error in handle.use { rz_media_from_image($0, file, file.count, params, out, error) } }
@@ -257,7 +257,7 @@ public final class Encoder: Sendable {
         }
     }
 
-    /// Encodes the sound in a WAV, MP3, FLAC or Ogg file, whose bytes these are.
+    /// Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file.
     public func encode(audio: [UInt8], options: MediaOptions = MediaOptions(), cancel: Cancel? = nil) throws -> Media {
         try options.with(cancel) { params in
             try Media.made { out, error in handle.use { rz_media_from_audio($0, audio, audio.count, params, out, error) } }

@@ -7,7 +7,7 @@ public struct StoreOptions: Sendable {
     /// Bytes and number of prefixes in memory; 0: 1 GiB, and 1024.
     public var memoryLimit: UInt64 = 0
     public var maxEntries = 0
-    /// A folder of files that outlive the process, made where it is missing; nil: none.
+    /// A folder of files that outlive the process, created if it is missing; nil: none.
     public var path: String?
     /// Bytes of files in the folder; 0: 16 GiB.
     public var diskLimit: UInt64 = 0

@@ -189,7 +189,7 @@ func useAll<R>(_ handles: [Handle?], _ body: ([OpaquePointer?]) throws -> R) ret
 /// A time as the library takes one: RZ_NO_LIMIT without one, and none where it is negative.
 func limit(_ microseconds: Int64?) -> UInt64 { microseconds.map { UInt64(max($0, 0)) } ?? .max }
 
-/// A number as the library takes one. Throws for one that is negative or too large.
+/// Converts a number to the library's type. Throws if it is negative or too large.
 func whole(_ value: Int, _ name: String) throws -> UInt32 {
     guard let number = UInt32(exactly: value) else {
         throw RealizarError(.invalidArgument, "\(name) is \(value); it must be a whole number from 0 to \(UInt32.max)")

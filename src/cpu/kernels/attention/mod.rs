@@ -394,7 +394,7 @@ fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, table: &[f32], n: u
         peak = s.max(peak, s.load(v));
     }
     match s.max_lane(peak) {
-        // Of keys that are seen and have no number.
+        // No visible key has a score above negative infinity, and at least one score is NaN.
         f32::NEG_INFINITY if has_nan(&scores[start..end]) => f32::NAN,
         peak => peak,
     }

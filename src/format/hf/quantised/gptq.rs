@@ -1,8 +1,8 @@
-//! GPTQ: `X.qweight` has a stream of codes down each of its columns, which is a row of the matrix; `X.qzeros` has one
-//! along the rows of the matrix for each group. A value is `(code - zero) * scale`; the first version of the format
-//! stores zeros less 1. Some folders that name the first version have zeros of the second one: symmetric codes have the
-//! middle for their zero, which tells the versions apart. `X.g_idx` has the group of each input; those of a group are
-//! no neighbours where inputs were quantised in an order of their own (`desc_act`).
+//! GPTQ: `X.qweight` has a stream of codes down each of its columns, which is a row of the matrix; `X.qzeros` has a
+//! stream along the rows of the matrix for each group. A value is `(code - zero) * scale`; the first version of the
+//! format stores zeros less 1. Some folders that name the first version have zeros of the second one: symmetric codes
+//! have the middle as their zero, which tells the versions apart. `X.g_idx` has the group of each input; the inputs of
+//! a group are not adjacent if the inputs were quantized in another order (`desc_act`).
 
 use super::set::{Packed, Set};
 use crate::error::Result;
@@ -80,7 +80,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     Ok(())
 }
 
-/// True if all zeros, of so many bits for each of `rows` rows, are the middle of the codes.
+/// True if the zeros of all `rows` rows, of `bits` bits each, are the middle of the codes.
 fn are_middles(set: &Set, zeros: &Entry, rows: u64, bits: u64) -> Result<bool> {
     let stride = zeros.dims.last().map_or(0, |words| words.saturating_mul(4));
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);

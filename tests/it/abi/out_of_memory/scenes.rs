@@ -1,4 +1,4 @@
-//! Scenes of calls. What one makes is freed at its end; a call that fails ends the scene.
+//! Scenes of calls. A scene frees what it has made at its end; a call that fails ends the scene.
 
 use std::ffi::{CString, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ use super::Calls;
 use crate::support::published::file_of;
 use crate::{sound, videos, vision};
 
-/// A scene; `None` where a call has failed.
+/// A scene; `None` if a call has failed.
 type Scene = fn(&mut Calls, &Fixture) -> Option<()>;
 
 pub const SCENES: &[(&str, Scene)] = &[
@@ -75,14 +75,14 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// Makes a call whose last argument is the record of errors; the scene ends where it fails.
+/// Makes a call whose last argument is the error record; the scene ends if the call fails.
 macro_rules! call {
     ($calls:expr, $name:ident($($argument:expr),* $(,)?)) => {
         $calls.make(stringify!($name), |e| unsafe { $name($($argument,)* e) })?
     };
 }
 
-/// Makes a handle by a call whose last arguments are its place and the record of errors.
+/// Makes a handle by a call whose last arguments are the out pointer and the error record.
 macro_rules! new {
     ($calls:expr, $free:ident, $name:ident($($argument:expr),* $(,)?)) => {{
         let mut p = null_mut();
@@ -99,7 +99,7 @@ pub struct Fixture {
     adapter: CString,
     /// A model that talks, with two threads and with one.
     text: [*mut rz_model; 2],
-    /// Caches of these with a long prompt, whose buffers no reserve serves.
+    /// Caches with a long prompt, whose buffers the reserve does not serve.
     long: [*mut rz_cache; 2],
     prompt: Vec<u32>,
     bytes: Vec<u8>,
@@ -125,7 +125,7 @@ fn load_at(path: &Path, threads: u32) -> *mut rz_model {
 }
 
 impl Fixture {
-    /// `has_long`: with caches of a prompt whose numbers take more than the reserve serves.
+    /// `has_long`: with caches of a prompt whose buffers are larger than the reserve.
     pub fn new(has_long: bool) -> Fixture {
         let folder = tempfile::tempdir().expect("a folder");
         let text = with_template(TEMPLATE);
@@ -167,7 +167,7 @@ impl Fixture {
     }
 }
 
-/// What was saved, in memory that is there from the beginning.
+/// Saved data, in memory that is allocated at the beginning.
 struct Saved {
     bytes: Vec<u8>,
     at: usize,
