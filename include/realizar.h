@@ -882,8 +882,8 @@ rz_status rz_chat_tokenize_into(const rz_model *model,
 #define RZ_CHAT_EVENT_END 5
 
 /* Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
- * With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or one whose
- * arguments are complete and refused by readers of JSON (a number such as 1e400, more than 127 levels). */
+ * With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
+ * whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels). */
 #define RZ_CHAT_EVENT_UNPARSED 256
 
 /* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
@@ -2388,9 +2388,7 @@ rz_status rz_conversation_add_text(rz_conversation *conversation,
  * RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
  * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
  * no thread), RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_conversation_reply(rz_conversation *conversation,
-                                const rz_reply_params *params,
-                                rz_error *err);
+rz_status rz_conversation_reply(rz_conversation *conversation, const rz_reply_params *params, rz_error *err);
 
 /* Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
  * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.

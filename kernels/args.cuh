@@ -22,7 +22,7 @@ constexpr u32 kChosenBefore = 4294967295;  // In place of a token: the one that 
 
 constexpr u32 kMediaRow = 4294967294;  // The id that stands for a row of media instead of a token.
 
-constexpr u32 kNotANumber = 4294967293;  // The answer in place of a token where a logit is NaN or infinite.
+constexpr u32 kNotANumber = 4294967293;  // The answer instead of a token if a logit is NaN or infinite.
 
 // Rows of a warp of attention: queries of the same KV head, whose tokens are of one tile.
 constexpr u32 kAttendRows = 16;

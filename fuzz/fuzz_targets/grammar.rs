@@ -35,7 +35,7 @@ static GRAMMARS: LazyLock<Grammars> =
 fn compile(choice: u8, text: &str) -> Result<(Grammar, Option<Arc<Reply>>)> {
     let (choice, white_space) = (usize::from(choice), text.len() % 2 == 1);
     if let Some(&kind) = KINDS.get(choice % (KINDS.len() + 1)) {
-        let best_effort = kind == GrammarKind::JsonSchema && text.len() % 3 == 0;
+        let best_effort = kind == GrammarKind::JsonSchema && text.len().is_multiple_of(3);
         let source =
             GrammarText { kind, text, white_space: white_space && kind == GrammarKind::JsonSchema, best_effort };
         return Ok((GRAMMARS.compile(&source, tokenizer())?, None));

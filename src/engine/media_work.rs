@@ -37,7 +37,7 @@ pub struct MediaWork {
 }
 
 enum Stage {
-    Preparing(Preparing),
+    Preparing(Box<Preparing>),
     Encoding(Box<Encoding>),
     /// An error has ended the work.
     Failed,
@@ -50,7 +50,7 @@ impl MediaWork {
         let (preparing, layout) = Preparing::picture(encoder, picture, bounds)?;
         Ok(MediaWork {
             encoder: encoder.clone(),
-            stage: Stage::Preparing(preparing),
+            stage: Stage::Preparing(Box::new(preparing)),
             kind: encoder.kind(),
             layout: media_layout(encoder, size, &layout)?,
             total: layout.n_tiles(),
@@ -86,7 +86,7 @@ impl MediaWork {
             encoder: encoder.clone(),
             layout: sound::layout(encoder, samples, max_rows)?,
             total: sound::n_parts(encoder, samples[1])?,
-            stage: Stage::Preparing(Preparing::sound(sound)),
+            stage: Stage::Preparing(Box::new(Preparing::sound(sound))),
             kind: encoder.kind(),
             hash: None,
             busy: Duration::ZERO,
@@ -161,7 +161,7 @@ impl MediaWork {
         match std::mem::replace(&mut self.stage, Stage::Failed) {
             Stage::Preparing(preparing) => match preparing.advance(&self.encoder, &mut || budget.pauses(SHARE))? {
                 Err(preparing) => {
-                    self.stage = Stage::Preparing(preparing);
+                    self.stage = Stage::Preparing(Box::new(preparing));
                     return Ok(false);
                 }
                 Ok((encoding, hash)) => (self.stage, self.hash) = (Stage::Encoding(Box::new(encoding)), Some(hash)),

@@ -66,8 +66,8 @@ impl Turn {
         }
     }
 
-    /// The reply as a message, and the number of its calls. A call that broke off is left out; the arguments of one that
-    /// is complete stay as they were written, though readers of JSON may refuse them.
+    /// The reply as a message, and the number of its calls. A call that broke off is left out. Arguments
+    /// of a complete call stay as they were written, even if JSON readers reject them.
     pub(super) fn message(&self, ids: &mut NewIds) -> (Json, usize) {
         let text = |kind| -> String {
             self.parts.iter().filter(|part| part.kind == kind).map(|part| part.text.as_str()).collect()

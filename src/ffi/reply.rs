@@ -25,8 +25,8 @@ pub const RZ_CHAT_EVENT_TOOL_ARGUMENTS: u32 = 4;
 /// Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty.
 pub const RZ_CHAT_EVENT_END: u32 = 5;
 /// Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
-/// With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or one whose
-/// arguments are complete and refused by readers of JSON (a number such as 1e400, more than 127 levels).
+/// With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
+/// whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels).
 pub const RZ_CHAT_EVENT_UNPARSED: u32 = 256;
 
 /// Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes

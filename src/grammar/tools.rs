@@ -130,8 +130,8 @@ impl Writer<'_> {
     }
 
     /// Reasoning that nothing closes, and that ends with calls, which are calls therefore; empty where there is none.
-    /// Calls whose tags are no control tokens cannot be told from what reasoning says of calls, so that such reasoning
-    /// has to be closed.
+    /// Calls whose tags are no control tokens look like calls that reasoning only mentions, so such reasoning must be
+    /// closed.
     fn unclosed(&mut self, calls: &CallForm, rest: &str) -> Result<String> {
         let tags = self.reply.form.reasoning.as_ref().filter(|_| self.reply.may_reason);
         let first = format!("{}{}", calls.open, calls.before);
@@ -156,8 +156,8 @@ impl Writer<'_> {
         Ok(first.unwrap_or(false))
     }
 
-    /// A tag with white space in front of it or none. In front of a word it is one with the word, because texts that
-    /// begin alike have to be told apart by what comes later.
+    /// A tag with white space in front of it or none. In front of a word it is one lexeme with the word, because only
+    /// the later characters distinguish texts that begin alike.
     fn spaced(&mut self, tag: &str) -> Result<String> {
         let other = self.first_tag(tag)?;
         Ok(match tag.starts_with(char::is_alphabetic) {

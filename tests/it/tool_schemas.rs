@@ -19,7 +19,7 @@ const TEMPLATES: [&str; 3] = [
 
 fn reply(calls: &str, chat: Json) -> Reply {
     let source = format!(
-        "{{% for m in messages %}}{{% if m.role == 'assistant' %}}{{{{ '[A]' }}}}{{% if m.reasoning_content %}}<think>\n{{{{ \
+        "{{{{ tools | tojson if tools }}}}{{% for m in messages %}}{{% if m.role == 'assistant' %}}{{{{ '[A]' }}}}{{% if m.reasoning_content %}}<think>\n{{{{ \
          m.reasoning_content }}}}\n</think>\n\n{{% endif %}}{{{{ m.content or '' }}}}{{% if m.tool_calls %}}{calls}{{% endif \
          %}}[/A]\n{{% else %}}[U]{{{{ m.content }}}}[/U]\n{{% endif %}}{{% endfor %}}{{% if add_generation_prompt %}}{{{{ \
          '[A]' }}}}{{% endif %}}"
@@ -115,8 +115,8 @@ fn many_large_tools_compile() {
     let tools: Vec<Json> = (0..60)
         .map(|i| {
             let member = |j: usize| match j % 5 {
-                0 => json!({"type": "string", "description": "What it is for, in words. ".repeat(8), "minLength": 1}),
-                1 => json!({"enum": ["first", "second", format!("third{i}")], "description": "One of some. ".repeat(9)}),
+                0 => json!({"type": "string", "description": "What it is for, in words. ".repeat(12), "minLength": 1}),
+                1 => json!({"enum": ["first", "second", format!("third{i}")], "description": "One of some. ".repeat(18)}),
                 2 => json!({"type": "array", "items": {"type": "object", "required": ["key"], "properties": {
                     "key": {"type": "string"}, "value": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}}}}),
                 3 => json!({"type": "integer", "minimum": j, "maximum": 1000 + i, "title": "Title"}),

@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn members_that_nobody_reads_are_named() {
         let message = json!({"role": "user", "content": "a", "name": "n", "annotations": [], "own": 1, "nmae": "b"});
-        let check = |reads: &[&str]| check_members(&[message.clone()], |name| reads.contains(&name));
+        let check = |reads: &[&str]| check_members(std::slice::from_ref(&message), |name| reads.contains(&name));
         let error = check(&["own"]).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(error.contains("messages[0]") && error.contains("\"nmae\""), "{error}");
         assert!(check(&["own", "nmae"]).is_ok());

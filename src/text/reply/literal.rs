@@ -4,7 +4,7 @@
 /// Levels of objects and lists, and those that readers of JSON take.
 const MAX_DEPTH: usize = 1000;
 const READ_DEPTH: usize = 127;
-/// Longest beginning of a number by which it is told whether it has a value.
+/// Longest beginning of a number that is looked at to see whether the number has a value.
 const MAX_NUMBER: usize = 400;
 /// Longest name of a member that is kept for `key`.
 const MAX_KEY: usize = 1024;

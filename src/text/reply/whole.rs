@@ -1,4 +1,4 @@
-//! An object without tags that is a call if it is all of a reply, in a fence of Markdown or in none. Relies on `object`.
+//! An object without tags that is a call if it is the whole reply, inside a Markdown fence or not. Relies on `object`.
 
 use serde_json::Value as Json;
 

@@ -235,7 +235,9 @@ impl Rewriter<'_> {
                 }
             }
             Token::Assign if tag.depth == 0 => {
-                tag.assignments.last_mut().filter(|(_, sign)| *sign == 0).map(|(_, sign)| *sign = from);
+                if let Some((_, sign)) = tag.assignments.last_mut().filter(|(_, sign)| *sign == 0) {
+                    *sign = from;
+                }
             }
             Token::String(_) => self.edits.0.extend(literal(&self.source[from..to]).map(|text| (from, to, text))),
             Token::Mul | Token::Pow if matches!(before, Some(Token::ParenOpen | Token::Comma)) => {

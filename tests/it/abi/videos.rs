@@ -68,7 +68,7 @@ fn videos_become_the_rows_of_the_engine() {
         assert_eq!((tokens.len(), n_rows), (info.n_tokens as usize, info.n_rows as usize), "{family}");
 
         // Another format is the same video; other times are another one.
-        let wide = |rgb: &Vec<u8>| rgb.chunks_exact(3).flat_map(|p| [p[2], p[1], p[0], 9]).collect::<Vec<u8>>();
+        let wide = |rgb: &Vec<u8>| rgb.chunks_exact(3).flat_map(|p| [p[2], p[1], p[0], 255]).collect::<Vec<u8>>();
         let wide: Vec<Vec<u8>> = frames.iter().map(wide).collect();
         let of_wide: Vec<rz_pixels> = wide.iter().map(|data| pixels(RZ_PIXELS_BGRA8, SIZE, data)).collect();
         let (same, _) = video(&seer, RZ_OK, &of_wide, &TIMES, null());
