@@ -135,7 +135,7 @@ fn many_large_tools_compile() {
         assert!(grammar.notes().is_empty(), "form {form}: {:?}", grammar.notes());
     }
     // A grammar that is too large is a limit error, not an out-of-memory error.
-    let texts: Vec<String> = (0..20_000).map(|i| format!("a value of its own, number {i}")).collect();
+    let texts: Vec<String> = (0..40_000).map(|i| format!("a value of its own, number {i}")).collect();
     let large = strict(tool("large", &json!({"type": "object", "properties": {"v": {"enum": texts}}})));
     let error = compiled(&reply(TEMPLATES[0], json!({"tools": [large]})), None).err().unwrap();
     assert!(matches!(&error, Error::TooComplex(what) if what.contains("large") || what.contains("bytes")), "{error}");
