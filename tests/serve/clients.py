@@ -457,7 +457,10 @@ def test_errors():
         openai.BadRequestError,
         lambda: chat(
             stream=True,
-            response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "what"}}},
+            response_format={
+                "type": "json_schema",
+                "json_schema": {"name": "x", "strict": True, "schema": {"type": "what"}},
+            },
         ),
     )
     refused(openai.BadRequestError, lambda: response(tools=[{"type": "hammer"}]), "hammer")
