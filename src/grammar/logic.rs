@@ -452,7 +452,7 @@ fn other_texts(texts: &[&[char]]) -> String {
         }
     }
     let escaped = |chars: &mut dyn Iterator<Item = &char>| -> String {
-        chars.map(|c| format!("\\x{{{:x}}}", u32::from(*c))).collect()
+        chars.map(|c| format!("\\u{{{:x}}}", u32::from(*c))).collect()
     };
     let options = beginnings.iter().map(|(beginning, next)| {
         let start = escaped(&mut beginning.iter());

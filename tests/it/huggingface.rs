@@ -764,7 +764,8 @@ fn modules_of_sentence_transformers_tell_the_pooling() {
         (modules, r#"{"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true}"#, "a pooling other than"),
         (modules, "{}", "a pooling other than"),
         (&modules.replace("1_Pooling\"", "../1_Pooling\""), mean, "the module \"Pooling\" is not supported"),
-        (&modules.replace("Normalize", "Dense"), mean, "the module \"Dense\" is not supported"),
+        (&modules.replace("Normalize", "Dense"), mean, "2_Dense/config.json"),
+        (&modules.replace("Normalize", "CNN"), mean, "the module \"CNN\" is not supported"),
     ] {
         let error = open(modules, pooling).err().unwrap_or_else(|| panic!("{why}: opened"));
         assert!(error.to_string().contains(why), "{error}");

@@ -118,12 +118,7 @@ impl Config<'_> {
     /// Sets bounds on areas in pixels, whatever their names say, of so many frames, and the side of blocks under its
     /// key.
     pub fn bounds(&mut self, frames: u64, merge_key: &str) -> Result<()> {
-        let (patch, merge) = (self.require(&["patch_size"])?, self.require(&["spatial_merge_size"])?);
-        for (name, n) in [("patch_size", patch), ("merge_size", merge)] {
-            if self.pixels.int(&[name])?.is_some_and(|told| told != n) {
-                return Err(self.pixels.unsupported(&format!("{name:?} with another value than that of the encoder")));
-            }
-        }
+        let merge = self.require(&["spatial_merge_size"])?;
         let of = |name: &str, edge: &str| self.pixels.int(&[name])?.map_or_else(|| self.require_side("size", edge), Ok);
         let (least, most) = (of("min_pixels", "shortest_edge")?, of("max_pixels", "longest_edge")?);
         self.set("image_min_pixels", least.div_ceil(frames));
