@@ -268,7 +268,8 @@ clean: ## Delete everything that was built
 	rm -rf build
 
 # $(1): the folder that holds include/ and share/; $(2): the library folder below it, or an absolute one; $(3): where
-# that is now. The prefix is found from where a file lies, so that an installed tree can be moved, but for an absolute one.
+# that is now. The prefix is found from where a file lies, so that an installed tree can be moved, unless $(2) is
+# absolute.
 define install_into
 set -e; lib='$(3)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; share='$(1)/share/realizar'; \
 install -d "$$share" "$$lib/pkgconfig" "$$lib/cmake/realizar" "$$include" "$$licenses"; \

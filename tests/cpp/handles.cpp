@@ -488,7 +488,8 @@ int main(int argc, char **argv) {
         loaded->say(prompt, [&](std::string_view piece) { said += piece; return said.size() < 20; });
         EXPECT(story.compare(0, said.size(), said) == 0 && said.size() >= 20 && said.size() < 40);
         EXPECT(loaded->info().prompt_tokens == loaded->info().reused_tokens + 1);
-        // An exception of a callback is rethrown after the call, and the messages so far stay; a text is not cut at a NUL.
+        // An exception of a callback is rethrown after the call, and the messages so far stay. A text is not cut at a
+        // NUL.
         struct Thrown {};
         const auto throws = [](auto call) {
             try {

@@ -14,8 +14,7 @@ import (
 	"realizar.dev/go"
 )
 
-// The fields of the requests of OpenAI's and Anthropic's published schemas, which are taken with values that the schemas
-// allow.
+// The request fields of OpenAI's and Anthropic's published schemas, with values that the schemas allow.
 var published = map[string]string{
 	"/v1/chat/completions": `"audio": {"voice": "alloy", "format": "wav"}, "modalities": ["text", "audio"], "moderation": {"model": "m"},
 		"prediction": {"type": "content", "content": "x"}, "prompt_cache_key": "k", "prompt_cache_options": {"mode": "implicit"},
