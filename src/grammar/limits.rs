@@ -110,7 +110,7 @@ pub fn visit<'j>(json: &'j Json, each: &mut impl FnMut(&'j Map<String, Json>)) {
             members.values().for_each(|value| visit(value, each));
         }
         Json::Array(items) => items.iter().for_each(|item| visit(item, each)),
-        _ => {}
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
     }
 }
 

@@ -126,7 +126,7 @@ fn loosen(json: &mut Json) {
             members.values_mut().for_each(loosen);
         }
         Json::Array(items) => items.iter_mut().for_each(loosen),
-        _ => {}
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
     }
 }
 

@@ -78,7 +78,7 @@ impl Talk {
             match event.kind {
                 EventKind::ToolName => calls.push((event.text, String::new())),
                 EventKind::ToolArguments => calls.last_mut().unwrap().1 += &event.text,
-                _ => {}
+                EventKind::Reasoning | EventKind::Content | EventKind::End => {}
             }
         }
         Some(calls.into_iter().map(|(name, text)| (name, serde_json::from_str(&text).unwrap())).collect())

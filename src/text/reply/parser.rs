@@ -418,7 +418,7 @@ impl ReplyParser {
                     return Some(rest.len() - text.len() + n);
                 }
                 Match::Partial if behind == Behind::More && !text.is_empty() => return None,
-                _ => {}
+                Match::Partial | Match::No => {}
             }
         }
         let close = find(tags.close.trim(), rest, behind, |_| false, |_| Match::Full(0));
