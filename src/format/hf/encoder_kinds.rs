@@ -12,6 +12,9 @@ const CLIP: &str = "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 
 const SIGLIP: &str = "hidden_size=1152 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=16 patch_size=32 \
                       image_size=224 layer_norm_eps=1e-6";
 
+const SIGLIP_BASE: &str = "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 \
+                           patch_size=16 image_size=224 layer_norm_eps=1e-6";
+
 const PIXTRAL: &str = "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 patch_size=16 \
                        layer_norm_eps=1e-5 rope_theta=10000 image_size=1024";
 
@@ -124,8 +127,7 @@ pub const KINDS: &[Kind] = &[
         model_types: &["siglip"],
         encoder: None,
         projector: "siglip",
-        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
-                   image_size=224 layer_norm_eps=1e-6",
+        defaults: SIGLIP_BASE,
         activations: &["gelu_pytorch_tanh", "gelu"],
         resample: 3,
         extras: siglip,
@@ -181,8 +183,7 @@ pub const KINDS: &[Kind] = &[
         model_types: &["llava"],
         encoder: Some("siglip_vision_model"),
         projector: "mlp",
-        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
-                   image_size=224 layer_norm_eps=1e-6",
+        defaults: SIGLIP_BASE,
         activations: &["gelu_pytorch_tanh", "gelu"],
         resample: 3,
         extras: llava,
@@ -210,8 +211,7 @@ pub const KINDS: &[Kind] = &[
         model_types: &["minicpmv", "minicpmo"],
         encoder: None,
         projector: "resampler",
-        defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
-                   image_size=224 layer_norm_eps=1e-6",
+        defaults: SIGLIP_BASE,
         activations: &["gelu_pytorch_tanh"],
         resample: 3,
         extras: minicpm,
