@@ -26,8 +26,11 @@ func (s *server) fromElsewhere(r *http.Request) *apiError {
 	}
 	if origin != "" {
 		u, err := url.Parse(origin)
+		if err == nil && u.Host != "" && s.isGivenName(hostOf(u.Host)) {
+			return nil // by whatever name a proxy reaches the service
+		}
 		if err != nil || u.Host == "" || withoutPort(u.Host) != withoutPort(r.Host) {
-			return refusal("pages of %.100q are not answered without -keys", origin)
+			return refusal("pages of %.100q are not answered without -keys, unless -host names their host", origin)
 		}
 	}
 	if host := hostOf(r.Host); !s.isOwnName(host) {
@@ -53,8 +56,12 @@ func hostOf(host string) string {
 // isOwnName tells whether a host is an address, a name that this machine has for itself, or a name given by -host.
 func (s *server) isOwnName(host string) bool {
 	address, _, _ := strings.Cut(host, "%")
-	return net.ParseIP(address) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") ||
-		slices.ContainsFunc(s.options.hosts, func(name string) bool { return hostOf(name) == host })
+	return net.ParseIP(address) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") || s.isGivenName(host)
+}
+
+// isGivenName tells whether -host gives a name.
+func (s *server) isGivenName(host string) bool {
+	return slices.ContainsFunc(s.options.hosts, func(name string) bool { return hostOf(name) == host })
 }
 
 // warnIfOpen warns if other machines can reach a service that requires no key.

@@ -79,11 +79,18 @@ func (l *lease) promptSize(ctx context.Context, g *generation) (int, error) {
 }
 
 // inBounds runs work that reads texts while the model generates replies, for at most as many requests at once as it has
-// slots. It does not wait for a request whose client has gone, but that request keeps its place until it is done.
+// slots; at most maxQueue more may wait. It does not wait for a request whose client has gone, but that request keeps
+// its place until it is done.
 func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, error)) (read T, err error) {
+	engine := l.engine
+	if engine.reading.Add(1) > int64(engine.slots+engine.maxQueue) {
+		engine.reading.Add(-1)
+		return read, engine.queueIsFull()
+	}
 	select {
-	case l.engine.counting <- struct{}{}:
+	case engine.counting <- struct{}{}:
 	case <-ctx.Done():
+		engine.reading.Add(-1)
 		return read, context.Cause(ctx)
 	}
 	done := make(chan struct{})
@@ -92,7 +99,10 @@ func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, erro
 	own := l.again()
 	go func() {
 		defer own.release()
-		defer func() { <-own.engine.counting }()
+		defer func() {
+			<-engine.counting
+			engine.reading.Add(-1)
+		}()
 		defer close(done)
 		defer func() {
 			if caught := recover(); caught != nil {
@@ -104,7 +114,7 @@ func inBounds[T any](ctx context.Context, l *lease, work func(l *lease) (T, erro
 	}()
 	select {
 	case <-done:
-		return result, failed
+		return result, asRequestError(failed)
 	case <-ctx.Done():
 		return read, context.Cause(ctx)
 	}
@@ -133,7 +143,7 @@ func (l *lease) count(ctx context.Context, g *generation) (int, error) {
 func (l *lease) check(ctx context.Context, g *generation) error {
 	size, err := l.promptSize(ctx, g)
 	if err != nil {
-		return asRequestError(err)
+		return err
 	}
 	if capacity := l.engine.capacity; size > capacity {
 		return tooLong(g, size, capacity)

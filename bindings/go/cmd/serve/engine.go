@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"realizar.dev/go"
@@ -121,6 +122,7 @@ type engine struct {
 	capacity int // tokens of a prompt and its reply
 	maxQueue int
 	counting chan struct{} // has room for those who count tokens
+	reading  atomic.Int64  // requests whose texts are read, or wait for that
 	metrics  *modelMetrics
 
 	mu      sync.Mutex
@@ -160,6 +162,14 @@ func (e *engine) close() {
 	e.metrics.slots.Set(0)
 }
 
+// queueIsFull is the error of a request for which as many as may wait already.
+func (e *engine) queueIsFull() error {
+	return &apiError{
+		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: time.Second,
+		message: fmt.Sprintf("%d requests wait already, try again later", e.maxQueue),
+	}
+}
+
 // enter waits for a slot, and calls queued if it has to wait; an error of queued ends the wait. If too many requests
 // wait already, the error is an apiError with the status 429.
 func (e *engine) enter(ctx context.Context, queued func() error) (leave func(), err error) {
@@ -172,10 +182,7 @@ func (e *engine) enter(ctx context.Context, queued func() error) (leave func(), 
 	}
 	if len(e.waiting) >= e.maxQueue {
 		e.mu.Unlock()
-		return nil, &apiError{
-			status: http.StatusTooManyRequests, code: "queue_full", retryAfter: time.Second,
-			message: fmt.Sprintf("%d requests wait already, try again later", e.maxQueue),
-		}
+		return nil, e.queueIsFull()
 	}
 	turn := make(chan struct{})
 	e.waiting = append(e.waiting, turn)

@@ -175,6 +175,7 @@ func TestPagesAreAnsweredAtNamesOfTheService(t *testing.T) {
 		{"127.0.0.1:8080", "http://127.0.0.1:3000", "same-site", 403}, {"127.0.0.1:8080", "http://127.0.0.1:3000", "", 403},
 		{"127.0.0.1:8080", "http://evil.example", "", 403}, {"127.0.0.1:8080", "null", "", 403}, {"127.0.0.1:8080", "", "cross-site", 403},
 		{"localhost.evil.example", "http://localhost.evil.example", "", 403},
+		{"127.0.0.1:8080", "https://models.lan", "same-origin", 200}, // behind a proxy that has the name
 	} {
 		for path, want := range map[string]int{"/v1/models": c.want, "/health": c.want, "/metrics": c.want, "/nothing": max(c.want, 403)} {
 			request, err := http.NewRequest(http.MethodGet, s.url+path, nil)
@@ -421,6 +422,13 @@ func TestCountingHasABound(t *testing.T) {
 		t.Error(err)
 	}
 	<-l.engine.counting
+	// At most as many wait as wait for a slot.
+	most := int64(l.engine.slots + l.engine.maxQueue)
+	l.engine.reading.Add(most)
+	if status, answer, _ := s.post(t, "/v1/messages/count_tokens", `{"model": "plain", "messages": [{"role": "user", "content": "x"}]}`); status != http.StatusTooManyRequests {
+		t.Error(status, answer)
+	}
+	l.engine.reading.Add(-most)
 	s.ask(t, "/v1/messages/count_tokens", `{"model": "plain", "messages": [{"role": "user", "content": "x"}]}`)
 	// A request lets go of its model after its answer.
 	until(t, "one user of the model", func() bool {
@@ -428,6 +436,16 @@ func TestCountingHasABound(t *testing.T) {
 		defer s.models.mu.Unlock()
 		return s.models.byName["plain"].users == 1
 	})
+}
+
+// All that a client chooses counts among the bytes of a stored response.
+func TestStoredResponsesCountAllTexts(t *testing.T) {
+	text := strings.Repeat("x", 10_000)
+	call := toolCall{ID: text, Function: function{Name: text, Arguments: text}}
+	response := storedResponse{messages: []message{{Content: text, Name: text, ReasoningContent: text, ToolCallID: text, ToolCalls: []toolCall{call}}}}
+	if size := response.size(); size < 7*len(text) {
+		t.Error(size)
+	}
 }
 
 // Prompts that begin alike share what is computed, though their last messages differ, and pictures count among tokens.

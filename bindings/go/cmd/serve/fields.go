@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -251,46 +252,45 @@ func (c *nameCheck) name(t reflect.Type, fields map[string]reflect.Type, name st
 	return nil
 }
 
-// said are the warnings that have been logged.
+// said are the warnings that have been logged, by their source.
 var said struct {
 	sync.Mutex
-	all map[string]bool
+	all map[string]map[string]bool
 }
 
-// maxWarnings bounds the number of distinct warnings in the log, because clients choose their subjects.
+// maxWarnings bounds the number of distinct warnings of a source, because clients choose their subjects.
 const maxWarnings = 256
+
+// index is the place of an entry in a list, as paths write it.
+var index = regexp.MustCompile(`\[[0-9]+\]`)
 
 // warnOnce logs a warning about a request unless it has been logged already. Indices of list entries are removed from
 // it.
 func warnOnce(format string, what ...string) {
 	arguments := make([]any, len(what))
 	for i, text := range what {
-		for {
-			before, behind, found := strings.Cut(text, "[")
-			number, rest, closed := strings.Cut(behind, "]")
-			if !found || !closed || strings.Trim(number, "0123456789") != "" || number == "" {
-				break
-			}
-			text = before + "." + rest
-		}
+		text = index.ReplaceAllString(text[:min(len(text), 320)], ".")
 		if len(text) > 80 {
 			text = strings.ToValidUTF8(text[:80], "") + "..."
 		}
 		arguments[i] = text
 	}
-	sayOnce("requests: " + fmt.Sprintf(format, arguments...))
+	sayOnce("requests", fmt.Sprintf(format, arguments...))
 }
 
-// sayOnce writes a line into the log, unless it is there.
-func sayOnce(text string) {
+// sayOnce writes a line of a source into the log, unless it is there.
+func sayOnce(source, text string) {
 	said.Lock()
 	defer said.Unlock()
 	if said.all == nil {
-		said.all = map[string]bool{}
+		said.all = map[string]map[string]bool{}
 	}
-	if !said.all[text] && len(said.all) < maxWarnings {
-		said.all[text] = true
-		log.Print(text, " (said once)")
+	if said.all[source] == nil {
+		said.all[source] = map[string]bool{}
+	}
+	if known := said.all[source]; !known[text] && len(known) < maxWarnings {
+		known[text] = true
+		log.Printf("%s: %s (said once)", source, text)
 	}
 }
 
@@ -300,6 +300,6 @@ func libraryLog(level realizar.LogLevel, message string) {
 	case realizar.LogError:
 		log.Print("the library: ", message)
 	case realizar.LogWarning:
-		sayOnce("the library: " + message)
+		sayOnce("the library", message)
 	}
 }

@@ -225,9 +225,9 @@ func (s *storedResponse) size() int {
 				bytes += each + len(part.file)
 			}
 		}
-		bytes += each + len(text) + len(m.ReasoningContent)
+		bytes += each + len(text) + len(m.ReasoningContent) + len(m.Name) + len(m.ToolCallID)
 		for _, call := range m.ToolCalls {
-			bytes += each + len(call.Function.Arguments)
+			bytes += each + len(call.ID) + len(call.Function.Name) + len(call.Function.Arguments)
 		}
 	}
 	return bytes
