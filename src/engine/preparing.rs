@@ -12,6 +12,8 @@ use crate::model::vision::Hearing;
 
 /// Bytes that are hashed between two calls of `pauses`.
 const CHUNK: usize = 1 << 16;
+/// Bytes of samples in a buffer on the stack, of which callers may have as little as 64 KiB.
+const SAMPLES: usize = 4 << 10;
 
 /// The work at hand; the last step is `Done`.
 pub(super) enum Preparing {
@@ -103,12 +105,12 @@ impl Preparing {
                     Preparing::HashedSound { sound, hearing, hashed }
                 }
                 Preparing::HashedSound { sound, hearing, mut hashed } => {
-                    let mut bytes = [0; CHUNK];
-                    for (i, samples) in sound.samples.chunks(CHUNK / 4).enumerate().skip(hashed.done / CHUNK) {
+                    let mut bytes = [0; SAMPLES];
+                    for (i, samples) in sound.samples.chunks(SAMPLES / 4).enumerate().skip(hashed.done / SAMPLES) {
                         let bytes = &mut bytes[..4 * samples.len()];
                         let places = bytes.as_chunks_mut::<4>().0.iter_mut();
                         places.zip(samples).for_each(|(place, sample)| *place = sample.to_le_bytes());
-                        if !hashed.add(bytes, i * CHUNK, pauses) {
+                        if !hashed.add(bytes, i * SAMPLES, pauses) {
                             return Ok(Err(Preparing::HashedSound { sound, hearing, hashed }));
                         }
                     }
