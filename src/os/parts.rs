@@ -77,7 +77,7 @@ impl Drop for Part {
 /// Returns the final name of an unfinished file; `None` if `name` is not the name of an unfinished file.
 pub fn name_of_part(name: &str) -> Option<&str> {
     let (target, number) = name.strip_suffix(END)?.rsplit_once('.')?;
-    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    let is_number = number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit());
     is_number.then_some(target)
 }
 
@@ -130,7 +130,10 @@ mod tests {
     fn names_of_files_that_are_being_written_are_told_from_others() {
         for (name, target) in [
             ("weights.rzpacked.0123456789abcdef.part", Some("weights.rzpacked")),
-            ("a.end.1-1.part", Some("a.end")),
+            ("a.end.00000000000000ff.part", Some("a.end")),
+            ("model.bin.1.part", None),
+            ("model.bin.2024-11.part", None),
+            ("model.bin.0123456789abcdef0.part", None),
             ("weights.part", None),
             ("movie.mkv.part", None),
             ("a..part", None),

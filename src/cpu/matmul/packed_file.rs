@@ -7,6 +7,7 @@
 //! which files, which rows of which types and which release of the library it was made from.
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::hash::Hasher;
 use std::io;
 use std::ops::Range;
@@ -98,6 +99,20 @@ fn is_replaceable(page: &[u8]) -> bool {
     page[..n] == MAGIC[..n] || page.iter().all(|byte| *byte == 0)
 }
 
+/// True if a file has nothing but zeros in its first MiB. Other files may begin with a page of zeros, such as images of
+/// disks.
+fn begins_with_zeros(file: &File, len: u64) -> io::Result<bool> {
+    let mut page = [0; HEAD];
+    for at in (0..len.min(1 << 20)).step_by(HEAD) {
+        let page = &mut page[..usize::try_from(len - at).map_or(HEAD, |left| left.min(HEAD))];
+        os::read_exact_at(file, page, at)?;
+        if page.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn something_else(path: &Path) -> Error {
     Error::format(path, "no file of packed weights, and not to be replaced by one")
 }
@@ -126,7 +141,9 @@ impl PackedFile {
         let mut found = [0; HEAD];
         let n = usize::try_from(len).map_or(HEAD, |len| len.min(HEAD));
         os::read_exact_at(&file, &mut found[..n], 0).map_err(cannot_read)?;
-        if !is_replaceable(&found[..n]) {
+        let is_ours = len == HEAD as u64 + bytes as u64;
+        let is_zero = found[..n].iter().all(|byte| *byte == 0);
+        if !is_replaceable(&found[..n]) || is_zero && !is_ours && !begins_with_zeros(&file, len).map_err(cannot_read)? {
             return Err(something_else(path));
         }
         let (digest, of_weights) = (word(&found, DIGEST), word(&found, CHECKSUM));
