@@ -225,7 +225,7 @@ impl CpuBackend {
                 let digest = file.digest;
                 (PackedWeights::File(file), digest, 0)
             }
-            None if file.is_some() && !weights_follow => (PackedWeights::Memory(packed), 0, 0),
+            None if file.is_some() && unwritten.is_none() && !weights_follow => (PackedWeights::Memory(packed), 0, 0),
             None => (PackedWeights::Memory(packed), packed_digest, bytes),
         };
         let mut matrices = try_vec("the list of weights", planned.len())?;

@@ -119,7 +119,10 @@ impl Session {
             });
             let left = if before == 0 { Logits::None } else { Logits::OnDevice };
             let scored = scored.map_err(|e| match e {
-                Error::Format { .. } => self.first_failure(before + first - 1, piece, cancel).unwrap_or(e),
+                Error::Format { .. } => {
+                    let first = self.first_failure(before + first - 1, piece, cancel);
+                    first.filter(|first| matches!(first, Error::Format { .. })).unwrap_or(e)
+                }
                 e => e,
             });
             scored.inspect_err(|_| self.rewind(before, left))?;

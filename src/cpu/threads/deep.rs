@@ -59,8 +59,8 @@ struct Task(*mut (dyn FnMut() + Send));
 unsafe impl Send for Task {}
 
 impl DeepThreads {
-    /// Starts `threads` threads, at most four, and returns after each has run `prepare`. Returns `None` on a system
-    /// without threads.
+    /// Starts `threads` threads, at most four and as many as the system allows, and returns after each has run
+    /// `prepare`. Returns `None` if no thread can be started.
     pub fn start(threads: usize, prepare: fn() -> Result<()>) -> Result<Option<DeepThreads>> {
         if !os::HAS_THREADS {
             return Ok(None);
@@ -68,7 +68,7 @@ impl DeepThreads {
         let threads = threads.clamp(1, MOST);
         let (desks, workers) = (try_vec("threads", threads)?, try_vec("threads", threads)?);
         // On an error `deep` is dropped, which joins the threads that were started.
-        let mut deep = DeepThreads { turns: FairSemaphore::new(threads), desks, workers, process: os::process_id() };
+        let mut deep = DeepThreads { turns: FairSemaphore::new(0), desks, workers, process: os::process_id() };
         for i in 0..threads {
             let desk = Arc::new(Desk {
                 is_taken: AtomicBool::new(false),
@@ -76,9 +76,14 @@ impl DeepThreads {
                 changed: Condvar::new(),
             });
             let own = desk.clone();
-            deep.workers.push(spawn_deep(i, threads, move || own.work())?);
+            let Ok(worker) = spawn_deep(i, threads, move || own.work()) else { break };
+            deep.workers.push(worker);
             deep.desks.push(desk);
         }
+        if deep.desks.is_empty() {
+            return Ok(None);
+        }
+        deep.turns = FairSemaphore::new(deep.desks.len());
         for desk in &deep.desks {
             desk.run(prepare)?;
         }
