@@ -142,6 +142,8 @@ struct Entry {
     kind: Kind,
     stage: Stage,
     used: u64,
+    /// A thread writes its file, so that it is not forgotten.
+    is_being_written: bool,
     /// Time at which the entry is to be written although it stays in memory; `None`: it has a file, or there is no
     /// folder.
     due: Option<Instant>,
@@ -344,7 +346,15 @@ impl Store {
         }
         state.remove(is_covered);
         state.memory.add(&fork);
-        state.entries.push(Entry { session: fork, kind, stage: Stage::Stays, used: now, due, files });
+        state.entries.push(Entry {
+            session: fork,
+            kind,
+            stage: Stage::Stays,
+            used: now,
+            is_being_written: false,
+            due,
+            files,
+        });
         let forgotten = shared.make_room(&mut state);
         drop(state);
         if forgotten > 0 {
@@ -442,7 +452,7 @@ impl Shared {
         }
         let before = state.entries.len();
         while state.waiting_bytes() > self.memory_limit / WAITING {
-            let waiting = |entry: &&Entry| entry.stage == Stage::Leaves;
+            let waiting = |entry: &&Entry| entry.stage == Stage::Leaves && !entry.is_being_written;
             let n = state.entries.iter().filter(waiting).count();
             let oldest = state.entries.iter().filter(waiting).min_by_key(|entry| entry.used);
             let Some(oldest) = oldest.filter(|_| n > 1).map(|entry| entry.session.clone()) else { break };
@@ -540,12 +550,13 @@ impl Shared {
     fn write_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
         let started = Instant::now();
         let is_due = state.next_due().is_some_and(|due| due <= started);
-        let leaving = state.entries.iter_mut().filter(|entry| entry.stage == Stage::Leaves);
+        let leaving = state.entries.iter_mut().filter(|entry| entry.stage == Stage::Leaves && !entry.is_being_written);
         let Some(entry) = leaving.min_by_key(|entry| entry.used) else {
             let staying = state.entries.iter_mut().filter(|_| is_due).filter(|entry| entry.due.is_some());
             let Some(entry) = staying.min_by_key(|entry| entry.due) else { return Some(state) };
             let (session, name) = (entry.session.clone(), self.begin_file(entry));
             let kind = entry.kind;
+            entry.is_being_written = true;
             drop(state);
             let written = self.write(&name, &session, kind);
             let took = started.elapsed();
@@ -588,6 +599,7 @@ impl Shared {
     fn end_file(&self, state: &mut State, session: &Arc<Session>, name: &OsString, is_written: bool) {
         let Some(folder) = &self.folder else { return };
         if let Some(entry) = state.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.session, session)) {
+            entry.is_being_written = false;
             if is_written {
                 entry.files.iter().filter(|file| *file != name).for_each(|file| folder.remove(file));
                 entry.files.retain(|file| file == name);
