@@ -347,6 +347,8 @@ fn a_call_without_tags_is_the_whole_reply() {
         "```json\n{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}}\n```\nThis asks for a.",
         "```python\nprint({\"name\": \"get\"})\n```",
         "```json\n{\"name\": \"Lily\", \"age\": 5}\n```",
+        "{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}, \"version\": \"1.0.0\"}",
+        "{\"name\": \"get\", \"query\": \"a\"}",
         "{\"city\": \"Bonn\"}",
         "Call:\n```json\n{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}}\n```",
         "`get`",

@@ -84,6 +84,14 @@ impl WholeCall {
     /// The name and the arguments of a call that is complete, if the arguments are those of its tool.
     pub fn call(&self, tools: &[Tool]) -> Option<(&str, &str)> {
         let name = self.object.name().filter(|_| self.place == Place::Behind)?;
+        // Without arguments, or with members of another object, it is more likely an answer in JSON.
+        let object = &self.text[self.text.find('{')?..=self.text.rfind('}')?];
+        let members: serde_json::Map<String, Json> = serde_json::from_str(object).ok()?;
+        let is_known = |name: &String| ["name", "arguments", "parameters", "type", "id"].contains(&&name[..]);
+        if !members.keys().all(is_known) || !["arguments", "parameters"].iter().any(|name| members.contains_key(*name))
+        {
+            return None;
+        }
         let tool = tools.iter().find(|tool| tool.name == name)?;
         let arguments: Json = serde_json::from_str(&self.json).ok()?;
         fits(&arguments, &tool.parameters, &tool.parameters).then_some((name, &self.json))
