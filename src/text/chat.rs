@@ -5,7 +5,7 @@ pub mod form;
 pub mod ids;
 pub mod message;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
@@ -303,10 +303,14 @@ impl Chat {
         chat.change_messages(|messages| {
             for message in messages.iter_mut().filter_map(Json::as_object_mut) {
                 let Some(Json::Array(calls)) = message.shift_remove("tool_calls") else { continue };
-                let content = message.get("content").and_then(Json::as_str).unwrap_or_default();
-                match write(&calls) {
-                    Some(text) => _ = message.insert("content".to_owned(), Json::from(content.to_owned() + &text)),
-                    None => all = false,
+                let Some(text) = write(&calls) else {
+                    all = false;
+                    continue;
+                };
+                match message.get_mut("content") {
+                    Some(Json::Array(parts)) => parts.push(json!({"type": "text", "text": text})),
+                    Some(Json::String(content)) => content.push_str(&text),
+                    _ => _ = message.insert("content".to_owned(), Json::from(text)),
                 }
             }
         });
@@ -352,7 +356,7 @@ impl Chat {
             traces.push((text.clone(), what));
             text
         };
-        let mut messages = self.messages().to_vec();
+        let (mut messages, mut ids) = (self.messages().to_vec(), HashMap::new());
         for (i, message) in messages.iter_mut().enumerate() {
             for (j, call) in
                 message.get_mut("tool_calls").and_then(Json::as_array_mut).into_iter().flatten().enumerate()
@@ -362,10 +366,15 @@ impl Chat {
                 // Some templates write the id, in which the name is.
                 let given = call["function"]["name"].as_str().unwrap_or_default().to_owned();
                 if let Some(id) = call["id"].as_str().filter(|_| !given.is_empty()) {
-                    call["id"] = Json::from(id.replace(&given, &name));
+                    let traced = id.replace(&given, &name);
+                    ids.insert(id.to_owned(), traced.clone());
+                    call["id"] = Json::from(traced);
                 }
                 call["function"]["name"] = Json::from(name);
                 call["function"]["arguments"] = json!({"k": trace(format!("the arguments of {place}"))});
+            }
+            if let Some(id) = message.get("tool_call_id").and_then(Json::as_str).and_then(|id| ids.get(id)) {
+                message["tool_call_id"] = Json::from(id.as_str());
             }
             if message["role"] == "tool" && message["content"].as_str().is_some_and(|text| !text.trim().is_empty()) {
                 message["content"] = Json::from(trace(format!("the content of messages[{i}], which is a tool's")));

@@ -48,29 +48,36 @@ impl CallIds {
     /// Replaces the ids of tool calls and of their results by ids that the template takes. A call without an id gets
     /// one; results without an id belong to the preceding calls, in order.
     pub fn write(self, messages: &mut [Json]) {
-        let (mut n, mut written, mut open) = (0, HashMap::new(), Vec::new());
+        let (mut n, mut written, mut open) = (0, HashMap::new(), Vec::<(String, String)>::new());
         for message in messages {
             if let Some(calls) = message.get_mut("tool_calls").and_then(Json::as_array_mut) {
                 open.clear();
                 for call in calls {
                     let name = call["function"]["name"].as_str().unwrap_or_default();
                     let given = call["id"].as_str();
-                    let id = given.map_or_else(|| self.id(name, n), |given| self.instead_of(given, name, n));
-                    written.insert(given.unwrap_or(&id).to_owned(), id.clone());
+                    let mut id = given.map_or_else(|| self.id(name, n), |given| self.instead_of(given, name, n));
+                    // Some servers give the calls of one message the same id.
+                    if open.iter().any(|(_, other)| *other == id) {
+                        id = self.id(name, n);
+                    }
+                    let given = given.unwrap_or(&id).to_owned();
+                    written.insert(given.clone(), id.clone());
                     call["id"] = Json::from(id.as_str());
-                    open.push(id);
+                    open.push((given, id));
                     n += 1;
                 }
             } else if message["role"] == "tool" {
-                let id = match message["tool_call_id"].as_str() {
-                    Some(given) => match written.get(given) {
+                // The first call that waits for a result with this id, or with any.
+                let given = message["tool_call_id"].as_str();
+                let waiting = open.iter().position(|(of_call, _)| given.is_none_or(|given| given == of_call));
+                let id = match (given, waiting) {
+                    (_, Some(at)) => open.remove(at).1,
+                    (None, None) => continue,
+                    (Some(given), None) => match written.get(given) {
                         Some(id) => id.clone(),
                         None => self.instead_of(given, message["name"].as_str().unwrap_or_default(), n),
                     },
-                    None if open.is_empty() => continue,
-                    None => open[0].clone(),
                 };
-                open.retain(|waiting| *waiting != id);
                 message["tool_call_id"] = Json::from(id);
             }
         }
@@ -134,6 +141,18 @@ mod tests {
             |m: &Json| m["tool_calls"].as_array().into_iter().flatten().map(|call| call["id"].clone()).collect();
         let of = |m: &Json| if m["role"] == "tool" { vec![m["tool_call_id"].clone()] } else { of_calls(m) };
         messages.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn calls_of_one_message_with_the_same_id_are_told_apart() {
+        for given in ["", "call_0"] {
+            let result = || json!({"role": "tool", "tool_call_id": given, "content": "r"});
+            let calls = json!({"role": "assistant", "tool_calls": [call(json!(given)), call(json!(given))]});
+            for form in [CallIds::Any, CallIds::Short, CallIds::Numbered] {
+                let ids = ids(form, vec![calls.clone(), result(), result()]);
+                assert!(ids[0] != ids[1] && ids[..2] == ids[2..], "{form:?}: {ids:?}");
+            }
+        }
     }
 
     #[test]
