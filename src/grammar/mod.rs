@@ -242,14 +242,12 @@ impl<'a> ReplyRequest<'a> {
     }
 }
 
-/// The next looseness of a part. One that is too complex without its patterns and sizes is given up.
+/// The next looseness of a part.
 ///
 /// # Errors
 /// `error` if the part may not be loose, or is as loose as can be.
 fn looser(looseness: Looseness, may_be: bool, error: Error) -> Result<Looseness> {
-    let is_hopeless = looseness == Looseness::Shapes && matches!(error, Error::TooComplex(_));
-    let next = if is_hopeless { Some(Looseness::Any) } else { looseness.next() };
-    next.filter(|_| may_be && is_of_grammar(&error)).ok_or(error)
+    looseness.next().filter(|_| may_be && is_of_grammar(&error)).ok_or(error)
 }
 
 /// True for an error that a looser grammar might not cause.

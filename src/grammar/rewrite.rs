@@ -221,7 +221,7 @@ impl Rewriter<'_, '_> {
             self.effort.omit(place, "minProperties", why)?;
             members.insert("minProperties".to_owned(), json!(n + 1));
         }
-        let least = least.min(n + 1).saturating_sub(n);
+        let least = if has_open_names(members) { least.min(n + 1) } else { least }.saturating_sub(n);
         let is_counted = least <= 1 && most.is_none_or(|most| most.saturating_sub(n) == 1) && !has_open_names(members);
         if has_optional && (least > 0 || most.is_some()) && !is_counted {
             for name in ["minProperties", "maxProperties"] {
@@ -255,6 +255,8 @@ impl Rewriter<'_, '_> {
                         members.shift_remove("else");
                     }
                 }
+                // It constrains nothing.
+                Ok(_) if value.as_object().is_some_and(Map::is_empty) => _ = members.shift_remove(keyword),
                 Ok(_) => {}
                 Err(what) if self.effort.is_best() => {
                     self.effort.omit(place, keyword, &what)?;

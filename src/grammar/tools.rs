@@ -294,6 +294,9 @@ impl Writer<'_> {
                         tool.effort.borrow_mut().omit("/properties", key, &unwritable(key))?;
                         continue;
                     }
+                    if is_never(schema) && !is_required(&parameters, key) {
+                        continue;
+                    }
                     let value = self.argument(argument, key, schema, tool)?;
                     let optional = if is_required(&parameters, key) { "" } else { "?" };
                     let _ = write!(out, " ({value}){optional}");
@@ -535,6 +538,11 @@ fn any_of(schemas: Vec<Json>, mut write: impl FnMut(&Json) -> Result<String>) ->
         Some(e) if out.is_empty() => Err(e),
         _ => Ok(out.join(" | ")),
     }
+}
+
+/// True for the two usual ways to write a schema that no value satisfies.
+fn is_never(schema: &Json) -> bool {
+    *schema == Json::Bool(false) || schema.get("not").is_some_and(|not| *not == json!({}) || *not == Json::Bool(true))
 }
 
 /// The reason why an argument cannot be written.

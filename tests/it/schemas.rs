@@ -317,3 +317,23 @@ fn best_effort_ends_with_what_compiles() {
     let regex = GrammarText { best_effort: true, ..GrammarText::new(GrammarKind::Regex, "a") };
     assert!(matches!(apart(|| MODEL.grammar(&regex)), Err(Error::InvalidArgument(_))));
 }
+
+/// Counts of members that the parser cannot hold are left out of closed objects too, and empty keywords say nothing.
+#[test]
+fn counts_of_closed_objects_leave_them_writable() {
+    let filter =
+        json!({"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": false, "minProperties": 2});
+    let schema = json!({"type": "object", "properties": {"filter": filter}, "additionalProperties": false});
+    let grammar = compile(&schema, true).unwrap();
+    assert!(takes(&grammar, r#"{"filter":{"a":1,"b":2}}"#) && !takes(&grammar, r#"{"filter":{"c":1}}"#));
+    assert!(
+        grammar.notes().iter().any(|note| note.contains("#/properties/filter/minProperties")),
+        "{:?}",
+        grammar.notes()
+    );
+    for keyword in ["dependentRequired", "dependentSchemas", "dependencies"] {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": false, keyword: {}});
+        let grammar = compile(&schema, false).unwrap_or_else(|e| panic!("{keyword}: {e}"));
+        assert!(takes(&grammar, r#"{"a":1}"#) && !takes(&grammar, r#"{"a":"b"}"#), "{keyword}");
+    }
+}

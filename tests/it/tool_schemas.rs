@@ -205,3 +205,29 @@ fn roots_of_options_have_their_arguments() {
         }
     }
 }
+
+/// An optional argument that no value satisfies is left out, and every other argument is held.
+#[test]
+fn arguments_that_cannot_be_are_left_out() {
+    let held = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false});
+    for never in [json!(false), json!({"not": {}}), json!({"not": true})] {
+        let odd = json!({"type": "object", "properties": {"v": never, "n": {"type": "integer"}}, "additionalProperties": false});
+        for (form, calls) in TEMPLATES.iter().enumerate() {
+            let tools = json!([strict(tool("other", &held)), strict(tool("odd", &odd))]);
+            let grammar = compiled(&reply(calls, json!({"tools": tools})), None);
+            let grammar = grammar.unwrap_or_else(|e| panic!("form {form}, {never}: {e}"));
+            assert!(grammar.notes().is_empty(), "form {form}: {:?}", grammar.notes());
+            let call = |name: &str, value: &str| match form {
+                0 => format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"n\": {value}}}}}\n</tool_call>"),
+                1 => format!(
+                    "<tool_call>\n<function={name}>\n<parameter=n>\n{value}\n</parameter>\n</function>\n</tool_call>"
+                ),
+                _ => format!("<|calls|>[{name}(n={value})]<|end_calls|>"),
+            };
+            for name in ["other", "odd"] {
+                assert!(takes(&grammar, &call(name, "1")), "form {form}: {}", call(name, "1"));
+                assert!(!takes(&grammar, &call(name, "x")), "form {form}: {}", call(name, "x"));
+            }
+        }
+    }
+}

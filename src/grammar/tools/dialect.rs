@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 
 use super::super::keywords::KEYWORDS;
-use super::{ToolSchema, Writer, any_of, is_required, or_empty, quoted, unwritable};
+use super::{ToolSchema, Writer, any_of, is_never, is_required, or_empty, quoted, unwritable};
 use crate::error::{Error, Result};
 use crate::text::{Dialect, is_bare, options, resolved};
 
@@ -41,6 +41,9 @@ impl Writer<'_> {
             let properties = format!("{place}/properties");
             if !is_written {
                 tool.effort.borrow_mut().omit(&properties, key, &unwritable(key))?;
+                continue;
+            }
+            if is_never(value) && !is_required(schema, key) {
                 continue;
             }
             let value = self.dialect_value(value, dialect, &format!("{properties}/{key}"), tool, depth + 1)?;
