@@ -225,7 +225,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer l.release()
-	all, err := request.generations(l, min(s.options.most, s.options.slots+s.options.queue))
+	all, err := request.generations(l, s.options.most)
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,8 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net/http"
 	"time"
 	"unicode/utf8"
@@ -140,7 +138,7 @@ func (s *server) completions(w http.ResponseWriter, r *http.Request) error {
 	}
 	choices, sum := make([]completionChoice, len(all)), outcome{}
 	offsets := make([]int, len(all))
-	for event, err := range model.generateInTurn(r.Context(), all, s.options.slots) {
+	for event, err := range model.generate(r.Context(), all...) {
 		if err != nil {
 			return out.fail(openAI, err)
 		}
@@ -239,20 +237,6 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 		}
 	}
 	return all, echoes, nil
-}
-
-// generateInTurn is generate for more than can be made or wait at once: so many side by side.
-func (l *lease) generateInTurn(ctx context.Context, all []*generation, width int) iter.Seq2[event, error] {
-	return func(yield func(event, error) bool) {
-		for first := 0; first < len(all); first += width {
-			for event, err := range l.generate(ctx, all[first:min(first+width, len(all))]...) {
-				event.Choice += first
-				if !yield(event, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
 }
 
 // add puts a piece behind what there is.

@@ -100,7 +100,7 @@ func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.P
 	if len(l.adapters) > 0 {
 		return nil, refuse("model", "%q is an adapter, which embeddings and scores are made without", l.name)
 	}
-	leave, err := l.engine.enter(ctx, func() error { return nil })
+	leave, err := l.engine.enter(ctx)
 	if err != nil {
 		return nil, err
 	}

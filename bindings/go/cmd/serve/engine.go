@@ -2,11 +2,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -125,12 +124,13 @@ type engine struct {
 	reading  atomic.Int64  // requests whose texts are read, or wait for that
 	metrics  *modelMetrics
 
-	mu      sync.Mutex
-	free    int             // number of slots that nobody has
-	waiting []chan struct{} // turns of those who wait for a slot, in the order of arrival; closed: it has one
-	caches  []*cache        // caches at rest, the one that has been at rest for longest first
-	alive   int             // number of caches, those in use too
-	slots   int             // number of caches at most
+	mu       sync.Mutex
+	free     int      // number of slots that nobody has
+	waiting  []*place // places without a slot, in the order of arrival
+	reserved int      // number of places whose owners have not asked for a slot
+	caches   []*cache // caches at rest, the one that has been at rest for longest first
+	alive    int      // number of caches, those in use too
+	slots    int      // number of caches at most
 
 	started chan *task
 	ended   chan struct{} // closed: there will be no more tasks
@@ -160,66 +160,6 @@ func (e *engine) close() {
 		e.store.Close()
 	}
 	e.metrics.slots.Set(0)
-}
-
-// queueIsFull is the error of a request for which as many as may wait already.
-func (e *engine) queueIsFull() error {
-	return &apiError{
-		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: time.Second,
-		message: fmt.Sprintf("%d requests wait already, try again later", e.maxQueue),
-	}
-}
-
-// enter waits for a slot, and calls queued if it has to wait; an error of queued ends the wait. If too many requests
-// wait already, the error is an apiError with the status 429.
-func (e *engine) enter(ctx context.Context, queued func() error) (leave func(), err error) {
-	e.mu.Lock()
-	if e.free > 0 {
-		e.free--
-		e.metrics.busy.Inc()
-		e.mu.Unlock()
-		return e.leave, nil
-	}
-	if len(e.waiting) >= e.maxQueue {
-		e.mu.Unlock()
-		return nil, e.queueIsFull()
-	}
-	turn := make(chan struct{})
-	e.waiting = append(e.waiting, turn)
-	e.metrics.queue.Inc()
-	e.mu.Unlock()
-	defer e.metrics.queue.Dec()
-	if err = queued(); err == nil {
-		select {
-		case <-turn:
-			return e.leave, nil
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
-	}
-	e.mu.Lock()
-	i := slices.Index(e.waiting, turn)
-	if i >= 0 {
-		e.waiting = slices.Delete(e.waiting, i, i+1)
-	}
-	e.mu.Unlock()
-	if i < 0 { // it got a slot meanwhile
-		e.leave()
-	}
-	return nil, err
-}
-
-// leave gives a slot to who has waited longest.
-func (e *engine) leave() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.waiting) > 0 {
-		close(e.waiting[0])
-		e.waiting = e.waiting[1:]
-		return
-	}
-	e.free++
-	e.metrics.busy.Dec()
 }
 
 // task is a reply that is being made.
@@ -446,35 +386,72 @@ func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
 	return append(events, event{Logprobs: rows})
 }
 
-// generate makes replies side by side, event by event; an error comes last and ends all of them. Each waits for a slot
-// first, as enter does. If the first piece takes a while, an accepted event comes before it, and waiting events while
-// nothing comes. If the loop is left or the context ends, the slots are free within a step.
+// admit takes places for the replies of a request, and checks what is wrong with the request before the first of them
+// begins. Replies of a chat that get their slots at once are checked by beginning them. later tells whether all replies
+// but the first one ask for their slots later.
+func (l *lease) admit(ctx context.Context, all []*generation, later bool) (places []*place, err error) {
+	width := min(len(all), l.engine.slots)
+	atOnce := width
+	if later {
+		atOnce = 1
+	}
+	if places, err = l.engine.admit(width, atOnce); err != nil {
+		return nil, err
+	}
+	if all[0].Transcript == nil {
+		for _, g := range all {
+			err = cmp.Or(err, l.check(ctx, g))
+		}
+	} else if !places[min(len(places), atOnce)-1].hasSlot() { // all choices of a chat are one request
+		err = l.check(ctx, all[0])
+	}
+	if err != nil {
+		for _, place := range places {
+			place.leave()
+		}
+	}
+	return places, err
+}
+
+// generate makes the replies of one request, event by event; an error comes last and ends all of them. They are made
+// side by side as far as there are places, the others in turn. If the request is refused, the error comes before any
+// event. If the first piece takes a while, an accepted event comes before it, and waiting events while nothing comes. If
+// the loop is left or the context ends, the slots are free within a step.
 func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[event, error] {
 	for _, g := range all {
 		l.adapt(g)
 	}
 	return func(yield func(event, error) bool) {
+		// Where there is a store, choices of a chat find the prompt there once the first one has read it.
+		later := len(all) > 1 && all[0].Transcript != nil && l.engine.store != nil
+		places, err := l.admit(ctx, all, later)
+		if err != nil {
+			yield(event{}, err)
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		type told struct {
 			event
 			err error
 		}
 		events := make(chan told)
-		// Where there is a store, choices of one prompt find it there once the first one has read it.
 		read, open := make(chan struct{}), func() {}
-		unchecked := len(all)
-		if l.engine.store == nil || len(all) < 2 || all[0].Transcript == nil || all[0].Transcript != all[1].Transcript {
-			close(read)
-		} else {
+		unchecked := len(places)
+		if later {
 			open, unchecked = sync.OnceFunc(func() { close(read) }), 1
+		} else {
+			close(read)
 		}
+		var next atomic.Int64 // number of the next reply that is made in turn
+		next.Store(int64(len(places)))
 		var group sync.WaitGroup
 		defer group.Wait()
 		defer cancel()
-		for i, g := range all {
+		for i, place := range places {
 			group.Add(1)
 			go func() {
 				defer group.Done()
+				defer place.leave()
 				if i > 0 {
 					select {
 					case <-read:
@@ -482,17 +459,21 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 						return
 					}
 				}
-				tell := func(e event, err error) bool {
-					e.Choice = i
-					select {
-					case events <- told{e, err}:
-						return true
-					case <-ctx.Done():
-						return false
+				for ; i < len(all); i = int(next.Add(1) - 1) {
+					tell := func(e event, err error) bool {
+						e.Choice = i
+						select {
+						case events <- told{e, err}:
+							return true
+						case <-ctx.Done():
+							return false
+						}
 					}
-				}
-				if err := l.reply(ctx, g, func(e event) bool { return tell(e, nil) }); err != nil {
-					tell(event{}, err)
+					if err := l.reply(ctx, place, all[i], func(e event) bool { return tell(e, nil) }); err != nil {
+						tell(event{}, err)
+						return
+					}
+					place.pass()
 				}
 			}()
 		}
@@ -535,9 +516,9 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 	}
 }
 
-// reply makes one reply, with a slot, and passes its events to tell as long as tell returns true. The first event is
-// accepted.
-func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool) error {
+// reply makes one reply, with the slot of a place, and passes its events to tell as long as tell returns true. The first
+// event is accepted.
+func (l *lease) reply(ctx context.Context, place *place, g *generation, tell func(event) bool) error {
 	start := time.Now()
 	told := false
 	accept := func() bool {
@@ -545,22 +526,15 @@ func (l *lease) reply(ctx context.Context, g *generation, tell func(event) bool)
 		told = true
 		return before || tell(event{Sign: accepted})
 	}
-	leave, err := l.engine.enter(ctx, func() error {
-		if err := l.check(ctx, g); err != nil {
-			return err
-		}
-		accept()
-		return nil
-	})
-	if err != nil {
+	if err := place.wait(ctx, func() { accept() }); err != nil {
 		return err
 	}
-	defer leave()
 	var media []*realizar.Media
 	if g.Transcript != nil {
 		one := *g.Transcript // whose media other replies to it number too
 		one.Messages = slices.Clone(one.Messages)
 		g = &generation{Transcript: &one, Reply: g.Reply}
+		var err error
 		if media, err = l.media(ctx, numbered(&one)); err != nil {
 			return err
 		}

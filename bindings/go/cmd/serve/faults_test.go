@@ -108,7 +108,7 @@ func TestAStreamBeginsBeforeItsFirstToken(t *testing.T) {
 	s := serve(t, "-slots", "1", "-queue", "1")
 	l := s.leased(t, "plain")
 	for path, body := range asked {
-		leave, err := l.engine.enter(t.Context(), func() error { return nil })
+		leave, err := l.engine.enter(t.Context())
 		must(t, err)
 		long := fmt.Sprintf(body, strings.Repeat("word ", 700))
 		if status, answer, _ := s.post(t, path, streamed(long)); status != http.StatusBadRequest {
@@ -142,7 +142,7 @@ func TestAStreamBeginsBeforeItsFirstToken(t *testing.T) {
 		}
 	}
 	// A grammar is checked too.
-	leave, err := l.engine.enter(t.Context(), func() error { return nil })
+	leave, err := l.engine.enter(t.Context())
 	must(t, err)
 	defer leave()
 	for _, fields := range []string{

@@ -239,12 +239,12 @@ func TestKeys(t *testing.T) {
 func TestAFullQueueIsTold(t *testing.T) {
 	s := serve(t, "-slots", "1", "-queue", "1")
 	l := s.leased(t, "plain")
-	leave, err := l.engine.enter(t.Context(), func() error { return nil })
+	leave, err := l.engine.enter(t.Context())
 	must(t, err)
 	// Who waits and hangs up leaves the queue.
 	waiting, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.engine.enter(waiting, func() error { return nil }); err != context.Canceled {
+	if _, err := l.engine.enter(waiting); err != context.Canceled {
 		t.Error(err)
 	}
 	answered := make(chan string)

@@ -1,0 +1,137 @@
+// Places of requests: slots of a model, and the queue for slots.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// place is a slot, or the right to one: a place in the queue, or one that its owner takes later. engine.mu guards it.
+type place struct {
+	engine *engine
+	turn   chan struct{} // closed: the place has a slot; nil: its owner has not asked for one
+	left   bool
+}
+
+// admit takes places for the replies of one request: n if there is room for so many, at least one. The first atOnce of
+// them have slots or are in the queue. If there is no room at all, the error is an apiError with the status 429.
+func (e *engine) admit(n, atOnce int) ([]*place, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n = min(n, e.free+e.maxQueue-len(e.waiting)-e.reserved)
+	if n < 1 {
+		return nil, e.queueIsFull()
+	}
+	places := make([]*place, n)
+	for i := range places {
+		places[i] = &place{engine: e}
+		if e.reserved++; i < atOnce {
+			e.join(places[i])
+		}
+	}
+	return places, nil
+}
+
+// queueIsFull is the error of a request for which as many as may wait already.
+func (e *engine) queueIsFull() error {
+	return &apiError{
+		status: http.StatusTooManyRequests, code: "queue_full", retryAfter: time.Second,
+		message: fmt.Sprintf("cannot queue the request: %d wait already; try again later", e.maxQueue),
+	}
+}
+
+// join takes a slot for a place that was reserved, or puts it at the end of the queue; mu is held.
+func (e *engine) join(p *place) {
+	e.reserved--
+	p.turn = make(chan struct{})
+	if e.free > 0 {
+		e.free--
+		e.metrics.busy.Inc()
+		close(p.turn)
+		return
+	}
+	e.waiting = append(e.waiting, p)
+	e.metrics.queue.Inc()
+}
+
+// release takes a place from the queue, or gives its slot to the place that has waited longest; mu is held.
+func (e *engine) release(p *place) {
+	if i := slices.Index(e.waiting, p); i >= 0 {
+		e.waiting = slices.Delete(e.waiting, i, i+1)
+		e.metrics.queue.Dec()
+	} else if len(e.waiting) > 0 {
+		close(e.waiting[0].turn)
+		e.waiting = slices.Delete(e.waiting, 0, 1)
+		e.metrics.queue.Dec()
+	} else {
+		e.free++
+		e.metrics.busy.Dec()
+	}
+}
+
+// hasSlot tells whether a place need not wait.
+func (p *place) hasSlot() bool {
+	select {
+	case <-p.turn: // which blocks while it is nil
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for a slot, and calls queued before if it has to wait.
+func (p *place) wait(ctx context.Context, queued func()) error {
+	p.engine.mu.Lock()
+	if p.turn == nil {
+		p.engine.join(p)
+	}
+	p.engine.mu.Unlock()
+	if !p.hasSlot() {
+		queued()
+	}
+	select {
+	case <-p.turn:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pass gives the slot to others that wait; the next wait is for another one, which no bound on the queue refuses.
+func (p *place) pass() {
+	p.engine.mu.Lock()
+	defer p.engine.mu.Unlock()
+	p.engine.release(p)
+	p.engine.reserved++
+	p.turn = nil
+}
+
+// leave gives a place up, once.
+func (p *place) leave() {
+	p.engine.mu.Lock()
+	defer p.engine.mu.Unlock()
+	switch {
+	case p.left:
+	case p.turn == nil:
+		p.engine.reserved--
+	default:
+		p.engine.release(p)
+	}
+	p.left = true
+}
+
+// enter waits for the slot of a request that needs one alone.
+func (e *engine) enter(ctx context.Context) (leave func(), err error) {
+	places, err := e.admit(1, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := places[0].wait(ctx, func() {}); err != nil {
+		places[0].leave()
+		return nil, err
+	}
+	return places[0].leave, nil
+}

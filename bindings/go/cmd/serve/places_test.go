@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// choicesOf are the texts of the choices of a stream, each of which has to end.
+func choicesOf(t *testing.T, events []map[string]any) map[int]string {
+	t.Helper()
+	texts, ended := map[int]string{}, 0
+	for _, event := range events {
+		if event["error"] != nil {
+			t.Error(event)
+		}
+		for i := 0; at(event, "choices", i) != nil; i++ {
+			choice := at(event, "choices", i).(map[string]any)
+			text, _ := choice["text"].(string)
+			delta, _ := at(choice, "delta", "content").(string)
+			texts[int(choice["index"].(float64))] += text + delta
+			if choice["finish_reason"] != nil {
+				ended++
+			}
+		}
+	}
+	if ended != len(texts) {
+		t.Error(ended, texts)
+	}
+	return texts
+}
+
+// A request is admitted with all of its choices, which are made in turn where places are short, or refused before its
+// answer begins.
+func TestChoicesAreAdmittedTogether(t *testing.T) {
+	requests := map[string]string{
+		"/v1/chat/completions": body("plain", "Once upon a time", `"n": 5, "seed": 7, "max_tokens": 12`),
+		"/v1/completions":      `{"model": "plain", "prompt": ["Once", "One day", "She"], "n": 2, "seed": 7, "max_tokens": 12}`,
+	}
+	alone := serve(t)
+	for _, queue := range []string{"0", "1"} {
+		s := serve(t, "-slots", "2", "-queue", queue)
+		l := s.leased(t, "plain")
+		leave, err := l.engine.enter(t.Context())
+		must(t, err)
+		for path, request := range requests {
+			if got, want := choicesOf(t, s.events(t, path, request)), choicesOf(t, alone.events(t, path, request)); fmt.Sprint(got) != fmt.Sprint(want) || len(got) < 5 {
+				t.Error(path, got, want)
+			}
+			wrong := strings.Replace(request, `"seed"`, `"logit_bias": {"1": 1}, "stop": "", "seed"`, 1)
+			if status, answer, _ := s.post(t, path, streamed(wrong)); status != http.StatusBadRequest {
+				t.Error(path, status, answer)
+			}
+		}
+		// Without any place it is refused as a whole.
+		var others []func()
+		for range 2 - 1 {
+			leave, err := l.engine.enter(t.Context())
+			must(t, err)
+			others = append(others, leave)
+		}
+		waiting, err := l.engine.admit(9, 9)
+		if len(waiting) != len(queue)-1+int(queue[0]-'0') || (err != nil) != (queue == "0") {
+			t.Fatal(len(waiting), err)
+		}
+		for path, request := range requests {
+			if status, answer, header := s.post(t, path, streamed(request)); status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
+				t.Error(path, status, answer)
+			}
+		}
+		for _, place := range waiting {
+			place.leave()
+			place.leave() // does nothing
+		}
+		for _, leave := range append(others, leave) {
+			leave()
+		}
+		if l.engine.free != 2 || l.engine.reserved != 0 || len(l.engine.waiting) != 0 {
+			t.Error(l.engine.free, l.engine.reserved, len(l.engine.waiting))
+		}
+	}
+}
+
+// Under load a stream that has begun has all of its choices, and every place is given back.
+func TestNoStreamBreaksOffUnderLoad(t *testing.T) {
+	s := serve(t, "-slots", "2", "-queue", "3")
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	for i := range 24 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			path, request := "/v1/chat/completions", body("plain", fmt.Sprint("Once ", i), `"n": 3, "max_tokens": 40, "seed": 1`)
+			if i%2 == 1 {
+				path, request = "/v1/completions", `{"model": "plain", "prompt": ["Once", "She"], "n": 2, "max_tokens": 40}`
+			}
+			response, err := http.Post(s.url+path, "", strings.NewReader(streamed(request)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[response.StatusCode]++
+			ends := strings.Count(string(text), `"finish_reason":"`)
+			if err != nil || response.StatusCode == 200 && (ends != 3+i%2 || strings.Contains(string(text), `"error"`)) {
+				t.Error(err, ends, string(text))
+			}
+		}()
+	}
+	group.Wait()
+	if statuses[200] < 2 || statuses[200]+statuses[429] != 24 {
+		t.Error(statuses)
+	}
+	l := s.leased(t, "plain")
+	until(t, "places that are not given back", func() bool {
+		l.engine.mu.Lock()
+		defer l.engine.mu.Unlock()
+		return l.engine.free == 2 && l.engine.reserved == 0 && len(l.engine.waiting) == 0
+	})
+	if busy, queue := testutil.ToFloat64(s.metrics.busy.WithLabelValues("plain")), testutil.ToFloat64(s.metrics.queue.WithLabelValues("plain")); busy != 0 || queue != 0 {
+		t.Error(busy, queue)
+	}
+}
