@@ -805,9 +805,14 @@ def _reading(file: BinaryIO) -> _transfer:
     def fill(out: int, n: int) -> None:
         at = 0
         while at < n:  # a raw file gives what it has
-            piece = file.read(n - at)
+            read = file.read(n - at)
+            if read is None:
+                raise BlockingIOError(errno.EAGAIN, "the file gives no bytes now")
+            piece = bytes(memoryview(read))  # a str is refused
             if not piece:
                 raise OSError(errno.EIO, "what was saved has no more bytes")
+            if len(piece) > n - at:
+                raise OSError(errno.EIO, f"the file gave {len(piece)} bytes; read({n - at}) must give at most as many as it is asked for")
             ctypes.memmove(out + at, piece, len(piece))
             at += len(piece)
 
@@ -821,6 +826,8 @@ def _writing(file: BinaryIO) -> _transfer:
             taken = file.write(rest)
             if taken is None and isinstance(file, io.RawIOBase):
                 raise BlockingIOError(errno.EAGAIN, "the file takes no bytes now")
+            if taken is not None and not 0 < taken <= len(rest):
+                raise OSError(errno.EIO, f"the file took {taken} bytes; write must take from 1 to {len(rest)}")
             rest = rest[len(rest) if taken is None else taken :]
 
     return _transfer(_c.rz_write_callback, drain)
@@ -842,6 +849,7 @@ def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
 
 _GRAMMARS = _numbers("RZ_GRAMMAR_")
 _WHITESPACE = _GRAMMARS.pop("whitespace")
+del _GRAMMARS["best_effort"]
 _EVENTS = {value: name for name, value in _numbers("RZ_CHAT_EVENT_").items()}
 _ENDS = {value: name for name, value in _numbers("RZ_JOB_").items() if not name.startswith("state_")}
 

@@ -948,7 +948,7 @@ sys.exit(7)
                 for call in calls:
                     with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is a text; it must be a list$"):
                         call()
-            for grammar in (("regex", ["yes", "no"]), ("gbnf", {}), "json", ("json_schema", {}, True), ("none", ""), model.grammar("json")):
+            for grammar in (("regex", ["yes", "no"]), ("gbnf", {}), "json", ("json_schema", {}, True), ("none", ""), ("best_effort", {}), model.grammar("json")):
                 with self.assertRaisesRegex(realizar.InvalidArgument, "it must be", msg=grammar):
                     talk.begin(grammar=grammar)
             for name, call in {
@@ -996,6 +996,23 @@ sys.exit(7)
             blocked.write = lambda data: None
             with self.assertRaises(BlockingIOError):
                 session.save(blocked)
+            blocked.read = lambda n: None
+            with self.assertRaises(BlockingIOError):
+                self.model.restore(blocked)
+            # A file that does not keep to its protocol is refused, and writes past no end.
+            for count in 0, -1, 1 << 40:
+                blocked.write = lambda data, count=count: count
+                with self.assertRaisesRegex(OSError, f"took {count} bytes"):
+                    session.save(blocked)
+            blocked.read = lambda n: raw.data + bytes(1 << 24)
+            with self.assertRaisesRegex(OSError, "must give at most"):
+                self.model.restore(blocked)
+            blocked.read = lambda n: "text" * n
+            with self.assertRaises(TypeError):
+                self.model.restore(blocked)
+            blocked.read = lambda n: memoryview(raw.data)[:n]
+            with self.assertRaises(realizar.FormatError):  # the same bytes once more in the place of those that follow
+                self.model.restore(blocked)
 
     def test_progress_and_its_exceptions(self):
         seen = []
