@@ -18,7 +18,7 @@ cp "$library" "$out/libraries/here/"
 scripts/jni "$library" "$jdk/include" "$out/libraries/here/librealizar_jni.so"
 scripts/aar "$jdk" "$out/made" "$out/libraries"
 (cd "$out/unpacked" && "$jdk/bin/jar" --extract --file "$out/made/realizar.aar")
-"$jdk/bin/javac" --release 22 -cp "$out/unpacked/classes.jar" -d "$out/tests" bindings/java/tests/Tests.java
+"$jdk/bin/javac" --release 22 -cp "$out/unpacked/classes.jar" -d "$out/tests" bindings/java/tests/Tests.java bindings/java/tests/ClosingTests.java
 . tests/add-template.sh
 # As in tests/java.sh.
 add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{% for m in messages %}'\

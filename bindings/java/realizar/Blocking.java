@@ -2,19 +2,20 @@ package realizar;
 
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.IntSupplier;
 import java.util.function.Supplier;
 
-/** A call of the library that takes long, in a thread whose interrupt fires cancels. Of a virtual thread another thread
- * makes the call, because a call of the library keeps the processor that virtual threads share. */
+/** A call of the library that takes long, in a thread whose interrupt fires cancels. For a virtual thread another
+ * thread makes the call, because a call of the library keeps the processor that virtual threads share. */
 final class Blocking {
     private static final Set<Blocking> ALL = ConcurrentHashMap.newKeySet();
-    private static final ExecutorService THREADS = Executors.newCachedThreadPool(Blocking::daemon);
     /** Looks for interrupts, of which a thread within the library hears nothing, while there are calls. */
     private static final Thread WATCH = daemon(Blocking::watch);
     private static final long NANOSECONDS = 10_000_000;
@@ -48,7 +49,7 @@ final class Blocking {
     private synchronized void look() {
         if (hasEnded || hasFired || !thread.isInterrupted()) return;
         hasFired = true;
-        stops.forEach(Cancel::fire);
+        stops.forEach(Cancel::interrupt);
     }
 
     private synchronized void end() {
@@ -57,7 +58,7 @@ final class Blocking {
 
     /** Makes a call that an interrupt ends by these cancels, which stay fired. */
     static <T> T call(List<Cancel> stops, Supplier<T> work) {
-        if (Native.PLATFORM.isVirtual()) return elsewhere(stops, work);
+        if (Native.PLATFORM.isVirtual()) return new Errand<>(work).result(stops);
         var call = new Blocking(stops);
         call.look();
         ALL.add(call);
@@ -70,22 +71,76 @@ final class Blocking {
         }
     }
 
-    private static <T> T elsewhere(List<Cancel> stops, Supplier<T> work) {
-        var result = CompletableFuture.supplyAsync(work, THREADS);
-        boolean isInterrupted = false;
-        try {
-            for (;;) {
-                try {
-                    return result.get();
-                } catch (InterruptedException e) {
-                    isInterrupted = true;
-                    stops.forEach(Cancel::fire);
-                } catch (ExecutionException e) {
-                    throw Native.rethrown(e.getCause());
-                }
+    /** Runs a callback on the thread whose call it belongs to. */
+    static int callBack(IntSupplier callback) {
+        var errand = Errand.CURRENT.get();
+        return errand == null ? callback.getAsInt() : errand.ask(callback);
+    }
+
+    /** The work of a virtual thread on another thread. The virtual thread waits, and runs the callbacks of the work, so
+     * that they find its locks, its interrupts and the handles that it uses, as those of any other thread do. */
+    private static final class Errand<T> {
+        private static final ExecutorService THREADS = Executors.newCachedThreadPool(Blocking::daemon);
+        /** The errand that a thread of the pool is on. */
+        static final ThreadLocal<Errand<?>> CURRENT = new ThreadLocal<>();
+
+        private final Supplier<T> work;
+        private final CompletableFuture<T> result = new CompletableFuture<>();
+        /** For the virtual thread: callbacks, and in the end nothing to do. */
+        private final BlockingQueue<Runnable> asked = new LinkedBlockingQueue<>();
+
+        Errand(Supplier<T> work) {
+            this.work = work;
+        }
+
+        private void run() {
+            CURRENT.set(this);
+            try {
+                result.complete(work.get());
+            } catch (Throwable e) {
+                result.completeExceptionally(e);
+            } finally {
+                CURRENT.remove();
+                asked.add(() -> {});
             }
-        } finally {
-            if (isInterrupted) Thread.currentThread().interrupt();
+        }
+
+        /** Has the virtual thread run a callback, and waits for it. */
+        int ask(IntSupplier callback) {
+            var answer = new CompletableFuture<Integer>();
+            asked.add(() -> {
+                try {
+                    answer.complete(callback.getAsInt());
+                } catch (Throwable e) {
+                    answer.completeExceptionally(e);
+                }
+            });
+            return answer.join();
+        }
+
+        /** The result of the work, which an interrupt ends by these cancels. */
+        T result(List<Cancel> stops) {
+            THREADS.execute(this::run);
+            boolean isInterrupted = false;
+            try {
+                while (!result.isDone() || !asked.isEmpty()) {
+                    try {
+                        var callback = asked.take();
+                        if (isInterrupted) Thread.currentThread().interrupt();
+                        callback.run();
+                    } catch (InterruptedException e) {
+                        isInterrupted = true;
+                        stops.forEach(Cancel::interrupt);
+                    }
+                }
+            } finally {
+                if (isInterrupted) Thread.currentThread().interrupt();
+            }
+            try {
+                return result.join();
+            } catch (java.util.concurrent.CompletionException e) {
+                throw Native.rethrown(e.getCause());
+            }
         }
     }
 }

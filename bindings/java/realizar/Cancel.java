@@ -25,6 +25,11 @@ public final class Cancel extends Handle {
         run(Header::rz_cancel_fire);
     }
 
+    /** Fires for an interrupt, also while another thread waits to close it. */
+    void interrupt() {
+        runWhileUsed(Header::rz_cancel_fire);
+    }
+
     /** Has it fire by itself after so long, at once where that has passed; calls end with the status DEADLINE then.
      * Null takes that back. */
     public void deadline(Duration time) {

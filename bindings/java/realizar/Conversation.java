@@ -117,7 +117,7 @@ public final class Conversation extends Handle {
         var transfer = new Session.Transfer(in, null);
         try (Arena arena = new Arena()) {
             Memory out = arena.allocate(Memory.POINTER);
-            var read = Native.PLATFORM.callback(arena, Platform.Kind.READ, transfer::read);
+            var read = Native.callback(arena, Platform.Kind.READ, transfer::read);
             with(arena, model, null, setup, (pointer, params) -> transfer.check(arena, e ->
                 Header.rz_conversation_load(pointer, params, read.function(), read.user(), out, e)));
             transfer.rethrow();
@@ -258,7 +258,11 @@ public final class Conversation extends Handle {
 
     /** Ends a reply that has not ended by itself, with what it keeps as a message that may be continued. */
     void giveUp(Reply given) {
-        if (!isClosed() && isReplying(given) && info().state() != State.ENDED) addJson("[]");
+        try {
+            if (isReplying(given) && info().state() != State.ENDED) addJson("[]");
+        } catch (IllegalStateException e) {
+            if (!isClosed()) throw e;
+        }
     }
 
     /** Ends the reply that another thread makes with CancellationException, as {@link Reply#cancel}. */
@@ -345,7 +349,7 @@ public final class Conversation extends Handle {
     public void save(OutputStream out) throws IOException {
         var transfer = new Session.Transfer(null, out);
         call((arena, conversation) -> {
-            var write = Native.PLATFORM.callback(arena, Platform.Kind.WRITE, transfer::write);
+            var write = Native.callback(arena, Platform.Kind.WRITE, transfer::write);
             return transfer.check(arena, e ->
                 Header.rz_conversation_save(conversation, write.function(), write.user(), e));
         });

@@ -5,30 +5,34 @@ import java.lang.ref.ReferenceQueue;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import java.util.function.Function;
 
-/** Something of the library that is freed once: by {@link #close}, which ends or waits for calls that use it, or when it
- *  is forgotten. */
+/** A handle of the library that is freed once: by {@link #close}, which ends or waits for the calls that use it, or
+ * when it is forgotten. A call never waits for a thread that closes the handle. */
 abstract class Handle implements AutoCloseable {
-    /** Frees a handle once: when it is closed, or forgotten. Cleaner does the same, which Android 8 lacks. */
-    private static final class Free extends PhantomReference<Handle> {
+    /** Counts the calls that use a handle, and frees it after the last one. Java's Cleaner, which would free forgotten
+     * handles too, is missing in Android 8. */
+    private static final class Uses extends PhantomReference<Handle> {
         private static final ReferenceQueue<Handle> FORGOTTEN = new ReferenceQueue<>();
-        private static final Set<Free> ALL = ConcurrentHashMap.newKeySet();
-        private final ReentrantReadWriteLock lock;
+        private static final Set<Uses> ALL = ConcurrentHashMap.newKeySet();
+        private final ReentrantLock lock = new ReentrantLock();
+        private final Condition changed = lock.newCondition();
         private final Runnable free;
+        private int calls;
+        private boolean isClosed, isFreeing, isFreed;
 
         static {
-            var thread = new Thread(Free::watch, "realizar frees");
+            var thread = new Thread(Uses::watch, "realizar frees");
             thread.setDaemon(true);
             thread.start();
         }
 
-        Free(Handle handle, Runnable free) {
+        Uses(Handle handle, Runnable free) {
             super(handle, FORGOTTEN);
-            lock = handle.lock;
             this.free = free;
             ALL.add(this);
         }
@@ -36,46 +40,144 @@ abstract class Handle implements AutoCloseable {
         private static void watch() {
             for (;;) {
                 try {
-                    ((Free) FORGOTTEN.remove()).run();
+                    var uses = (Uses) FORGOTTEN.remove();
+                    uses.close(false);
+                    uses.freeIfUnused();
                 } catch (InterruptedException e) {
                     // It goes on.
                 }
             }
         }
 
-        /** Waits for calls that use the handle, which may be forgotten while they run. */
-        void run() {
-            lock.writeLock().lock();
+        /** Counts a call; false if the handle is closed. {@code nested}: a call within the time of another one, which a
+         * closed handle takes until it is freed. */
+        boolean begin(boolean nested) {
+            lock.lock();
             try {
-                if (ALL.remove(this)) free.run();
+                boolean begins = !isClosed || nested && calls > 0;
+                if (begins) calls++;
+                return begins;
             } finally {
-                lock.writeLock().unlock();
+                lock.unlock();
+            }
+        }
+
+        void end() {
+            lock.lock();
+            try {
+                calls--;
+            } finally {
+                lock.unlock();
+            }
+            freeIfUnused();
+        }
+
+        /** Lets no further call begin. False, and nothing changes, if the handle must be {@code idle} and calls use it, or
+         * another thread is freeing it. */
+        boolean close(boolean idle) {
+            lock.lock();
+            try {
+                if (idle && (calls > 0 || isFreeing && !isFreed)) return false;
+                return isClosed = true;
+            } finally {
+                lock.unlock();
+            }
+        }
+
+        boolean isClosed() {
+            lock.lock();
+            try {
+                return isClosed;
+            } finally {
+                lock.unlock();
+            }
+        }
+
+        /** Frees a closed handle, once. The lock is not held meanwhile, because a free may log. */
+        void freeIfUnused() {
+            lock.lock();
+            try {
+                if (!isClosed || calls > 0 || isFreeing) return;
+                isFreeing = true;
+            } finally {
+                lock.unlock();
+            }
+            try {
+                free.run();
+            } finally {
+                ALL.remove(this);
+                lock.lock();
+                isFreed = true;
+                changed.signalAll();
+                lock.unlock();
+            }
+        }
+
+        void awaitFreed() {
+            lock.lock();
+            try {
+                while (!isFreed) changed.awaitUninterruptibly();
+            } finally {
+                lock.unlock();
             }
         }
     }
 
-    private final ReentrantReadWriteLock lock = new ReentrantReadWriteLock();
+    /** A call that a thread is in, and the call around it. {@code uses} is null for the listener to the log, which any
+     * thread of the library calls. */
+    private record Entered(Uses uses, Entered outer) {
+        /** The innermost call of each thread. */
+        static final ThreadLocal<Entered> INNERMOST = new ThreadLocal<>();
+
+        static void enter(Uses uses) {
+            INNERMOST.set(new Entered(uses, INNERMOST.get()));
+        }
+
+        static void leave() {
+            var outer = INNERMOST.get().outer;
+            if (outer == null) INNERMOST.remove();
+            else INNERMOST.set(outer);
+        }
+
+        /** True if the thread is in a call that uses these, or, of null, in the listener to the log. */
+        static boolean isIn(Uses uses) {
+            for (var call = INNERMOST.get(); call != null; call = call.outer) {
+                if (call.uses == uses) return true;
+            }
+            return false;
+        }
+    }
+
     private final Memory pointer;
-    private final Free free;
-    private volatile boolean closed;
+    private final Uses uses;
 
     Handle(Memory pointer, Consumer<Memory> free) {
         this.pointer = pointer;
-        this.free = new Free(this, () -> free.accept(pointer));
+        uses = new Uses(this, () -> free.accept(pointer));
+    }
+
+    private static void enter(Handle handle) {
+        if (!handle.uses.begin(false)) throw new IllegalStateException(handle.getClass().getSimpleName() + " is closed");
+        Entered.enter(handle.uses);
+    }
+
+    private static void leave(Uses uses) {
+        Entered.leave();
+        uses.end();
     }
 
     /** Calls `f` with the handle, which stays valid meanwhile. */
     final <T> T use(Function<Memory, T> f) {
-        lock.readLock().lock();
+        var held = uses; // which outlasts a handle that is forgotten meanwhile
+        enter(this);
         try {
-            if (closed) throw new IllegalStateException(getClass().getSimpleName() + " is closed");
             return f.apply(pointer);
         } finally {
-            lock.readLock().unlock();
+            leave(held);
         }
     }
 
-    /** The same with memory for the time of the call. */
+    /** Calls `f` with the handle and with memory for the time of the call. */
     final <T> T call(BiFunction<Arena, Memory, T> f) {
         return use(pointer -> {
             try (Arena arena = new Arena()) {
@@ -92,42 +194,71 @@ abstract class Handle implements AutoCloseable {
         });
     }
 
+    /** Calls a function that takes the handle alone, if the handle is open, or closed and not freed yet because calls use
+     * it. */
+    final void runWhileUsed(Consumer<Memory> function) {
+        if (!uses.begin(true)) return;
+        try {
+            function.accept(pointer);
+        } finally {
+            uses.end();
+        }
+    }
+
     /** Calls `f` with several handles, which may be NULL, in an array. */
     static <T> T useAll(Arena arena, List<? extends Handle> handles, Function<Memory, T> f) {
-        return useAll(handles, 0, arena.allocate((long) Memory.POINTER * Math.max(handles.size(), 1)), f);
+        Memory array = arena.allocate((long) Memory.POINTER * Math.max(handles.size(), 1));
+        int n = 0;
+        try {
+            for (; n < handles.size(); n++) {
+                Handle handle = handles.get(n);
+                if (handle == null) continue;
+                enter(handle);
+                array.set(Memory.POINTER * n, handle.pointer);
+            }
+            return f.apply(array);
+        } finally {
+            while (--n >= 0) {
+                Handle handle = handles.get(n);
+                if (handle != null) leave(handle.uses);
+            }
+        }
     }
 
-    private static <T> T useAll(List<? extends Handle> handles, int i, Memory array, Function<Memory, T> f) {
-        if (i == handles.size()) return f.apply(array);
-        return use(handles.get(i), pointer -> {
-            array.set(Memory.POINTER * i, pointer);
-            return useAll(handles, i + 1, array, f);
-        });
-    }
-
-    /** The same for a handle that may be absent, which is NULL then. */
+    /** Calls `f` with a handle, or with NULL if it is absent. */
     static <T> T use(Handle handle, Function<Memory, T> f) {
         return handle == null ? f.apply(Memory.NULL) : handle.use(f);
     }
 
+    /** Runs the listener to the log, for which calls at work wait, so that {@link #close} must not wait for them. */
+    static void listen(Runnable listener) {
+        Entered.enter(null);
+        try {
+            listener.run();
+        } finally {
+            Entered.leave();
+        }
+    }
+
     final boolean isClosed() {
-        return closed;
+        return uses.isClosed();
     }
 
     /** Has calls at work end, for which {@link #close} waits. */
     void stop() {}
 
-    /** @throws IllegalStateException from what a call with it calls back */
+    /** Frees the handle, after the calls that use it. Later calls throw IllegalStateException.
+     *
+     * @throws IllegalStateException in a callback of a call that uses the handle, and in the listener to the log while
+     *     any call does */
     @Override
     public void close() {
-        if (lock.getReadHoldCount() > 0) throw new IllegalStateException(getClass().getSimpleName() + " is at work");
-        stop();
-        lock.writeLock().lock();
+        if (Entered.isIn(uses) || !uses.close(Entered.isIn(null))) throw new IllegalStateException(getClass().getSimpleName() + " is at work");
         try {
-            closed = true;
-            free.run();
+            stop();
         } finally {
-            lock.writeLock().unlock();
+            uses.freeIfUnused();
+            uses.awaitFreed();
         }
     }
 }

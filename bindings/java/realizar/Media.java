@@ -3,6 +3,7 @@ package realizar;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.util.List;
 
 /** The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Any number of
  * threads may use it at once. */
@@ -52,7 +53,8 @@ public final class Media extends Handle {
     /** Works for about so many microseconds on a medium of {@link Encoder.Choices#inSteps}, 0: to its end, before which
      * prompts refuse it. True while there is more to do. */
     public boolean step(long microseconds) {
-        boolean more = call((arena, media) -> Native.check(arena, e -> Header.rz_media_step(media, Math.max(microseconds, 0), e)) == Header.RZ_AGAIN);
+        boolean more = call((arena, media) ->
+            Blocking.call(List.of(), () -> Native.check(arena, e -> Header.rz_media_step(media, Math.max(microseconds, 0), e))) == Header.RZ_AGAIN);
         info = described();
         return more;
     }
@@ -82,7 +84,7 @@ public final class Media extends Handle {
     public static Media load(Model model, InputStream in) throws IOException {
         var transfer = new Session.Transfer(in, null);
         Media media = model.call((arena, pointer) -> {
-            var read = Native.PLATFORM.callback(arena, Platform.Kind.READ, transfer::read);
+            var read = Native.callback(arena, Platform.Kind.READ, transfer::read);
             Memory out = arena.allocate(Memory.POINTER);
             transfer.check(arena, e -> Header.rz_media_load(pointer, read.function(), read.user(), out, e));
             Memory made = out.getPointer(0);
@@ -96,7 +98,7 @@ public final class Media extends Handle {
     public void save(OutputStream out) throws IOException {
         var transfer = new Session.Transfer(null, out);
         call((arena, media) -> {
-            var write = Native.PLATFORM.callback(arena, Platform.Kind.WRITE, transfer::write);
+            var write = Native.callback(arena, Platform.Kind.WRITE, transfer::write);
             return transfer.check(arena, e -> Header.rz_media_save(media, write.function(), write.user(), e));
         });
         transfer.rethrow();

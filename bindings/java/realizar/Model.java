@@ -174,7 +174,7 @@ public final class Model extends Handle {
 
         /** The callback for the time of a call; NULL for nobody. */
         Platform.Upcall told(Arena arena) {
-            return progress == null ? new Platform.Upcall(Memory.NULL, Memory.NULL) : Native.PLATFORM.callback(arena, Platform.Kind.PROGRESS, this);
+            return progress == null ? new Platform.Upcall(Memory.NULL, Memory.NULL) : Native.callback(arena, Platform.Kind.PROGRESS, this);
         }
 
         /** Makes the call; what was thrown there counts in place of what it throws. */
@@ -613,7 +613,7 @@ public final class Model extends Handle {
     public Session restore(InputStream in) throws IOException {
         var transfer = new Session.Transfer(in, null);
         Session session = call((arena, model) -> {
-            var read = Native.PLATFORM.callback(arena, Platform.Kind.READ, transfer::read);
+            var read = Native.callback(arena, Platform.Kind.READ, transfer::read);
             Memory out = arena.allocate(Memory.POINTER);
             transfer.check(arena, e -> Header.rz_cache_load(model, Memory.NULL, read.function(), read.user(), out, e));
             Memory cache = out.getPointer(0);

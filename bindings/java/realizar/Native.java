@@ -236,6 +236,17 @@ final class Native {
         return all;
     }
 
+    /** A function that calls back, on the thread whose call it belongs to, for as long as the arena. */
+    static Platform.Upcall callback(Arena arena, Platform.Kind kind, Platform.Callback callback) {
+        return PLATFORM.callback(arena, kind, (first, second, level) -> {
+            try {
+                return Blocking.callBack(() -> callback.call(first, second, level));
+            } catch (Throwable e) {
+                return 1; // nothing may be thrown into the library
+            }
+        });
+    }
+
     /** NUL-terminated UTF-8. */
     static Memory terminated(Arena arena, String text) {
         if (text.indexOf('\0') >= 0) throw new IllegalArgumentException("a text with a NUL");

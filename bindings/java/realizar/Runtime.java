@@ -13,7 +13,8 @@ public final class Runtime extends Handle {
         @Override
         public int call(long message, long length, int level) {
             try {
-                log.said(level, new Memory(message, length).text());
+                String text = new Memory(message, length).text();
+                Handle.listen(() -> log.said(level, text));
             } catch (Throwable e) {
                 // It must not reach the library.
             }
@@ -39,7 +40,7 @@ public final class Runtime extends Handle {
             Native.set(params, Header.rz_runtime_params, "n_cpus", (long) processors.length);
             if (log != null) {
                 // For as long as the process, because models may speak for as long.
-                var said = Native.PLATFORM.callback(Arena.GLOBAL, Platform.Kind.LOG, new Forward(log));
+                var said = Native.callback(Arena.GLOBAL, Platform.Kind.LOG, new Forward(log));
                 Native.set(params, Header.rz_runtime_params, "log", said.function());
                 Native.set(params, Header.rz_runtime_params, "log_user", said.user());
             }

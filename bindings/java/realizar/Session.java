@@ -219,7 +219,7 @@ public final class Session extends Handle {
     public void save(OutputStream out) throws IOException {
         var transfer = new Transfer(null, out);
         call((arena, cache) -> {
-            var write = Native.PLATFORM.callback(arena, Platform.Kind.WRITE, transfer::write);
+            var write = Native.callback(arena, Platform.Kind.WRITE, transfer::write);
             return transfer.check(arena, e -> Header.rz_cache_save(cache, write.function(), write.user(), e));
         });
         transfer.rethrow();
@@ -265,7 +265,7 @@ public final class Session extends Handle {
         /** A call that is no failure of its own where the transfer met one. */
         int check(Arena arena, Native.Call call) {
             try {
-                return Native.check(arena, call);
+                return Blocking.call(List.of(), () -> Native.check(arena, call));
             } catch (RealizarException e) {
                 if (met == null) throw e;
                 return e.systemCode();

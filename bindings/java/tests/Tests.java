@@ -79,6 +79,7 @@ class Tests {
             seeing(model);
             talking(model);
             stopping(model);
+            ClosingTests.run(model, path);
             calling(model);
             reasoning(model);
             cut(model);

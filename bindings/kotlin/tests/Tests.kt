@@ -119,6 +119,10 @@ suspend fun loading(path: Path) {
     work.cancel()
     cancelled.countDown()
     check(runCatching { work.await() }.exceptionOrNull() is CancellationException)
+    Runtime(1, 0, null).use { runtime ->
+        val refused = runCatching { loadModel(path, runtime = runtime) { _, _ -> runtime.close() } }.exceptionOrNull()
+        check(refused is IllegalStateException && refused.message == "Runtime is at work") { "$refused" }
+    }
     val thrown = runCatching { loadModel(path) { done, _ -> check(done < 0) { "a callback" } } }.exceptionOrNull()
     check(thrown is IllegalStateException && thrown.message == "a callback") { "$thrown" }
 }
