@@ -477,19 +477,23 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 				}
 			}()
 		}
-		idle := time.NewTicker(signEvery)
-		defer idle.Stop()
+		signs := time.NewTicker(signEvery)
+		defer signs.Stop()
+		halfClosed := connectionOf(ctx).halfClosed()
+		early := 0                    // so many signs come soon, to find out whether the client has gone
 		var patience <-chan time.Time // after it the acceptance is told, unless a piece has come
 		begun := false
 		for left := len(all); left > 0; {
 			select {
 			case e := <-events:
-				idle.Reset(signEvery)
 				if e.Sign == accepted {
 					if unchecked--; unchecked == 0 {
 						patience = time.After(signDelay)
 					}
 					continue
+				}
+				if e.Kind != realizar.PartToolArguments { // those of a custom tool are told at their end alone
+					signs.Reset(signEvery)
 				}
 				open()
 				begun = true
@@ -504,7 +508,13 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 					return
 				}
 				begun = true
-			case <-idle.C:
+			case <-halfClosed:
+				halfClosed, early = nil, earlyProbes
+				signs.Reset(lookEvery)
+			case <-signs.C:
+				if early--; early == 0 {
+					signs.Reset(signEvery)
+				}
 				if begun && !yield(event{Sign: waiting}, nil) {
 					return
 				}

@@ -95,9 +95,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	listener, err := net.Listen("tcp", o.address)
+	accepts, err := net.Listen("tcp", o.address)
 	if err == nil {
-		err = run(ctx, o, listener)
+		err = run(ctx, o, accepts)
 	}
 	if err != nil {
 		log.Fatal("serve: ", err)
@@ -105,8 +105,8 @@ func main() {
 }
 
 // run serves until the context ends; what runs then has a while to finish.
-func run(ctx context.Context, o *options, listener net.Listener) error {
-	defer listener.Close()
+func run(ctx context.Context, o *options, accepts net.Listener) error {
+	defer accepts.Close()
 	s, err := newServer(o)
 	if err != nil {
 		return err
@@ -117,11 +117,12 @@ func run(ctx context.Context, o *options, listener net.Listener) error {
 	server := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return requests },
+		ConnContext: withConnection,
 	}
 	failed := make(chan error, 2)
-	go func() { failed <- server.Serve(listener) }()
-	log.Printf("listening at http://%s", listener.Addr())
-	s.warnIfOpen(listener.Addr())
+	go func() { failed <- server.Serve(listener{accepts}) }()
+	log.Printf("listening at http://%s", accepts.Addr())
+	s.warnIfOpen(accepts.Addr())
 	go func() {
 		if !o.demand {
 			if err := s.models.loadAll(ctx); err != nil {

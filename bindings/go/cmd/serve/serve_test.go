@@ -92,7 +92,9 @@ func serve(t *testing.T, flags ...string) *service {
 	s, err := newServer(o)
 	must(t, err)
 	s.state.Store(ready)
-	web := httptest.NewServer(s.handler())
+	web := httptest.NewUnstartedServer(s.handler())
+	web.Listener, web.Config.ConnContext = listener{web.Listener}, withConnection
+	web.Start()
 	t.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()

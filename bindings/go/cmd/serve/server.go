@@ -169,6 +169,7 @@ func (s *server) serve(route route) http.Handler {
 	_, path, _ := strings.Cut(route.pattern, " ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
+		defer connectionOf(r.Context()).answering(r)()
 		answer := &answer{ResponseWriter: w}
 		ctx, cancel := context.WithTimeout(r.Context(), s.options.deadline)
 		defer cancel()

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"net"
+	"syscall"
+)
+
+// tcpUserTimeout is TCP_USER_TIMEOUT: the time in milliseconds for which sent bytes may stay unacknowledged.
+const tcpUserTimeout = 18
+
+// giveUpSilent ends a connection whose client does not acknowledge what it is sent, such as of a container that is gone.
+func giveUpSilent(c net.Conn) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	if raw, err := tcp.SyscallConn(); err == nil {
+		_ = raw.Control(func(descriptor uintptr) {
+			_ = syscall.SetsockoptInt(int(descriptor), syscall.IPPROTO_TCP, tcpUserTimeout, int(writeTimeout.Milliseconds()))
+		})
+	}
+}
