@@ -213,14 +213,23 @@ RANGES[c_size_t] = RANGES[c_uint64 if sizeof(c_size_t) == 8 else c_uint32]
 
 
 def whole(value: Any, name: str, kind: Any = c_uint32) -> int:
-    """A whole number that fits into a type of C, which would drop the upper bits of another one."""
+    """A whole number that fits into a type of C, which would drop the upper bits of another one. A bool is not taken as 0 or 1."""
     least, most = RANGES[kind]
     with suppress(TypeError):
-        if least <= index(value) <= most:
+        if not isinstance(value, bool) and least <= index(value) <= most:
             return index(value)
     from ._errors import InvalidArgument
 
     raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a whole number from {least} to {most}")
+
+
+def real(value: Any, name: str) -> Any:
+    """A number that may have a fraction. A bool is not taken as 0 or 1."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return value
+    from ._errors import InvalidArgument
+
+    raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a number")
 
 
 class Sized(Structure):
@@ -236,10 +245,8 @@ class Sized(Structure):
         kind = kinds[name]
         if kind in RANGES:
             value = whole(value, name, kind)
-        elif kind in (c_float, c_double) and not isinstance(value, Real):
-            from ._errors import InvalidArgument
-
-            raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a number")
+        elif kind in (c_float, c_double):
+            value = real(value, name)
         super().__setattr__(name, value)
 
 

@@ -29,6 +29,7 @@ import numpy as np
 
 from . import _header as _c
 from . import _hub
+from ._header import real as _real
 from ._header import whole as _whole
 from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
@@ -54,12 +55,12 @@ Message = Mapping[str, Any]
 Messages = Union[str, Sequence[Message]]
 
 
-def _ids(tokens: Tokens) -> "np.ndarray":
+def _ids(tokens: Tokens, name: str = "tokens") -> "np.ndarray":
     ids = np.asarray(tokens)
     if ids.ndim != 1:
-        raise InvalidArgument(f"tokens are {reprlib.repr(tokens)}; they must be a list of whole numbers")
+        raise InvalidArgument(f"{name} are {reprlib.repr(tokens)}; they must be a list of whole numbers")
     if ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() > 0xFFFFFFFF):
-        raise InvalidArgument(f"tokens are {reprlib.repr(tokens)}; they must be whole numbers from 0 to 4294967295")
+        raise InvalidArgument(f"{name} are {reprlib.repr(tokens)}; they must be whole numbers from 0 to 4294967295")
     return np.ascontiguousarray(ids, dtype=np.uint32)
 
 
@@ -82,16 +83,27 @@ def _microseconds(seconds: Optional[float]) -> int:
     """A time as the library takes one, of which a begun microsecond counts as a whole."""
     if seconds is None:
         return _c.RZ_NO_LIMIT
-    if math.isnan(seconds):
-        raise InvalidArgument("a time is a number of seconds")
+    if math.isnan(_real(seconds, "a time in seconds")):
+        raise InvalidArgument("a time in seconds is nan; it must be a number")
     return math.ceil(min(max(seconds, 0.0), 1e12) * 1e6)
 
 
-def _list(value: Any, name: str) -> Any:
-    """A list, which a text is not, though it can be iterated over."""
+def _list(value: Any, name: str) -> List[Any]:
+    """A list of what a value gives once; a text is refused, though it can be iterated over."""
     if isinstance(value, (str, bytes)):
         raise InvalidArgument(f"{name} is a text; it must be a list")
-    return value
+    if not isinstance(value, Iterable):
+        raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a list")
+    return list(value)
+
+
+def _all(values: Any, kind: Any, name: str) -> List[Any]:
+    """A list of objects of one class."""
+    found = _list(values, name)
+    for value in found:
+        if not isinstance(value, kind):
+            raise InvalidArgument(f"{name} has {reprlib.repr(value)}; it must be a list of {kind.__name__}")
+    return found
 
 
 def _check_options(options: Iterable[str], known: Sequence[str]) -> None:
@@ -106,8 +118,19 @@ def _numbers(group: str) -> Dict[str, int]:
     return {name[len(group) :].lower(): value for name, value in vars(_c).items() if name.startswith(group)}
 
 
+def _text(text: str, name: str) -> bytes:
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{name} is of type {type(text).__name__}; it must be a str")
+    return text.encode()
+
+
+def _floats(values: Iterable[Any], name: str) -> Any:
+    numbers = [_real(value, name) for value in values]
+    return (ctypes.c_float * len(numbers))(*numbers)
+
+
 def _string(text: str, name: str) -> bytes:
-    data = text.encode()
+    data = _text(text, name)
     if b"\0" in data:
         raise InvalidArgument(f"{name} contains a NUL")
     return data
@@ -180,6 +203,10 @@ class Cancel(Handle):
                 library.rz_cancel_fire(cancel)
 
 
+_logs: List[Any] = []
+"""The callbacks of logs, for as long as the process: what a model has made, such as an encoder, may outlive the model and log."""
+
+
 class Runtime(Handle):
     """Threads, a log and a ceiling on memory, shared by models. `log` gets a level (1 error, 2 warning, 3 info) and a text, on
     any thread."""
@@ -191,8 +218,11 @@ class Runtime(Handle):
             assert log is not None
             log(level, ctypes.string_at(message, length).decode("utf-8", "replace"))
 
-        self._log = _c.rz_log_callback(forward) if log else _c.rz_log_callback()
-        ids = _ids(cpus)
+        self._log = _c.rz_log_callback(forward) if log is not None else _c.rz_log_callback()
+        _logs.append(self._log)
+        if log is not None and not callable(log):
+            raise InvalidArgument(f"log is {reprlib.repr(log)}; it must be a function of a level and a text")
+        ids = _ids(cpus, "cpus")
         params = _c.rz_runtime_params(threads=threads, memory_limit=memory_limit, n_cpus=len(ids), log=self._log)
         if len(ids):
             params.cpus = _at(ids)
@@ -259,18 +289,20 @@ class Sampler(Handle):
 
 
 def _sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
-    _list(sampling.order, "order")
-    biases = (_c.rz_logit_bias * len(sampling.logit_bias))(
-        *((_whole(token, "a token of logit_bias"), bias) for token, bias in sampling.logit_bias.items())
-    )
+    if not isinstance(sampling, Sampling):
+        raise InvalidArgument(f"sampling is {reprlib.repr(sampling)}; it must be a Sampling")
+    order, breakers, banned = (_list(getattr(sampling, name), name) for name in ("order", "dry_breakers", "banned_sequences"))
+    if not isinstance(sampling.logit_bias, Mapping):
+        raise InvalidArgument(f"logit_bias is {reprlib.repr(sampling.logit_bias)}; it must be a dict of tokens and biases")
+    pairs = sampling.logit_bias.items()
+    biases = (_c.rz_logit_bias * len(pairs))(*((_whole(token, "a token of logit_bias"), _real(bias, "a bias of logit_bias")) for token, bias in pairs))
     params = _c.rz_sampler_params(
-        n_biases=len(biases), n_dry_breakers=len(sampling.dry_breakers), n_banned_sequences=len(sampling.banned_sequences),
-        n_order=len(sampling.order), flags=sampling.temperature_first and _c.RZ_SAMPLER_TEMPERATURE_FIRST,
+        n_biases=len(biases), n_dry_breakers=len(breakers), n_banned_sequences=len(banned), n_order=len(order), flags=_c.RZ_SAMPLER_TEMPERATURE_FIRST if sampling.temperature_first else 0,
     )
     lists = {
-        "dry_breakers": _sequences(sampling.dry_breakers),
-        "banned_sequences": _sequences(sampling.banned_sequences),
-        "order": (c_uint32 * len(sampling.order))(*(_named(_FILTERS, name, "a filter") for name in sampling.order)),
+        "dry_breakers": _sequences(breakers),
+        "banned_sequences": _sequences(banned),
+        "order": (c_uint32 * len(order))(*(_named(_FILTERS, name, "a filter") for name in order)),
     }
     for name, *_ in params._fields_:
         if name in Sampling.__dataclass_fields__:
@@ -358,6 +390,8 @@ class _Watch:
                 return 1
 
         self.progress = _c.rz_progress_callback(forward) if progress else _c.rz_progress_callback()
+        if cancel is not None and not isinstance(cancel, Cancel):
+            raise InvalidArgument(f"cancel is {reprlib.repr(cancel)}; it must be a Cancel")
         self.cancel = cancel if cancel is not None else Cancel()
 
     def run(self, params: Any, call: Callable[[Any], Any]) -> Any:
@@ -412,10 +446,10 @@ class _Loading:
             device=device, gpu_layers=gpu_layers, quantize=quantize,
             flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), prompt_tokens_beside=prompt_tokens_beside,
         )  # fmt: skip
-        self.devices = _ids(devices)
+        self.devices = _ids(devices, "devices")
         if len(self.devices):
             self.params.devices, self.params.n_devices = _at(self.devices), len(self.devices)
-        self.shares = (ctypes.c_float * len(shares))(*shares)
+        self.shares = _floats(shares, "a share")
         if len(self.shares):
             if len(self.shares) != len(self.devices):
                 raise InvalidArgument(f"{len(self.shares)} shares for {len(self.devices)} devices")
@@ -428,7 +462,7 @@ class _Loading:
         """Makes a call with the parameters."""
 
         def made(params: Any) -> Any:
-            with self.runtime._use() as self.params.runtime:
+            with _use(self.runtime) as self.params.runtime:
                 return call(params)
 
         try:
@@ -578,7 +612,6 @@ class Model(Handle):
 
     def _load(self, loading: _Loading, load: Callable[[Any], c_void_p]) -> None:
         super().__init__(loading.run(load), "rz_model_free")
-        self._runtime = loading.runtime  # and its log's callback
         info = _c.rz_model_info()
         self._call("rz_model_info_get", byref(info))
         used = tuple(device for device in info.devices if device)
@@ -631,7 +664,7 @@ class Model(Handle):
     def tokenize(self, text: str, *, special: bool = True, parse: bool = False) -> List[int]:
         """Token ids of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of control
         tokens in the text become these tokens; not for text that users typed."""
-        data = text.encode()
+        data = _text(text, "text")
         flags = (special and _c.RZ_TOKENIZE_ADD_SPECIAL) | (parse and _c.RZ_TOKENIZE_PARSE_SPECIAL)
         return _ids_of(lambda *out: self._call("rz_tokenize_into", data, len(data), flags, *out), len(data) + 8)
 
@@ -704,7 +737,8 @@ class Model(Handle):
         """Embeddings of texts, of lists of tokens, or of prompts with pictures: an array [texts][dims] of float32,
         which the library writes itself. With pooling "none" there is a row for each token, with "rank" one of scores
         for each text."""
-        prompts = [text for text in _list(texts, "texts") if isinstance(text, Prompt)]
+        texts = _list(texts, "texts")
+        prompts: Any = [text for text in texts if isinstance(text, Prompt)]
         ids: List[Any] = [text if isinstance(text, Prompt) else _ids(self.tokenize(text) if isinstance(text, str) else text) for text in texts]
         if prompts:
             ids = prompts = [text if isinstance(text, Prompt) else Prompt(self, [text]) for text in ids]
@@ -713,12 +747,14 @@ class Model(Handle):
             lengths = (ctypes.c_size_t * len(ids))(*map(len, ids))
         params = _c.rz_embed_params(pooling=_named(_POOLING, pooling, "pooling"), flags=0 if normalize else _c.RZ_EMBED_RAW)
         rows = sum(map(len, ids)) if pooling == "none" else len(ids)
+        if not ids:
+            return np.empty((0, self.info.hidden_dim), dtype=np.float32)
         out = np.empty(rows * self.info.hidden_dim, dtype=np.float32)
         n = ctypes.c_size_t()
         stop = cancel if cancel is not None else Cancel()
 
         def call(out: "np.ndarray") -> "np.ndarray":
-            with self._use() as model, stop._use() as flag, _use_all(prompts) as pointers:
+            with self._use() as model, _use(stop) as flag, _use_all(prompts) as pointers:
                 room = (out.ctypes.data, out.size, byref(n), flag)
                 if prompts:
                     status("rz_embed_prompts_into", model, byref(params), pointers, len(ids), *room)
@@ -755,6 +791,8 @@ class _use:
     """The pointer of a handle that may be None."""
 
     def __init__(self, handle: Optional[Handle]) -> None:
+        if handle is not None and not isinstance(handle, Handle):
+            raise InvalidArgument(f"an argument is {reprlib.repr(handle)}; it must be an object of realizar")
         self._used = handle._use() if handle is not None else None
 
     def __enter__(self) -> Optional[int]:
@@ -844,7 +882,7 @@ def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     _check_options(members, _MEMBERS)
-    return _json({"messages": list(messages), **members}).encode()
+    return _json({"messages": _list(messages, "messages"), **members}).encode()
 
 
 _GRAMMARS = _numbers("RZ_GRAMMAR_")
@@ -877,8 +915,8 @@ class Adapter(Handle):
 Adapters = Union[Sequence[Adapter], Mapping[Adapter, float]]
 
 
-def _scales(adapters: Adapters) -> List[float]:
-    return list(adapters.values()) if isinstance(adapters, Mapping) else [1.0] * len(adapters)
+def _scales(adapters: Adapters) -> Any:
+    return _floats(adapters.values() if isinstance(adapters, Mapping) else [1.0] * len(adapters), "the scale of an adapter")
 
 
 class EncoderInfo(NamedTuple):
@@ -1015,7 +1053,7 @@ class Encoder(Handle):
         params = _encoder_params(**options)
 
         def load(params: Any) -> c_void_p:
-            with model._use() as pointer:
+            with _use(model) as pointer:
                 return make(pointer, params)
 
         super().__init__(_Watch(progress, cancel).run(params, load), "rz_encoder_free")
@@ -1152,11 +1190,12 @@ class Media(Handle):
     def from_rows(cls, model: Model, rows: Any, *, kind: str = "image", columns: int = 0, lines: int = 0) -> "Media":
         """A medium of rows that an encoder of the caller gave, an array [rows][row_dim] that becomes one of float32.
         `columns` times `lines` is the number of rows, for models whose positions go by both."""
-        data = np.ascontiguousarray(rows, dtype=np.float32)
-        if data.ndim != 2:
-            raise InvalidArgument(f"rows are an array of two dimensions, not {data.ndim}")
+        given = np.asarray(rows)
+        if given.ndim != 2 or given.dtype.kind not in "fiu":
+            raise InvalidArgument(f"rows {given.shape} of {given.dtype} are no numbers [rows][row_dim]")
+        data = np.ascontiguousarray(given, dtype=np.float32)
         at, number = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), _named(_MEDIA, kind, "kind")
-        with model._use() as pointer:
+        with _use(model) as pointer:
             shape = (*data.shape, _whole(columns, "columns"), _whole(lines, "lines"))
             return cls(new("rz_media_from_rows", pointer, number, at, *shape))
 
@@ -1167,7 +1206,7 @@ class Media(Handle):
         ids, stop = _ids(tokens), cancel if cancel is not None else Cancel()
 
         def made() -> c_void_p:
-            with model._use() as pointer, stop._use() as flag:
+            with _use(model) as pointer, _use(stop) as flag:
                 return new("rz_media_from_tokens", pointer, _at(ids), len(ids), flag)
 
         return cls(interruptible(made, stop))
@@ -1175,7 +1214,7 @@ class Media(Handle):
     @classmethod
     def load(cls, model: Model, file: BinaryIO) -> "Media":
         """The medium that `save` has written; no encoder is needed."""
-        with model._use() as pointer, _reading(file) as callback:
+        with _use(model) as pointer, _reading(file) as callback:
             return cls(new("rz_media_load", pointer, callback, None))
 
     def save(self, file: BinaryIO) -> None:
@@ -1223,7 +1262,7 @@ class Prompt(Handle):
                 part = model.tokenize(part, special=not taken)
             taken.append((None, part) if isinstance(part, Media) else (_ids(part), None))
         array = (_c.rz_part * len(taken))()
-        with model._use() as pointer, _use_all(media for _, media in taken) as media:
+        with _use(model) as pointer, _use_all(media for _, media in taken) as media:
             for part, (ids, _), medium in zip(array, taken, media):
                 part.media = medium
                 if ids is not None:
@@ -1236,10 +1275,10 @@ class Prompt(Handle):
         """A prompt of messages, up to where the answer begins, whose content may have parts with media: [{"type":
         "image", "media": medium}, {"type": "text", "text": "What is this?"}]. `members` as of `Model.render`."""
         _check_options(members, _MEMBERS)
-        listed = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        listed = [{"role": "user", "content": messages}] if isinstance(messages, str) else _list(messages, "messages")
         request, found = _numbered({"messages": listed, **members})
         self = cls.__new__(cls)
-        with model._use() as pointer, _use_all(found) as media:
+        with _use(model) as pointer, _use_all(found) as media:
             flags = _c.RZ_CHAT_ADD_GENERATION_PROMPT
             made = new("rz_prompt_from_chat", pointer, request, len(request), flags, media, len(found))
         super(Prompt, self).__init__(made, "rz_prompt_free")
@@ -1376,7 +1415,7 @@ class Session(Handle):
         """Has the session use some adapters, or adapters with their scales, or none; empties it."""
         scales = _scales(adapters)
         with self._use() as cache, _use_all(adapters) as pointers:
-            status("rz_cache_adapters_set", cache, pointers, (ctypes.c_float * len(scales))(*scales), len(scales))
+            status("rz_cache_adapters_set", cache, pointers, scales, len(scales))
 
     def save(self, file: BinaryIO) -> None:
         """Writes the session, so that it outlives the process; `Model.restore` reads it."""
@@ -1512,9 +1551,10 @@ def _token_logprobs(function: str, handle: Handle, row: int) -> List[TokenLogpro
 
 
 def _set_stops(params: Any, stops: Sequence[str]) -> None:
-    params.n_stops = len(_list(stops, "stops"))
-    if stops:
-        params.stops = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
+    texts = [_string(stop, "a stop string") for stop in _list(stops, "stops")]
+    params.n_stops = len(texts)
+    if texts:
+        params.stops = (ctypes.c_char_p * len(texts))(*texts)
 
 
 def _set_draft(params: Any, draft: Union[None, str, Model]) -> Optional[Model]:
@@ -1538,7 +1578,7 @@ class Job(Handle):
         grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int, logprobs: int,
         priority: int,
     ) -> None:  # fmt: skip
-        params = _c.rz_job_params(max_tokens=max_tokens or 0, draft_max=draft_max, logprobs=logprobs, priority=priority)
+        params = _c.rz_job_params(max_tokens=0 if max_tokens is None else max_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)
         prompt = whole if isinstance(whole, Prompt) else None
         if isinstance(whole, Prompt):
             params.prompt_first = first
@@ -1546,8 +1586,8 @@ class Job(Handle):
             tokens = whole[first:]
             params.tokens, params.n_tokens = _at(tokens), len(tokens)
         _set_stops(params, stops)
-        chooser = None if sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
-        with session._use() as cache, _use(chooser) as params.sampler, _use(grammar) as params.grammar, \
+        chooser = None if isinstance(sampling, Sampling) and sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
+        with _use(session) as cache, _use(chooser) as params.sampler, _use(grammar) as params.grammar, \
                 _use(cancel) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model, _use(prompt) as params.prompt:  # fmt: skip
             super().__init__(new("rz_job_new", cache, byref(params)), "rz_job_free")
         self.session = session
@@ -1614,7 +1654,7 @@ class Job(Handle):
 def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
     """`Job.step` for several jobs of one model, prompts and single tokens together, in common passes over the weights. One that fails
     ends alone: `Job.error` tells why."""
-    us = _microseconds(seconds)
+    us, jobs = _microseconds(seconds), _all(jobs, Job, "jobs")
 
     def call() -> bool:
         with _use_all(jobs) as pointers:
@@ -1627,7 +1667,7 @@ def decode_batch(
     sessions: Sequence[Session], tokens: Tokens, samplers: Optional[Sequence[Optional[Sampler]]] = None
 ) -> List[int]:
     """`Session.decode` for several sessions of one model, in one pass over the weights."""
-    ids = _ids(tokens)
+    ids, sessions = _ids(tokens), _all(sessions, Session, "sessions")
     choosers = list(samplers) if samplers is not None else [None] * len(sessions)
     if not len(sessions) == len(ids) == len(choosers):
         raise InvalidArgument("a batch has as many tokens and samplers as sessions")
@@ -1670,7 +1710,7 @@ class Store(Handle):
         number of prefixes in memory; 0: 1 GiB and 1,024. `disk_limit`: bytes of files; 0: 16 GiB."""
         params = _c.rz_store_params(min_tokens=min_tokens, memory_limit=memory_limit, max_entries=max_entries, disk_limit=disk_limit)
         params.path = None if path is None else _path(path)
-        with model._use() as pointer:
+        with _use(model) as pointer:
             super().__init__(new("rz_store_new", pointer, byref(params)), "rz_store_free")
         self.model = model
 
@@ -1689,7 +1729,7 @@ class Store(Handle):
 
     def put(self, session: Session) -> None:
         """Remembers the tokens that a session holds, which goes on by itself."""
-        with self._use() as store, session._use() as cache:
+        with self._use() as store, _use(session) as cache:
             status("rz_store_put", store, cache)
 
     def clear(self) -> None:
@@ -1750,13 +1790,12 @@ class Conversation(Handle):
         stops all that is computed. `members`: tools=[...], tool_choice="required", parallel_tool_calls=False,
         variables={...} of the template."""
         first = [] if system is None else [{"role": "system", "content": system}]
-        _list(messages, "messages")
-        request, scales = _request([*first, *messages], members), _scales(adapters)
+        request, scales = _request([*first, *_list(messages, "messages")], members), _scales(adapters)
         params = _c.rz_conversation_params(overflow=_named(_OVERFLOWS, overflow, "overflow"), n_adapters=len(scales))
         params.json, params.json_len = request, len(request)
         with _use_all(adapters) as pointers:
-            if scales:
-                params.adapters, params.scales = pointers, (ctypes.c_float * len(scales))(*scales)
+            if len(scales):
+                params.adapters, params.scales = pointers, scales
             self._make("rz_conversation_new", model, params, capacity, k_type, v_type, store, cancel)
 
     @classmethod
@@ -1776,7 +1815,7 @@ class Conversation(Handle):
     ) -> None:  # fmt: skip
         cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type"))
         params.cache = ctypes.pointer(cache)
-        with model._use() as pointer, _use(store) as params.store, _use(cancel) as params.cancel:
+        with _use(model) as pointer, _use(store) as params.store, _use(cancel) as params.cancel:
             self._own(model, new(function, pointer, byref(params), *arguments))
 
     def _own(self, model: Model, pointer: c_void_p) -> None:
@@ -1792,7 +1831,7 @@ class Conversation(Handle):
             text = messages.encode()
             self._call("rz_conversation_add_text", _string(role, "a role"), text, len(text))
         else:
-            data, found = _numbered(messages if isinstance(messages, Mapping) else list(messages))
+            data, found = _numbered(messages if isinstance(messages, Mapping) else _list(messages, "messages"))
             if found:
                 with _use_all(found) as media:
                     self._call("rz_conversation_add_media", data, len(data), media, len(found))
@@ -1819,7 +1858,7 @@ class Conversation(Handle):
         `Session.job`.
         `keep`: what was said of a reply that is given up becomes a message. `resume`: goes on with the last message, a reply that was
         cut; its parts are those that come after it. `cancel` pauses the steps of this reply."""
-        flags = (keep and _REPLY_FLAGS["keep"]) | (resume and _REPLY_FLAGS["continue"])
+        flags = (_REPLY_FLAGS["keep"] if keep else 0) | (_REPLY_FLAGS["continue"] if resume else 0)
         params = _c.rz_reply_params(max_tokens=max_tokens, flags=flags, reasoning=_named(_REASONINGS, reasoning, "reasoning"),
                                     reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)  # fmt: skip
         if sampling is not None:
@@ -1831,7 +1870,7 @@ class Conversation(Handle):
             params.grammar_len = len(params.grammar)
         _set_stops(params, stops)
         stop = cancel if cancel is not None else Cancel()
-        with stop._use() as params.cancel, _use(_set_draft(params, draft)) as params.draft_model:
+        with _use(stop) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model:
             self._call("rz_conversation_reply", byref(params))
         self._stop, self._row, self._reply = stop, min(logprobs, self.model.info.vocab_size) + 1, self._reply + 1
 
@@ -1946,7 +1985,7 @@ def _named(numbers: Mapping[str, int], name: str, what: str) -> int:
 def step_conversations(conversations: Sequence[Conversation], seconds: Optional[float] = None) -> bool:
     """`Conversation.step` for several of one model, in common passes over the weights. A reply that fails ends alone:
     `Conversation.error` tells why."""
-    us = _microseconds(seconds)
+    us, conversations = _microseconds(seconds), _all(conversations, Conversation, "conversations")
 
     def call() -> bool:
         with _use_all(conversations) as pointers:

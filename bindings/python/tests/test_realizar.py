@@ -916,7 +916,7 @@ sys.exit(7)
                 for name in names:
                     most = 64 if name in ("seed", "memory_limit", "disk_limit", "max_entries") else 32
                     form = f"^{name} is .*; it must be a whole number from -?[0-9]+ to [0-9]+$"
-                    for wrong in (1 << most, 1 << 80, 0.5, "1", *(() if name == "priority" else (-1,))):
+                    for wrong in (1 << most, 1 << 80, 0.5, "1", True, float("nan"), *(() if name == "priority" else (-1,))):
                         with self.subTest(function=function, name=name, wrong=wrong), self.assertRaisesRegex(realizar.InvalidArgument, form):
                             call(**{name: wrong})
                         found += 1
@@ -965,6 +965,51 @@ sys.exit(7)
             ):  # fmt: skip
                 with self.assertRaisesRegex(TypeError, f"{name} is unknown; the nearest is {nearest}" if nearest else name):
                     call()
+
+    def test_what_is_of_a_wrong_type_is_named(self):
+        nothing, nan = object(), float("nan")
+        with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model:
+            session, talk = model.session(64), realizar.Conversation(model)
+            texts = {
+                "text": [lambda: model.tokenize(b"a"), lambda: model.tokenize(None), lambda: model.tokenize(5)],
+                "key": [lambda: model.meta(b"a")],
+                "a role": [lambda: talk.add("x", role=None)],
+                "a stop string": [lambda: talk.begin(stops=[b"a"]), lambda: session.job([1], stops=[1])],
+                "placement": [lambda: realizar.Model(STORY, placement=1)],
+            }
+            for name, calls in texts.items():
+                for call in calls:
+                    with self.subTest(name), self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is of type .*; it must be a str$"):
+                        call()
+            numbers = {
+                "temperature": [lambda: realizar.Sampler(realizar.Sampling(temperature=True)), lambda: realizar.Sampler(realizar.Sampling(temperature="1"))],
+                "a bias of logit_bias": [lambda: realizar.Sampler(realizar.Sampling(logit_bias={1: "x"}))],
+                "a share": [lambda: realizar.Model(STORY, devices=[1], shares=["x"])],
+                "the scale of an adapter": [lambda: session.set_adapters({model.adapter(ADAPTER): "1"})],
+                "a time in seconds": [lambda: talk.step(nan), lambda: talk.step("1"), lambda: talk.step(True), lambda: realizar.Cancel().deadline("1")],
+            }
+            for name, calls in numbers.items():
+                for call in calls:
+                    with self.subTest(name), self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is .*; it must be a number$"):
+                        call()
+            for call in (
+                lambda: talk.add(None), lambda: talk.begin(stops=None), lambda: model.render(None), lambda: realizar.Conversation(model, messages=5),
+                lambda: realizar.Sampler(realizar.Sampling(logit_bias=[(1, 2)])), lambda: talk.begin({"temperature": 1}), lambda: talk.begin(cancel=5),
+                lambda: session.job([1], {"temperature": 1}), lambda: realizar.Model(STORY, cancel=model), lambda: realizar.Model(STORY, runtime=5),
+                lambda: realizar.Store(5), lambda: realizar.Conversation(model, store=nothing), lambda: realizar.Conversation(None),
+                lambda: session.set_adapters([5]), lambda: realizar.step_jobs([5]), lambda: realizar.step_conversations(talk), lambda: realizar.Runtime(log=5),
+                lambda: realizar.Runtime(cpus="0"), lambda: realizar.decode_batch([5], [1]), lambda: realizar.Conversation(model, store=model),
+                lambda: realizar.Media.from_rows(model, np.ones((1, 64)) * 1j), lambda: realizar.Media.from_rows(model, [["a"]]),
+            ):  # fmt: skip
+                with self.assertRaisesRegex(realizar.InvalidArgument, " (must be|are no numbers|is a handle of another kind|is NULL)", msg=inspect.getsource(call)):
+                    call()
+            # What can be read once is read once.
+            vectors = model.embed((text for text in ["a", "b"]), pooling="mean")
+            self.assertTrue(np.array_equal(vectors, model.embed(["a", "b"], pooling="mean")))
+            self.assertEqual(model.embed([], pooling="mean").shape, (0, 64))
+            self.assertFalse(realizar.step_jobs(job for job in ()))
+            sampling = realizar.Sampling(banned_sequences=((token,) for token in range(3, 5)), order=(name for name in ["top_k", "temperature"]))
+            realizar.Sampler(sampling).close()
 
     def test_files_that_move_a_part_at_a_time(self):
         """What a raw file takes and gives, often less than it is asked for, is what is kept."""
@@ -1045,6 +1090,11 @@ sys.exit(7)
         with realizar.Runtime(threads=1, log=lambda level, text: lines.append((level, text))) as runtime:
             realizar.Model(STORY, runtime=runtime).close()
         self.assertTrue(lines and all(level in (1, 2, 3) and text for level, text in lines), lines)
+        # The log outlives the objects that it was given with, as what the model has made does.
+        log = weakref.ref(runtime._log)
+        del runtime
+        gc.collect()
+        self.assertIsNotNone(log())
 
     def test_closing(self):
         model = realizar.Model(STORY, threads=1)
