@@ -571,7 +571,7 @@ func (c *completion) stream(w http.ResponseWriter, events iter.Seq2[event, error
 			delta["role"], delta["content"] = "assistant", ""
 		}
 		var calls []any
-		if e.Kind != realizar.PartToolArguments {
+		if e.Kind != realizar.PartToolArguments && (e.Kind != 0 || e.Outcome != nil) { // an event may have log-probabilities alone
 			calls = choice.customEnd()
 		}
 		switch call := len(choice.calls); e.Kind {

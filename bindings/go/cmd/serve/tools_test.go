@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/http/httptest"
 	"os"
 	"reflect"
 	"slices"
@@ -340,4 +341,65 @@ var agentTurns = map[string]struct {
 			map[string]any{"role": "tool", "tool_call_id": at(said, "tool_calls", 0, "id"), "content": "hm"})
 		request["tool_choice"], request["max_completion_tokens"] = "auto", 4
 	}},
+}
+
+// The input of a custom tool is told once, when its call has ended, however the events before are cut.
+func TestTheInputOfACustomToolIsToldAtItsEnd(t *testing.T) {
+	s := serve(t)
+	l := s.leased(t, "plain")
+	part := func(kind realizar.PartKind, text string) event {
+		return event{Part: realizar.Part{Kind: kind, Text: text}}
+	}
+	rows := event{Logprobs: []realizar.TokenLogprobs{{Logprob: realizar.Logprob{Token: 5}}}}
+	name, next := part(realizar.PartToolName, "note"), part(realizar.PartToolName, "other")
+	first, last := part(realizar.PartToolArguments, `{"input": "a \u00`), part(realizar.PartToolArguments, `e9 b"}`)
+	over := event{Outcome: &outcome{End: realizar.EndToken, Called: true}}
+	var box toolbox
+	must(t, box.putCustom("tools[0]", &customTool{Name: "note"}, ""))
+	must(t, box.putCustom("tools[1]", &customTool{Name: "other"}, ""))
+	for i, events := range [][]event{
+		{name, rows, first, rows, last, rows, over},
+		{name, first, last, over},
+		{name, first, rows, last, rows, part(realizar.PartContent, "x"), over},
+		{name, first, last, rows, next, rows, first, rows, last, over},
+		{name, rows, first, rows, over}, // a call that is cut
+	} {
+		all := func(yield func(event, error) bool) {
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+		out := httptest.NewRecorder()
+		c := completion{request: &chatRequest{Logprobs: true, tools: box}, lease: l, choices: make([]choice, 1)}
+		must(t, c.stream(out, all))
+		inputs, told := map[float64]string{}, map[float64]int{}
+		for _, line := range strings.Split(out.Body.String(), "\n") {
+			var chunk map[string]any
+			if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &chunk) != nil {
+				continue
+			}
+			for n := 0; ; n++ {
+				call, ok := at(chunk, "choices", 0, "delta", "tool_calls", n).(map[string]any)
+				if !ok {
+					break
+				}
+				if text, _ := at(call, "custom", "input").(string); text != "" {
+					inputs[call["index"].(float64)] += text
+					told[call["index"].(float64)]++
+				}
+			}
+		}
+		want := map[float64]string{0: "a é b"}
+		switch i {
+		case 3:
+			want[1] = "a é b"
+		case 4:
+			want[0] = "a "
+		}
+		if !reflect.DeepEqual(inputs, want) || told[0] != 1 {
+			t.Error(i, inputs, told, out.Body.String())
+		}
+	}
 }
