@@ -127,10 +127,11 @@ func (l *lease) count(ctx context.Context, g *generation) (int, error) {
 		tokens, err := l.TokenizeChat(transcript)
 		return len(tokens), err
 	}
-	media, err := l.media(ctx, files)
+	media, release, err := l.media(ctx, files)
 	if err != nil {
 		return 0, err
 	}
+	defer release()
 	prompt, err := l.NewChatPrompt(transcript, media...)
 	if err != nil {
 		return 0, err
@@ -146,7 +147,7 @@ func (l *lease) check(ctx context.Context, g *generation) error {
 		return err
 	}
 	if capacity := l.engine.capacity; size > capacity {
-		return tooLong(g, size, capacity)
+		return tooLong(g.field(), size, capacity)
 	}
 	if t := g.Transcript; t != nil && len(t.Tools) > 0 && t.ToolChoice != "none" {
 		transcript, _ := g.templated()
@@ -187,7 +188,7 @@ func (l *lease) asReplyError(ctx context.Context, g *generation, err error) erro
 	switch {
 	case errors.Is(err, realizar.ErrContextFull):
 		if size, failed := l.promptSize(ctx, g); failed == nil {
-			return tooLong(g, size, l.engine.capacity)
+			return tooLong(g.field(), size, l.engine.capacity)
 		}
 	case errors.Is(err, realizar.ErrLimit):
 		var wrong *apiError
@@ -198,12 +199,16 @@ func (l *lease) asReplyError(ctx context.Context, g *generation, err error) erro
 	return err
 }
 
-// tooLong rejects a prompt that exceeds the context, in the wording of OpenAI and of Anthropic, which clients look for.
-func tooLong(g *generation, size, capacity int) error {
-	what := "messages"
+// field is the field of a request that has the prompt.
+func (g *generation) field() string {
 	if g.Transcript == nil {
-		what = "prompt"
+		return "prompt"
 	}
+	return "messages"
+}
+
+// tooLong rejects a prompt that exceeds the context, in the wording of OpenAI and of Anthropic, which clients look for.
+func tooLong(what string, size, capacity int) error {
 	return &apiError{
 		status: http.StatusBadRequest, param: what, code: "context_length_exceeded",
 		message:   fmt.Sprintf("This model's maximum context length is %d tokens. However, your %s resulted in %d tokens.", capacity, what, size),

@@ -544,10 +544,12 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 		one := *g.Transcript // whose media other replies to it number too
 		one.Messages = slices.Clone(one.Messages)
 		g = &generation{Transcript: &one, Reply: g.Reply}
-		var err error
-		if media, err = l.media(ctx, numbered(&one)); err != nil {
+		all, release, err := l.media(ctx, numbered(&one))
+		if err != nil {
 			return err
 		}
+		defer release()
+		media = all
 	}
 	setup, trace, err := l.setupOf(g)
 	if err != nil {

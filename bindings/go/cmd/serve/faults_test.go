@@ -7,6 +7,7 @@ import (
 	"compress/zlib"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -489,29 +490,99 @@ func TestPromptsThatBeginAlike(t *testing.T) {
 	}
 }
 
-// The pictures of the last conversation are kept, though they are larger than all that is kept of others.
+// The pictures of the last conversation are kept, though they are larger than all that is kept of others; they have a
+// bound too, above which those that came first stay.
 func TestPicturesOfTheLastConversationAreKept(t *testing.T) {
-	var kept keeper[*storedResponse]
-	put := func(name string) {
-		kept.put(name, &storedResponse{messages: []message{{Content: strings.Repeat("x", maxKeptBytes/2)}}})
+	type keptResponse = kept[*storedResponse]
+	var all keeper[*storedResponse]
+	forgotten := 0
+	put := func(name string, bytes int) {
+		forgotten += len(all.put(name, &storedResponse{messages: []message{{Content: strings.Repeat("x", bytes)}}}))
 	}
-	kept.hold(map[string]bool{"a": true, "b": true, "c": true})
-	for _, name := range []string{"a", "b", "c", "d"} {
-		put(name)
-	}
-	for name, want := range map[string]bool{"a": true, "b": true, "c": true, "d": false} {
-		if _, found := kept.get(name); found != want {
-			t.Error(name, found)
+	has := func(names string, count int) {
+		t.Helper()
+		for _, name := range strings.Fields(names) {
+			if _, found := all.get(name); !found {
+				t.Error(name)
+			}
+		}
+		bytes := 0
+		for e := all.order.Front(); e != nil; e = e.Next() {
+			bytes += e.Value.(*keptResponse).bytes
+		}
+		if all.order.Len() != len(strings.Fields(names)) || len(all.all) != all.order.Len() || bytes != all.bytes || forgotten != count {
+			t.Error(names, all.order.Len(), len(all.all), bytes, all.bytes, forgotten)
 		}
 	}
-	kept.hold(map[string]bool{"e": true})
-	put("e")
-	if _, found := kept.get("e"); !found || kept.order.Len() != 1 {
-		t.Error(kept.order.Len())
+	all.hold(names("a b c"))
+	for _, name := range []string{"a", "b", "c", "d"} {
+		put(name, maxKeptBytes/2)
 	}
-	kept.hold(map[string]bool{"large": true})
-	kept.put("large", &storedResponse{messages: []message{{Content: strings.Repeat("x", 2*maxKeptBytes)}}})
-	if _, found := kept.get("large"); !found {
-		t.Error("a picture larger than the bound")
+	has("a b c", 1)
+	all.hold(names("e"))
+	put("e", maxKeptBytes/2)
+	has("e", 4)
+	all.hold(names("large"))
+	put("large", 2*maxKeptBytes)
+	has("large", 5)
+	all.hold(names("large x y"))
+	put("x", maxKeptBytes)
+	put("y", 2*maxKeptBytes) // for which there is no room
+	has("large x", 6)
+	put("x", 1) // in place of the other
+	has("large x", 7)
+	if left := all.clear(); len(left) != 2 {
+		t.Error(len(left))
+	}
+	has("", 7)
+}
+
+// Pictures that no request uses and that are not kept are freed, and those that a request has go on.
+func TestPicturesAreFreed(t *testing.T) {
+	s := serve(t, "-mmproj", "plain="+encoderFile(t, "vision/llava"))
+	l := s.leased(t, "plain")
+	e := l.encoders["image"]
+	file, err := readPicture(pictureURL(t, "rgb.png"))
+	must(t, err)
+	media, release, err := l.media(t.Context(), []*medium{file, file})
+	must(t, err)
+	one, _ := e.kept.get(file.Sum)
+	if n := one.owners.Load(); n != 3 || media[0] != media[1] {
+		t.Error(n)
+	}
+	for _, forgotten := range e.kept.clear() {
+		forgotten.release()
+	}
+	if _, err := media[0].Info(); err != nil {
+		t.Error(err)
+	}
+	release()
+	if _, err := media[0].Info(); !errors.Is(err, realizar.ErrClosed) {
+		t.Error(err)
+	}
+	// Pictures for which the context has no room are not encoded.
+	before, err := l.Metrics()
+	must(t, err)
+	parts := []string{}
+	for i := range 60 {
+		name := []string{"rgb.png", "palette.png"}[i%2]
+		parts = append(parts, fmt.Sprintf(`{"type": "image_url", "image_url": %q}`, pictureURL(t, name)))
+	}
+	many := `{"model": "plain", "max_tokens": 3, "messages": [{"role": "user", "content": [` + strings.Join(parts, ",") + `]}]}`
+	status, answer, _ := s.post(t, "/v1/chat/completions", many)
+	said, _ := at(answer, "error", "message").(string)
+	if status != http.StatusBadRequest || at(answer, "error", "code") != "context_length_exceeded" || !strings.Contains(said, "512 tokens") {
+		t.Error(status, answer)
+	}
+	after, err := l.Metrics()
+	must(t, err)
+	if after.Encode.Count > before.Encode.Count+2 {
+		t.Error(before.Encode.Count, after.Encode.Count)
+	}
+	for _, forgotten := range e.kept.clear() {
+		if n := forgotten.owners.Load(); n != 1 {
+			t.Error(n)
+		}
+		forgotten.release()
 	}
 }

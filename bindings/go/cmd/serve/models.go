@@ -359,7 +359,7 @@ func (m *models) loadEncoders(ctx context.Context, file *model, in *loaded) erro
 		} else if err != nil {
 			return err
 		}
-		size := plan.WeightsHost + plan.ScratchHost + maxKeptBytes
+		size := plan.WeightsHost + plan.ScratchHost + maxHeldBytes
 		if err := m.reserve(file, size); err != nil {
 			return err
 		}
@@ -379,7 +379,7 @@ func (m *models) loadEncoders(ctx context.Context, file *model, in *loaded) erro
 // closeModel closes what has been loaded.
 func (in *loaded) closeModel() {
 	for _, encoder := range in.encoders {
-		encoder.Close()
+		encoder.close()
 	}
 	in.model.Close()
 }

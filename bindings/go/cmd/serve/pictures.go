@@ -12,6 +12,7 @@ import (
 	neturl "net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"realizar.dev/go"
@@ -132,17 +133,26 @@ func numbered(t *realizar.Transcript) (all []*medium) {
 	return all
 }
 
-// keptMedia are media that are kept for requests with the same file.
-type keptMedia struct {
+// sharedMedium is a medium that is kept for requests with the same file, and that requests use. The last of its owners
+// frees it, because the memory of its rows is not the garbage collector's.
+type sharedMedium struct {
 	*realizar.Media
-	bytes int
+	tokens, bytes int
+	owners        atomic.Int32
 }
 
-func (m keptMedia) size() int { return m.bytes }
+func (m *sharedMedium) size() int { return m.bytes }
 
-// media are those of pictures and sounds, of which each encoder makes one at a time where they are not kept.
-func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Media, err error) {
-	for kind, e := range l.encoders { // those of the last conversation stay, whatever their size
+func (m *sharedMedium) release() {
+	if m.owners.Add(-1) == 0 {
+		m.Close()
+	}
+}
+
+// media are those of pictures and sounds, of which each encoder makes one at a time where they are not kept. The caller
+// releases them.
+func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Media, release func(), err error) {
+	for kind, e := range l.encoders { // those of the last conversation stay
 		last := map[string]bool{}
 		for _, file := range files {
 			last[file.Sum] = file.Type == kind
@@ -151,21 +161,40 @@ func (l *lease) media(ctx context.Context, files []*medium) (all []*realizar.Med
 			e.kept.hold(last)
 		}
 	}
+	var shared []*sharedMedium
+	release = func() {
+		for _, one := range shared {
+			one.release()
+		}
+	}
+	tokens := 0
 	for i, file := range files {
 		e := l.encoders[file.Type]
 		if e == nil {
-			return nil, refuse("", "the model %q takes no %ss", l.name, nouns[file.Type])
+			err = refuse("", "the model %q takes no %ss", l.name, nouns[file.Type])
+			break
 		}
-		media, err := e.media(ctx, file)
-		if err != nil {
-			return nil, asMediaError(nouns[file.Type], i, err)
+		var one *sharedMedium
+		if one, err = e.media(ctx, file); err != nil {
+			err = asMediaError(nouns[file.Type], i, err)
+			break
 		}
-		all = append(all, media)
+		all, shared = append(all, one.Media), append(shared, one)
+		// The rest is not encoded if there is no room for it.
+		if tokens += one.tokens; tokens > l.engine.capacity {
+			err = tooLong("messages", tokens, l.engine.capacity)
+			break
+		}
 	}
-	return all, nil
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return all, release, nil
 }
 
-func (e *encoder) media(ctx context.Context, file *medium) (*realizar.Media, error) {
+// media returns the medium of a file; the caller becomes one of its owners.
+func (e *encoder) media(ctx context.Context, file *medium) (*sharedMedium, error) {
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
@@ -173,7 +202,8 @@ func (e *encoder) media(ctx context.Context, file *medium) (*realizar.Media, err
 		return nil, context.Cause(ctx)
 	}
 	if kept, found := e.kept.get(file.Sum); found {
-		return kept.Media, nil
+		kept.owners.Add(1)
+		return kept, nil
 	}
 	encode := e.EncodeImage
 	if file.Type == "audio" {
@@ -185,10 +215,15 @@ func (e *encoder) media(ctx context.Context, file *medium) (*realizar.Media, err
 	}
 	info, err := media.Info()
 	if err != nil {
+		media.Close()
 		return nil, err
 	}
-	e.kept.put(file.Sum, keptMedia{media, int(info.Bytes)})
-	return media, nil
+	one := &sharedMedium{Media: media, tokens: info.Tokens, bytes: int(info.Bytes)}
+	one.owners.Store(2) // the caller and the keeper
+	for _, forgotten := range e.kept.put(file.Sum, one) {
+		forgotten.release()
+	}
+	return one, nil
 }
 
 // asMediaError is the refusal of a file that is none, or that is too large.
@@ -205,5 +240,13 @@ func asMediaError(noun string, i int, err error) error {
 type encoder struct {
 	*realizar.Encoder
 	turn chan struct{} // has room for one who encodes
-	kept keeper[keptMedia]
+	kept keeper[*sharedMedium]
+}
+
+// close frees the encoder and what is kept of it.
+func (e *encoder) close() {
+	for _, forgotten := range e.kept.clear() {
+		forgotten.release()
+	}
+	e.Close()
 }

@@ -233,8 +233,11 @@ func (s *storedResponse) size() int {
 	return bytes
 }
 
-// maxKeptBytes bounds what a keeper keeps.
-const maxKeptBytes = 64 << 20
+// Bounds on what a keeper keeps, and on the same with the values that hold selects.
+const (
+	maxKeptBytes = 64 << 20
+	maxHeldBytes = 256 << 20
+)
 
 // keeper keeps values by their names, of which those that were not asked for for longest are forgotten where there are
 // too many.
@@ -252,30 +255,55 @@ type kept[T any] struct {
 	bytes int
 }
 
-func (k *keeper[T]) put(name string, value T) {
+// put keeps a value, in place of one with the same name, and returns the values that are forgotten for it, which may be
+// the value itself.
+func (k *keeper[T]) put(name string, value T) (forgotten []T) {
 	const each = 1 << 10 // bytes of an entry beside its value
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.all == nil {
 		k.all = map[string]*list.Element{}
 	}
+	forget := func(element *list.Element) {
+		forgotten = append(forgotten, element.Value.(*kept[T]).value)
+		k.drop(element)
+	}
+	if before := k.all[name]; before != nil {
+		forget(before)
+	}
 	entry := &kept[T]{name, value, each + value.size()}
-	k.all[name] = k.order.PushFront(entry)
+	newest := k.order.PushFront(entry)
+	k.all[name] = newest
 	k.bytes += entry.bytes
 	for oldest := k.order.Back(); oldest != nil && k.bytes > maxKeptBytes; {
 		newer := oldest.Prev()
 		if !k.held[oldest.Value.(*kept[T]).name] {
-			k.drop(oldest)
+			forget(oldest)
 		}
 		oldest = newer
 	}
+	if k.bytes > maxHeldBytes {
+		forget(newest)
+	}
+	return forgotten
 }
 
-// hold selects the values that stay, whatever their size, until the next call.
+// hold selects the values that stay until the next call, up to maxHeldBytes.
 func (k *keeper[T]) hold(names map[string]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.held = names
+}
+
+// clear forgets all values, and returns them.
+func (k *keeper[T]) clear() (forgotten []T) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for oldest := k.order.Back(); oldest != nil; oldest = k.order.Back() {
+		forgotten = append(forgotten, oldest.Value.(*kept[T]).value)
+		k.drop(oldest)
+	}
+	return forgotten
 }
 
 func (k *keeper[T]) get(name string) (value T, found bool) {
