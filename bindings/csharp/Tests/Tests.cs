@@ -536,7 +536,7 @@ internal static class Tests
         using (var talk = Talk(model, new ConversationOptions { Json = "{\"messages\": [{\"role\": \"user\", \"content\": \"größe\"}], \"variables\": {\"a\": 1}}", SystemMessage = "S" }))
         {
             talk.Add("a \"b\"\0\n");
-            talk.AddJson("[{\"role\": \"assistant\", \"content\": \"1\"}, {\"role\": \"user\", \"content\": null}]");
+            talk.AddJson("[{\"role\": \"assistant\", \"content\": \"1\"}, {\"role\": \"user\", \"content\": \"2\"}]");
             Check(talk.Info.Messages == 5 && talk.Messages().Contains("größe") && talk.Messages(2).Contains("a \\\"b\\\"\\u0000\\n"), talk.Messages());
             Check(talk.Messages(1).StartsWith("[{\"role\":\"system\",\"content\":\"S\"}"), "the message of the system");
         }
