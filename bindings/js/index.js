@@ -60,13 +60,23 @@ const SAMPLING = ["temperature", "topK", "topP", "minP", "repeatPenalty", "prese
   "temperatureRange", "temperatureExponent", "mirostatTau", "mirostatEta", "dryMultiplier", "dryBase", "dryAllowedLength",
   "dryWindow", "dryBreakers", "noRepeatNgramSize", "bannedSequences", "order"];
 
-/** Refuses options of a name that is not known. */
-function check(options, known) {
-  for (const name of Object.keys(options ?? {})) {
+/** The options as an object, all of whose names are known. */
+function check(options, known, what = "the options") {
+  if (options === undefined || options === null) return {};
+  if (typeof options !== "object" || Array.isArray(options))
+    throw invalid(`${what} are of type ${Array.isArray(options) ? "array" : typeof options}; they must be an object`);
+  for (const name of Object.keys(options)) {
     if (known.includes(name)) continue;
     const nearest = known.reduce((one, other) => (distance(name, other) < distance(name, one) ? other : one));
     throw invalid(`the option ${name} is unknown; the nearest is ${nearest}`);
   }
+  return options;
+}
+
+/** An array, which is not null. */
+function arrayOf(value, what) {
+  if (!Array.isArray(value)) throw invalid(`${what} are no array`);
+  return value;
 }
 
 /** The number of characters by which two names differ. */
@@ -124,6 +134,7 @@ process.once("exit", () => native.fireAll());
 
 /** A flag that stops calls, which the signal fires, and what ends its use. */
 function newFlag(signal) {
+  if (signal && !(signal instanceof AbortSignal)) throw invalid("the signal is no AbortSignal");
   signal?.throwIfAborted();
   const cancel = native.cancel();
   const fire = () => native.fire(cancel);
@@ -191,8 +202,7 @@ const isOfHub = (name) => typeof name === "string" && name.startsWith("hf:");
 /** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
  * Hub's own client. A model that is complete there takes no connection. */
 async function fetchModel(model, options = {}) {
-  check(options, WATCHED);
-  const { signal, progress } = options;
+  const { signal, progress } = check(options, WATCHED);
   const free = Math.max(...devices().map((device) => (device.available ? device.memoryFree : 0)));
   try {
     return await hub.fetchModel(String(model), { free, signal, progress, lock: native.lock });
@@ -204,10 +214,9 @@ async function fetchModel(model, options = {}) {
 }
 
 /** Bytes that a load and `sessions` sessions will take, before a weight is read. */
-function plan(source, { sessions = 1, cache, ...options } = {}) {
-  check(options, [...LOAD, "sessions", "cache"]);
-  check(cache, CACHE);
-  return native.plan(source, { ...options, ...cache, nCaches: sessions });
+function plan(source, options = {}) {
+  const { sessions = 1, cache, ...load } = check(options, [...LOAD, "sessions", "cache"]);
+  return native.plan(source, { ...load, ...check(cache, CACHE, "the options of the cache"), nCaches: sessions });
 }
 
 /** Weights, tokenizer and metadata. Any number of calls, and of conversations, may use one at once. */
@@ -217,8 +226,8 @@ class Model extends Handle {
   }
 
   /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, as of `fetchModel`. */
-  static async load(source, { signal, progress, ...options } = {}) {
-    check(options, [...LOAD, ...WATCHED]);
+  static async load(source, given = {}) {
+    const { signal, progress, ...options } = check(given, [...LOAD, ...WATCHED]);
     if (isOfHub(source)) source = await fetchModel(source, { signal, progress });
     return watched(signal, progress, async (cancel) => {
       const model = made(Model, await native.load(source, options, cancel));
@@ -243,20 +252,20 @@ class Model extends Handle {
 
   /** Tokens of a text. `special`: with those that begin and end one. `parse`: "<|im_end|>" is its token, not for users'
    * text. */
-  tokenize(text, { special = true, parse = false, ...others } = {}) {
-    check(others, ["special", "parse"]);
+  tokenize(text, options = {}) {
+    const { special = true, parse = false } = check(options, ["special", "parse"]);
     return native.tokenize(handles.get(this), text, { special, parse });
   }
 
-  detokenize(tokens, { special = false, ...others } = {}) {
-    check(others, ["special"]);
+  detokenize(tokens, options = {}) {
+    const { special = false } = check(options, ["special"]);
     return native.detokenize(handles.get(this), tokens, { special });
   }
 
   /** A vector for each text, list of tokens, or prompt with media. */
-  async embed(texts, { signal, ...options } = {}) {
-    if (!Array.isArray(texts)) throw invalid("the texts are no array");
-    check(options, ["pooling", "raw", "signal"]);
+  async embed(texts, given = {}) {
+    arrayOf(texts, "the texts");
+    const { signal, ...options } = check(given, ["pooling", "raw", "signal"]);
     return cancellable(signal, async (cancel) => {
       const vectors = [];
       for (let at = 0; at < texts.length; at += TEXTS) {
@@ -296,16 +305,16 @@ class Encoder extends Handle {
 
   /** Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
    * config.json, that of the model where it has both; or the bytes of the file; or that of a model of the Hub. */
-  static async load(model, file, { signal, progress, ...options } = {}) {
-    check(options, [...ENCODER, ...WATCHED]);
+  static async load(model, file, given = {}) {
+    const { signal, progress, ...options } = check(given, [...ENCODER, ...WATCHED]);
     const handle = handleOf(model, Model);
     if (isOfHub(file)) file = await fetchModel(hub.encoderName(file), { signal, progress });
     return watched(signal, progress, async (cancel) => made(Encoder, await native.encoder(handle, file, options, cancel)));
   }
 
   /** Bytes that an encoder will take, before a weight is read. */
-  static async plan(model, file, options = {}) {
-    check(options, ENCODER);
+  static async plan(model, file, given = {}) {
+    const options = check(given, ENCODER);
     const handle = handleOf(model, Model);
     if (isOfHub(file)) file = await fetchModel(hub.encoderName(file));
     return native.encoderPlan(handle, file, options);
@@ -317,8 +326,8 @@ class Encoder extends Handle {
 
   /** A medium of the bytes of a PNG, JPEG, WebP, GIF or BMP file, or of pixels, {data, width, height, format, stride}, such
    * as an ImageData. */
-  async encode(image, { signal, progress, ...options } = {}) {
-    check(options, [...MEDIA, ...WATCHED]);
+  async encode(image, given = {}) {
+    const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
     const isFile = ArrayBuffer.isView(image);
     const bytes = bytesOf(isFile ? image : image?.data, "the pixels");
     const { width, height, stride, format = "rgba8" } = image;
@@ -330,8 +339,8 @@ class Encoder extends Handle {
 
   /** A medium of a video: `frames` {data, width, height, format}, at least two of one size, one behind the other
    * without gaps, and `times`, the time of each in seconds from its beginning. */
-  async encodeVideo(frames, times, { signal, progress, ...options } = {}) {
-    check(options, [...MEDIA, ...WATCHED]);
+  async encodeVideo(frames, times, given = {}) {
+    const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
     const { width, height, format = "rgba8" } = frames;
     const bytes = bytesOf(frames.data, "the frames"), seconds = bytesOf(Float64Array.from(times), "the times");
     return watched(signal, progress, async (cancel) =>
@@ -341,8 +350,8 @@ class Encoder extends Handle {
 
   /** A medium of the bytes of a WAV file, or of samples, a Float32Array of so many `channels`, one of each after the
    * other, `rate` of each a second. */
-  async encodeSound(sound, { signal, progress, channels = 1, ...others } = {}) {
-    check(others, ["channels", "rate", "maxRows", "inSteps", ...WATCHED]);
+  async encodeSound(sound, given = {}) {
+    const { signal, progress, channels = 1, ...others } = check(given, ["channels", "rate", "maxRows", "inSteps", ...WATCHED]);
     const bytes = bytesOf(sound, "the sound"), options = { channels, ...others };
     if (sound instanceof Float32Array !== Boolean(options.rate)) throw invalid("samples have a rate, files have none");
     return watched(signal, progress, async (cancel) =>
@@ -353,8 +362,7 @@ class Encoder extends Handle {
   /** The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the encoder,
    * without one; time and hash are zero. */
   measure(width, height = 0, options = {}) {
-    check(options, MEDIA);
-    return native.measure(handles.get(this), width, height, options);
+    return native.measure(handles.get(this), width, height, check(options, MEDIA));
   }
 }
 
@@ -365,8 +373,8 @@ class Media extends Handle {
   }
 
   /** A medium of rows that an encoder of the caller gave, one behind the other in a Float32Array. */
-  static fromRows(model, rows, { rowDim, kind = "image", columns = 0, lines = 0, ...others }) {
-    check(others, ["rowDim", "kind", "columns", "lines"]);
+  static fromRows(model, rows, options) {
+    const { rowDim, kind = "image", columns = 0, lines = 0 } = check(options, ["rowDim", "kind", "columns", "lines"]);
     if (!(rows instanceof Float32Array)) throw invalid("rows are no Float32Array");
     const shape = { rowDim, kind, columns, lines };
     return made(Media, native.mediaOfRows(handleOf(model, Model), bytesOf(rows, "rows"), shape));
@@ -416,12 +424,11 @@ function numbered(value) {
 class Prompt extends Handle {
   /** `parts`: media, lists of tokens, and texts, of which the first has the tokens that begin a text if it is the first
    * part. `bare`: the rows of media alone, without the model's tokens around and between them. */
-  constructor(model, parts, { bare = false, ...others } = {}) {
+  constructor(model, parts, options = {}) {
     super();
-    check(others, ["bare"]);
-    if (!Array.isArray(parts)) throw invalid("the parts are no array");
+    const { bare = false } = check(options, ["bare"]);
     const handle = handleOf(model, Model);
-    const taken = parts.map((part, i) => {
+    const taken = arrayOf(parts, "the parts").map((part, i) => {
       if (typeof part === "string") return model.tokenize(part, { special: i === 0 });
       return part instanceof Media ? handles.get(part) : idsOf(part);
     });
@@ -453,8 +460,8 @@ class Store extends Handle {
 
   /** `path`: a folder of files that outlive the process, which other processes may have too. */
   static async open(model, options = {}) {
-    check(options, ["path", "minTokens", "memoryLimit", "maxEntries", "diskLimit"]);
-    return made(Store, await native.store(handleOf(model, Model), options));
+    const known = ["path", "minTokens", "memoryLimit", "maxEntries", "diskLimit"];
+    return made(Store, await native.store(handleOf(model, Model), check(options, known)));
   }
 
   get info() {
@@ -468,10 +475,10 @@ class Store extends Handle {
 }
 
 /** Options of a cache as the addon takes them, with the bytes that the garbage collector is told of. */
-function opened(model, { cache = {}, adapters = [], store, ...rest }) {
-  check(cache, CACHE);
+function opened(model, { cache, adapters, store, ...rest }) {
+  cache = check(cache, CACHE, "the options of the cache");
   const info = model.info;
-  const pairs = adapters.map((adapter) => (Array.isArray(adapter) ? adapter : [adapter, 1]));
+  const pairs = arrayOf(adapters ?? [], "the adapters").map((adapter) => (Array.isArray(adapter) ? adapter : [adapter, 1]));
   const capacity = cache.capacity || Math.min(info.contextLength, 8192);
   return {
     ...rest,
@@ -484,10 +491,9 @@ function opened(model, { cache = {}, adapters = [], store, ...rest }) {
 }
 
 /** Options of a reply or a generation as the addon takes them. */
-function replyOptions({ draft, grammar, ...rest }, known) {
-  check(rest, known);
-  check(rest.sampling, SAMPLING);
-  check(grammar, GRAMMAR);
+function replyOptions({ draft, grammar, ...rest }) {
+  check(rest.sampling, SAMPLING, "the options of sampling");
+  if (grammar) check(grammar, GRAMMAR, "the members of the grammar");
   const isModel = draft instanceof Model;
   return {
     ...rest,
@@ -500,6 +506,7 @@ function replyOptions({ draft, grammar, ...rest }, known) {
 
 function grammarText(kind, value) {
   if (kind === "whitespace" || typeof value === "string") return value;
+  if (kind === "json" && value !== true) throw invalid(`the grammar json is ${String(value)}; it must be true`);
   return kind === "json" ? "" : JSON.stringify(value);
 }
 
@@ -591,17 +598,13 @@ class Conversation extends Handle {
   #row = 1;
 
   /** `handle`: the native object of a conversation that exists already. */
-  constructor(
-    model,
-    { system, messages = [], tools, toolChoice, parallelToolCalls, variables, ...options } = {},
-    handle,
-  ) {
+  constructor(model, given = {}, handle) {
     super();
-    check(options, CONVERSATION);
+    const { system, messages, tools, toolChoice, parallelToolCalls, variables, ...options } = check(given, CONVERSATION);
     this.model = model;
     const first = system === undefined ? [] : [{ role: "system", content: system }];
     const json = {
-      messages: [...first, ...messages],
+      messages: [...first, ...arrayOf(messages ?? [], "the messages")],
       tools,
       tool_choice: toolChoice,
       parallel_tool_calls: parallelToolCalls,
@@ -615,8 +618,8 @@ class Conversation extends Handle {
 
   /** The conversation that `save` has written, which goes on as the saved one would have. */
   static async load(model, bytes, options = {}) {
-    check(options, ["cache", "store"]);
-    const handle = await native.restoreConversation(handleOf(model, Model), bytes, opened(model, options));
+    const known = check(options, ["cache", "store"]);
+    const handle = await native.restoreConversation(handleOf(model, Model), bytes, opened(model, known));
     return new Conversation(model, {}, handle);
   }
 
@@ -684,7 +687,8 @@ class Conversation extends Handle {
 
   /** Replies to the messages, part by part. A loop that is left early gives the reply up; with `keep` it keeps what was
    * said. */
-  async *reply({ signal, ...options } = {}) {
+  async *reply(given = {}) {
+    const { signal, ...options } = check(given, REPLY);
     const turn = this.#turn.take("conversation", signal);
     yield* this.#parts(turn, signal, options);
   }
@@ -692,7 +696,7 @@ class Conversation extends Handle {
   async *#parts(turn, signal, options) {
     const handle = handles.get(this);
     try {
-      await native.reply(handle, replyOptions(options, REPLY), turn.cancel);
+      await native.reply(handle, replyOptions(options), turn.cancel);
       turn.cleanUp = () => quietly(() => native.add(handle, "[]"));
       this.#row = Math.min(options.logprobs ?? 0, this.model.info.vocabSize) + 1;
       while (turn.cleanUp && !turn.hasEnded) {
@@ -719,7 +723,8 @@ class Conversation extends Handle {
 
   /** A message of the user, and the content of the reply to it. What was said stays where the loop is left or aborted;
    * any other failure leaves the messages as they were. */
-  async *say(text, { signal, ...options } = {}) {
+  async *say(text, given = {}) {
+    const { signal, ...options } = check(given, REPLY);
     const turn = this.#turn.take("conversation", signal);
     const handle = handles.get(this);
     let count;
@@ -748,15 +753,15 @@ class Session extends Handle {
 
   constructor(model, options = {}, handle) {
     super();
-    check(options, ["cache", "adapters"]);
+    const known = check(options, ["cache", "adapters"]);
     this.model = model;
-    handles.set(this, handle ?? native.session(handleOf(model, Model), opened(model, options)));
+    handles.set(this, handle ?? native.session(handleOf(model, Model), opened(model, known)));
   }
 
   /** The session that `save` has written. */
   static async load(model, bytes, options = {}) {
-    check(options, ["cache"]);
-    return new Session(model, {}, await native.restoreSession(handleOf(model, Model), bytes, opened(model, options)));
+    const known = check(options, ["cache"]);
+    return new Session(model, {}, await native.restoreSession(handleOf(model, Model), bytes, opened(model, known)));
   }
 
   get length() {
@@ -795,7 +800,8 @@ class Session extends Handle {
 
   /** Goes on with a text, tokens or a prompt, piece by piece. What the session holds of them from its start is not
    * computed again. */
-  async *generate(prompt, { signal, ...options } = {}) {
+  async *generate(prompt, given = {}) {
+    const { signal, ...options } = check(given, GENERATE);
     const turn = this.#turn.take("session", signal);
     const handle = handles.get(this);
     try {
@@ -814,7 +820,7 @@ class Session extends Handle {
         handle,
         handles.get(this.model),
         media ? undefined : tokens.subarray(kept),
-        { ...replyOptions(options, GENERATE), prompt: media, promptFirst: media ? kept : 0 },
+        { ...replyOptions(options), prompt: media, promptFirst: media ? kept : 0 },
         turn.cancel,
       );
       turn.cleanUp = () => native.close(job);

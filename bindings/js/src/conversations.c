@@ -22,6 +22,7 @@ typedef struct opening {
     kind kind;
     const char *bytes;
     size_t len, at;
+    bool is_short; /* More bytes were asked for. */
 } opening;
 
 static opening *opening_arguments(task *t, napi_value model, napi_value options) {
@@ -54,7 +55,8 @@ static napi_value call_conversation(napi_env env, napi_callback_info info) {
 
 static int32_t on_read(void *user, void *out, size_t n) {
     opening *o = user;
-    if (n > o->len - o->at) return EIO;
+    o->is_short = n > o->len - o->at;
+    if (o->is_short) return EIO;
     memcpy(out, o->bytes + o->at, n);
     o->at += n;
     return 0;
@@ -69,6 +71,7 @@ static void run_restore(task *t) {
                     : t->lib->rz_cache_load(o->model, &o->cache, on_read, o, &cache, &t->error);
     t->made = conversation ? (void *)conversation : (void *)cache;
     t->made_kind = o->kind;
+    if (o->is_short) task_fail_anew(t, RZ_ERR_IO, "what was saved has no more bytes");
 }
 
 static napi_value restore(napi_env env, napi_callback_info info, kind k) {

@@ -106,6 +106,8 @@ typedef struct task {
 /* Memory that lasts as long as the task, zeroed; NULL fails the task. */
 void *task_alloc(task *t, size_t bytes);
 void task_fail(task *t, rz_status status, const char *format, ...);
+/* Fails the task in place of the failure that the library has told, which the caller of the library caused. */
+void task_fail_anew(task *t, rz_status status, const char *message);
 /* Whether the buffer of a call was too small: it is to be made again, with a capacity of `needed`. */
 bool task_repeats(task *t, size_t *capacity, size_t needed);
 
@@ -156,7 +158,7 @@ uint32_t choice_member(task *t, napi_value object, const char *field, const choi
 const char *choice_name(const choice *choices, uint32_t number);
 
 #define U32(t, object, params, field) (params)->field = (uint32_t)uint_member(t, object, #field, UINT32_MAX)
-#define U64(t, object, params, field) (params)->field = uint_member(t, object, #field, 1ull << 53)
+#define U64(t, object, params, field) (params)->field = uint_member(t, object, #field, (1ull << 53) - 1)
 #define F32(t, object, params, field) (params)->field = float_member(t, object, #field)
 
 napi_value number_value(napi_env env, double number);

@@ -128,14 +128,16 @@ rz_sampler_params *sampler_params(task *t, napi_value sampling) {
 /* A grammar is {jsonSchema: text} or another kind, with {whitespace: true}. */
 uint32_t grammar_params(task *t, napi_value grammar, const char **text, size_t *len) {
     if (!is_given(t->env, grammar)) return 0;
+    uint32_t number = 0;
     for (const choice *one = GRAMMARS; one->name; one++) {
         napi_value value = member_of(t, grammar, one->name);
         if (!value) continue;
+        if (number) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the grammar is of several kinds; it must be of one");
         *text = string_of(t, value, "the grammar", len);
-        return one->number | (bool_member(t, grammar, "whitespace") ? RZ_GRAMMAR_WHITESPACE : 0);
+        number = one->number;
     }
-    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the grammar is of an unknown kind");
-    return 0;
+    if (!number) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the grammar is of no kind; it must be of one");
+    return number | (bool_member(t, grammar, "whitespace") ? RZ_GRAMMAR_WHITESPACE : 0);
 }
 
 const char *const *stop_params(task *t, napi_value options, size_t *n) {

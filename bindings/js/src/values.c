@@ -80,6 +80,21 @@ bool bool_member(task *t, napi_value object, const char *field) {
     return is_set;
 }
 
+/* Fails for half of a surrogate pair, which Node turns into U+FFFD. `text` is the string as Node has made it. */
+static void check_surrogates(task *t, napi_value value, const char *name, const char *text, size_t len) {
+    size_t at = 0, n = 0;
+    while (at + 3 <= len && memcmp(text + at, "\xef\xbf\xbd", 3) != 0) at++;
+    if (at + 3 > len || napi_get_value_string_utf16(t->env, value, NULL, 0, &n) != napi_ok) return;
+    char16_t *units = task_alloc(t, (n + 1) * sizeof *units);
+    if (!units || napi_get_value_string_utf16(t->env, value, units, n + 1, &n) != napi_ok) return;
+    for (size_t i = 0; i < n; i++) {
+        bool is_first = units[i] >= 0xd800 && units[i] < 0xdc00, is_second = units[i] >= 0xdc00 && units[i] < 0xe000;
+        bool is_pair = is_first && i + 1 < n && units[i + 1] >= 0xdc00 && units[i + 1] < 0xe000;
+        if (is_pair) i++;
+        else if (is_first || is_second) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s has half of a surrogate pair", name);
+    }
+}
+
 char *string_of(task *t, napi_value value, const char *name, size_t *len) {
     size_t n = 0;
     *len = 0;
@@ -89,7 +104,8 @@ char *string_of(task *t, napi_value value, const char *name, size_t *len) {
         return NULL;
     }
     char *text = task_alloc(t, n + 1);
-    if (text) napi_get_value_string_utf8(t->env, value, text, n + 1, len);
+    if (text && napi_get_value_string_utf8(t->env, value, text, n + 1, len) == napi_ok)
+        check_surrogates(t, value, name, text, *len);
     return text;
 }
 

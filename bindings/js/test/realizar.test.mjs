@@ -581,11 +581,35 @@ test("options of an unknown name are refused, all that are declared are known", 
       const refused = fails("RZ_ERR_INVALID_ARGUMENT", new RegExp(`^the option ${wrong} is unknown; the nearest is ${name}$`));
       await assert.rejects(async () => await call({ [wrong]: 1 }), refused);
     }
+    for (const [wrong, type] of [[5, "number"], [true, "boolean"], ["x", "string"], [[], "array"], [() => 1, "function"]]) {
+      const refused = fails("RZ_ERR_INVALID_ARGUMENT", new RegExp(` are of type ${type}; they must be an object$`));
+      // Where other options are spread around these there is nothing to see of them.
+      if (!String(call).includes("...options")) await assert.rejects(async () => await call(wrong), refused);
+    }
     const given = Object.fromEntries(known.map((name) => [name, undefined]));
     await Promise.resolve(call(given)).catch((error) => assert.doesNotMatch(error.message, /unknown/));
   }
   const grammar = { jsonSchema: {}, whitespac: true };
   await assert.rejects(talk().say(PROMPT, { grammar }).next(), fails("RZ_ERR_INVALID_ARGUMENT", /nearest is whitespace/));
+  for (const grammar of [{ regex: "a", choices: ["b"] }, { json: false }, { whitespace: true }, 5, []])
+    await assert.rejects(talk().say(PROMPT, { grammar }).next(), fails("RZ_ERR_INVALID_ARGUMENT", /must be/));
+  await assert.rejects(talk().say(PROMPT, 5).next(), fails("RZ_ERR_INVALID_ARGUMENT", /type number/));
+  for (const given of [{ adapters: "x" }, { messages: "x" }, { messages: "" }])
+    assert.throws(() => talk(given), fails("RZ_ERR_INVALID_ARGUMENT", /no array/));
+  await assert.rejects(talk().say(PROMPT, { signal: {} }).next(), fails("RZ_ERR_INVALID_ARGUMENT", /no AbortSignal/));
+});
+
+test("half of a surrogate pair is refused, and U+FFFD is a character", async () => {
+  const refused = fails("RZ_ERR_INVALID_ARGUMENT", /surrogate/);
+  for (const half of ["\ud834", "a\ud834b", "\udd1e", "\udd1e\ud834", "\ufffd\ud834"]) {
+    await assert.rejects(talk().say(half).next(), refused);
+    assert.throws(() => model.tokenize(half), refused);
+    assert.throws(() => talk({ system: half }), refused);
+    await assert.rejects(talk().say(PROMPT, { stops: [half] }).next(), refused);
+    await assert.rejects(model.embed([half], { pooling: "mean" }), refused);
+  }
+  const whole = "\ufffd \ud834\udd1e \0\ufffd";
+  assert.equal(model.detokenize(model.tokenize(whole)), whole);
 });
 
 test("numbers out of range and what is no list are refused", async () => {
@@ -598,6 +622,9 @@ test("numbers out of range and what is no list are refused", async () => {
     await assert.rejects(new Session(model).generate([number]).next(), refused("a token"));
     assert.throws(() => model.detokenize([number]), refused("tokens"));
   }
+  // 2^53 is what the next whole number would be, too.
+  const seed = fails("RZ_ERR_INVALID_ARGUMENT", /seed is .*; it must be a whole number from 0 to 9007199254740991/);
+  await assert.rejects(talk().say(PROMPT, { sampling: { seed: 2 ** 53 } }).next(), seed);
   const refused = fails("RZ_ERR_INVALID_ARGUMENT");
   await assert.rejects(talk().say(PROMPT, { stops: "five" }).next(), refused);
   await assert.rejects(model.embed("hello"), refused);
@@ -618,7 +645,7 @@ test("forks and saved conversations go on alike", async () => {
     assert.ok(each.info.reusedTokens > 9);
     assert.deepEqual(each.messages(), conversation.messages());
   }
-  await assert.rejects(Conversation.load(model, saved.subarray(0, -1)), fails("RZ_ERR_IO"));
+  await assert.rejects(Conversation.load(model, saved.subarray(0, -1)), fails("RZ_ERR_IO", /^what was saved has no more bytes$/));
   await assert.rejects(
     Conversation.load(
       model,
