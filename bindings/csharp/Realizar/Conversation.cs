@@ -103,7 +103,8 @@ namespace Realizar
 
         private unsafe Conversation(Model model, ConversationOptions options, Making make)
         {
-            Model = model;
+            Model = Native.Given(model, nameof(model));
+            Native.Given(options.Adapters, nameof(options.Adapters));
             alwaysToken = options.Cancellation;
             always = new Cancelling(alwaysToken);
             try
@@ -172,8 +173,7 @@ namespace Realizar
         /// <summary>Appends a message; nothing is computed.</summary>
         public unsafe void Add(string text, string role = "user")
         {
-            if (text == null) throw new ArgumentNullException(nameof(text));
-            var (who, what) = (Native.Terminated(role, nameof(role)), Native.Utf8.GetBytes(text + "\0"));
+            var (who, what) = (Native.Terminated(role, nameof(role)), Native.Utf8.GetBytes(Native.Given(text, nameof(text)) + "\0"));
             fixed (byte* r = who, t = what)
             {
                 var (at, to) = ((IntPtr)r, (IntPtr)t);
@@ -272,7 +272,7 @@ namespace Realizar
         public IEnumerable<Part> Reply(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
         {
             Begin(options, token);
-            return Made(replies);
+            return Made(replies, new bool[1]);
         }
 
         /// <summary>A message of the user, and the content of the reply to it, piece by piece. What was said stays
@@ -290,7 +290,7 @@ namespace Realizar
                 Rewind(n);
                 throw;
             }
-            return Content(Made(replies), n);
+            return Content(Made(replies, new bool[1]), n);
         }
 
         /// <summary>Reply, computed on threads of the pool.</summary>
@@ -299,8 +299,11 @@ namespace Realizar
         /// <summary>Say, computed on threads of the pool.</summary>
         public IAsyncEnumerable<string> SayAsync(string text, ReplyOptions options = null) => new AsyncPieces<string>(token => Say(text, options, token));
 
-        private IEnumerable<Part> Made(int reply)
+        /// <param name="isRead">Of one element, for all enumerations of the parts, which come once.</param>
+        private IEnumerable<Part> Made(int reply, bool[] isRead)
         {
+            if (isRead[0]) throw new InvalidOperationException("the reply was read before; its parts come once");
+            isRead[0] = true;
             var going = true;
             try
             {

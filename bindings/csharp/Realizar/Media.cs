@@ -166,7 +166,7 @@ namespace Realizar
         /// <summary>Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.</summary>
         public unsafe Media Encode(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
-                fixed (byte* at = file) return Native.rz_media_from_image(Handle, at, (UIntPtr)file.Length, p, pointer, err);
+                fixed (byte* at = Native.Given(file, nameof(file))) return Native.rz_media_from_image(Handle, at, (UIntPtr)file.Length, p, pointer, err);
             });
 
         /// <summary>Encodes a picture in memory, its rows from the top.</summary>
@@ -174,6 +174,7 @@ namespace Realizar
         public unsafe Media Encode(byte[] pixels, PixelFormat format, int width, int height, int stride = 0, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken))
         {
+            Native.Given(pixels, nameof(pixels));
             var row = (format == PixelFormat.Gray8 ? 1L : format == PixelFormat.Rgb8 ? 3L : 4L) * width;
             var step = stride == 0 ? row : stride;
             // The library cannot see where the array ends.
@@ -197,6 +198,8 @@ namespace Realizar
         public unsafe Media EncodeFrames(byte[] pixels, double[] times, PixelFormat format, int width, int height, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken))
         {
+            Native.Given(pixels, nameof(pixels));
+            Native.Given(times, nameof(times));
             var row = (format == PixelFormat.Gray8 ? 1L : format == PixelFormat.Rgb8 ? 3L : 4L) * width;
             // The library cannot see where the array ends.
             if (width < 1 || height < 1 || width > 65535 || height > 65535 || row * height * times.Length != pixels.LongLength)
@@ -223,14 +226,14 @@ namespace Realizar
         public unsafe Media EncodeSamples(float[] samples, int channels, int rate, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
-                fixed (float* at = samples)
+                fixed (float* at = Native.Given(samples, nameof(samples)))
                     return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, Native.Whole(channels, nameof(channels)), Native.Whole(rate, nameof(rate)), p, pointer, err);
             });
 
         /// <summary>Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file.</summary>
         public unsafe Media EncodeAudio(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
-                fixed (byte* at = file) return Native.rz_media_from_audio(Handle, at, (UIntPtr)file.Length, p, pointer, err);
+                fixed (byte* at = Native.Given(file, nameof(file))) return Native.rz_media_from_audio(Handle, at, (UIntPtr)file.Length, p, pointer, err);
             });
 
         private unsafe Media Encoded(MediaOptions options, CancellationToken cancellation, Encoding call)
@@ -357,7 +360,7 @@ namespace Realizar
         /// both; 0 for both: one line.</param>
         public static unsafe Media FromRows(Model model, float[] rows, int rowDim, MediaKind kind = MediaKind.Image, int columns = 0, int lines = 0)
         {
-            if (rowDim < 1 || rows.Length % rowDim != 0)
+            if (rowDim < 1 || Native.Given(rows, nameof(rows)).Length % rowDim != 0)
                 throw new ArgumentException($"{rows.Length} numbers are no rows of {rowDim}", nameof(rows));
             rz_error err;
             IntPtr pointer;

@@ -184,9 +184,9 @@ namespace Realizar
         internal static unsafe int WithSources(IReadOnlyDictionary<string, byte[]> files, Func<IntPtr, UIntPtr, int> call)
         {
             using (var pins = new Pins())
-                return call(pins.Of(files.Select(file => new rz_source {
+                return call(pins.Of(Native.Given(files, nameof(files)).Select(file => new rz_source {
                     struct_size = (uint)sizeof(rz_source), kind = Native.RZ_SOURCE_MEMORY, name = pins.Of(file.Key, nameof(files)),
-                    data = pins.Of(file.Value), size = (ulong)file.Value.LongLength,
+                    data = pins.Of(file.Value), size = (ulong)Native.Given(file.Value, nameof(files)).LongLength,
                 }).ToArray()), (UIntPtr)files.Count);
         }
 
@@ -296,7 +296,7 @@ namespace Realizar
         /// text that users typed.</param>
         public unsafe uint[] Tokenize(string text, bool special = true, bool parse = false)
         {
-            var bytes = Native.Utf8.GetBytes(text + "\0"); // never empty, so that there is something to point to
+            var bytes = Native.Utf8.GetBytes(Native.Given(text, nameof(text)) + "\0"); // never empty, so that there is something to point to
             var flags = (special ? Native.RZ_TOKENIZE_ADD_SPECIAL : 0u) | (parse ? Native.RZ_TOKENIZE_PARSE_SPECIAL : 0u);
             return Native.Pinned(bytes, (at, len) => Native.Sized<uint>(bytes.Length + 8, (tokens, capacity, n, err) =>
                 Native.rz_tokenize_into(Handle, at, len, flags, (uint*)tokens, capacity, n, err)));
@@ -305,7 +305,7 @@ namespace Realizar
         /// <summary>The text of tokens, with control tokens where <paramref name="special"/>.</summary>
         public unsafe string Detokenize(uint[] tokens, bool special = false)
         {
-            fixed (uint* t = tokens)
+            fixed (uint* t = Native.Given(tokens, nameof(tokens)))
             {
                 var at = t;
                 return Native.SizedText(tokens.Length * 8, (text, capacity, n, err) =>
@@ -383,13 +383,14 @@ namespace Realizar
         /// scores.</summary>
         public float[][] Embed(IReadOnlyList<string> texts, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
         {
-            var tokens = new uint[texts.Count][];
+            var tokens = new uint[Native.Given(texts, nameof(texts)).Count][];
             for (var i = 0; i < tokens.Length; i++) tokens[i] = Tokenize(texts[i]);
             return Embed(tokens, pooling, normalize, cancellation);
         }
 
         public unsafe float[][] Embed(uint[][] tokens, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
         {
+            foreach (var text in Native.Given(tokens, nameof(tokens))) Native.Given(text, nameof(tokens));
             var rows = pooling == Pooling.None ? tokens.Sum(text => text.Length) : tokens.Length;
             return Embedded(rows, pooling, normalize, cancellation, (pins, p, cancel, vectors, capacity, n, err) => {
                 var lists = pins.Of(tokens.Select(text => pins.Of(text)).ToArray());

@@ -86,9 +86,15 @@ namespace Realizar
         /// <summary>A string as UTF-8 that ends with a NUL.</summary>
         internal static byte[] Terminated(string text, string name)
         {
-            if (text == null) throw new ArgumentNullException(name);
-            if (text.IndexOf('\0') >= 0) throw new ArgumentException("contains a NUL", name);
+            if (Given(text, name).IndexOf('\0') >= 0) throw new ArgumentException("contains a NUL", name);
             return Utf8.GetBytes(text + "\0");
+        }
+
+        /// <summary>An argument that must not be null.</summary>
+        internal static T Given<T>(T value, string name) where T : class
+        {
+            if (value == null) throw new ArgumentNullException(name);
+            return value;
         }
 
         /// <summary>A number that the library takes without a sign.</summary>

@@ -23,7 +23,7 @@ namespace Realizar
         internal IntPtr Of(string text, string name) => text == null ? IntPtr.Zero : Of(Native.Terminated(text, name));
 
         /// <summary>Such texts.</summary>
-        internal IntPtr Of(IReadOnlyList<string> texts, string name) => Of(texts.Select(text => Of(Native.Terminated(text, name))).ToArray());
+        internal IntPtr Of(IReadOnlyList<string> texts, string name) => Of(Native.Given(texts, name).Select(text => Of(Native.Terminated(text, name))).ToArray());
 
         /// <summary>The pointer of a handle, which is not freed meanwhile; null: NULL.</summary>
         internal IntPtr Of(SafeHandle handle)

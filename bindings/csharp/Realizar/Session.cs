@@ -41,6 +41,7 @@ namespace Realizar
         public unsafe Sampler(Sampling s)
         {
             Native.Initialize();
+            Native.Given(s, nameof(s));
             using (var pins = new Pins())
             {
                 var p = (rz_sampler_params*)pins.Of(Parameters(s, pins));
@@ -164,7 +165,7 @@ namespace Realizar
         {
             rz_error err;
             using (var cancelling = new Cancelling(cancellation))
-                fixed (uint* at = more)
+                fixed (uint* at = Native.Given(more, nameof(more)))
                     RealizarException.Check(Native.rz_prefill(Handle, at, (UIntPtr)more.Length, cancelling.Handle, &err), &err, cancellation);
         }
 
@@ -220,14 +221,14 @@ namespace Realizar
         /// <summary>The <paramref name="k"/> likeliest tokens after the last one, the likeliest first.</summary>
         public unsafe IReadOnlyList<Logprob> Logprobs(int k)
         {
-            k = Math.Min(k, Model.Info.VocabSize);
-            var tokens = new uint[k + 1];
-            var values = new float[k + 1];
+            var most = Math.Min(Native.Whole(k, nameof(k)), (uint)Model.Info.VocabSize);
+            var tokens = new uint[most + 1];
+            var values = new float[most + 1];
             rz_error err;
             UIntPtr n;
             fixed (uint* t = tokens)
             fixed (float* v = values)
-                RealizarException.Check(Native.rz_logprobs_into(Handle, Native.Whole(k, nameof(k)), t, v, &n, &err), &err);
+                RealizarException.Check(Native.rz_logprobs_into(Handle, most, t, v, &n, &err), &err);
             return Enumerable.Range(0, (int)n).Select(i => new Logprob { Token = tokens[i], Value = values[i] }).ToArray();
         }
 
@@ -235,7 +236,7 @@ namespace Realizar
         /// before it.</summary>
         public unsafe float[] Score(uint[] more, CancellationToken cancellation = default(CancellationToken))
         {
-            var scores = new float[more.Length];
+            var scores = new float[Native.Given(more, nameof(more)).Length];
             rz_error err;
             using (var cancelling = new Cancelling(cancellation))
                 fixed (uint* at = more)
@@ -250,7 +251,7 @@ namespace Realizar
         {
             rz_error err;
             UIntPtr n;
-            fixed (float* at = logits)
+            fixed (float* at = Native.Given(logits, nameof(logits)))
                 RealizarException.Check(Native.rz_logits_into(Handle, at, (UIntPtr)logits.Length, &n, &err), &err);
         }
 
@@ -260,7 +261,7 @@ namespace Realizar
         {
             rz_error err;
             uint common;
-            fixed (uint* at = prompt) RealizarException.Check(Native.rz_cache_match(Handle, at, (UIntPtr)prompt.Length, &common, &err), &err);
+            fixed (uint* at = Native.Given(prompt, nameof(prompt))) RealizarException.Check(Native.rz_cache_match(Handle, at, (UIntPtr)prompt.Length, &common, &err), &err);
             // The last token of a prompt is always computed, because the answer starts from its logits.
             var kept = Math.Min((int)common, Math.Max(prompt.Length - 1, 0));
             Truncate(kept);

@@ -43,7 +43,7 @@ namespace Realizar
 
         public unsafe Store(Model model, StoreOptions options = null)
         {
-            this.model = model;
+            this.model = Native.Given(model, nameof(model));
             options = options ?? new StoreOptions();
             using (var pins = new Pins())
             {
@@ -65,7 +65,7 @@ namespace Realizar
             rz_error err;
             IntPtr pointer;
             uint common;
-            fixed (uint* at = tokens)
+            fixed (uint* at = Native.Given(tokens, nameof(tokens)))
                 RealizarException.Check(Native.rz_store_take(Handle, at, (UIntPtr)tokens.Length, &p, &pointer, &common, &err), &err);
             return new Session(model, pointer);
         }

@@ -14,7 +14,7 @@ namespace Realizar
         public unsafe void Follow(uint[] tokens)
         {
             rz_error err;
-            fixed (uint* at = tokens)
+            fixed (uint* at = Native.Given(tokens, nameof(tokens)))
                 RealizarException.Check(Native.rz_textstream_follow(handle, at, (UIntPtr)tokens.Length, &err), &err);
         }
 

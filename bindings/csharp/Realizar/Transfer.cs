@@ -20,7 +20,7 @@ namespace Realizar
 
         internal Transfer(Stream stream)
         {
-            this.stream = stream;
+            this.stream = Native.Given(stream, nameof(stream));
             self = GCHandle.Alloc(this);
         }
 
@@ -42,7 +42,12 @@ namespace Realizar
         [MonoPInvokeCallback(typeof(rz_read_callback))]
         private static int Read(IntPtr user, IntPtr to, UIntPtr n) => Move(user, (int)n, (stream, bytes) => {
             for (int done = 0, more; done < bytes.Length; done += more)
-                if ((more = stream.Read(bytes, done, bytes.Length - done)) == 0) throw new EndOfStreamException("the saved session has no more bytes");
+            {
+                more = stream.Read(bytes, done, bytes.Length - done);
+                if (more == 0) throw new EndOfStreamException("what was saved has no more bytes");
+                if (more < 0 || more > bytes.Length - done)
+                    throw new IOException($"the stream read {more} bytes; Read must read from 0 to {bytes.Length - done}");
+            }
             Marshal.Copy(bytes, 0, to, bytes.Length);
         });
 

@@ -740,6 +740,13 @@ internal static class Tests
         Check(Throws<RealizarException>(() => new Store(model, new StoreOptions { Path = other }), "no folder").Status == Status.IO, "no folder");
     }
 
+    /// <summary>A stream that does not keep to what Read is to return.</summary>
+    private sealed class Overlong : MemoryStream
+    {
+        internal int Count;
+        public override int Read(byte[] buffer, int offset, int count) => Count;
+    }
+
     private static void Refusals(Model model)
     {
         foreach (var wrong in new[] { "{\"unknown\": 1}", "{", "{\"messages\": [1]}" })
@@ -772,7 +779,31 @@ internal static class Tests
         using (var talk = Talk(model))
         using (var session = model.NewSession(16))
         {
-            Throws<ArgumentNullException>(() => talk.Say(null), "no text");
+            var absent = new Dictionary<string, Action[]> {
+                { "text", new Action[] { () => talk.Say(null), () => model.Tokenize(null), () => model.Embed(new string[] { null }) } },
+                { "tokens", new Action[] { () => model.Detokenize(null), () => model.Embed(new uint[][] { null }), () => model.NewTextStream().Follow(null) } },
+                { "more", new Action[] { () => session.Prefill((uint[])null), () => session.Score(null) } },
+                { "prompt", new Action[] { () => session.NewJob((uint[])null) } }, { "texts", new Action[] { () => model.Embed((string[])null) } },
+                { "logits", new Action[] { () => session.Logits(null) } }, { "rows", new Action[] { () => Media.FromRows(model, null, 64) } },
+                { "Stops", new Action[] { () => talk.Begin(new ReplyOptions { Stops = null }), () => session.NewJob(new uint[] { 1 }, new JobOptions { Stops = null }) } },
+                { "files", new Action[] { () => Model.Load(new Dictionary<string, byte[]> { { "model.gguf", null } }) } },
+                { "model", new Action[] { () => new Conversation(null), () => new Store(null) } },
+                { "stream", new Action[] { () => session.Save(null), () => model.Restore(null), () => Conversation.Load(model, null) } },
+                { "Adapters", new Action[] { () => new Conversation(model, new ConversationOptions { Adapters = null }) } },
+                { "s", new Action[] { () => new Sampler(null) } }, { "json", new Action[] { () => talk.AddJson((string)null), () => model.Render(null) } },
+            };
+            foreach (var argument in absent)
+                foreach (var call in argument.Value)
+                    Check(Throws<ArgumentNullException>(call, argument.Key).ParamName == argument.Key, argument.Key);
+            foreach (var wrong in new[] { float.NaN, float.PositiveInfinity, -1 })
+                Check(Throws<RealizarException>(() => new Sampler(new Sampling { Temperature = wrong }), "a temperature").Status == Status.InvalidArgument, "a temperature");
+            // The parts of a reply come once.
+            var said = talk.Say(Prompt, new ReplyOptions { MaxTokens = 3 });
+            Check(said.Any(), "a reply");
+            Throws<InvalidOperationException>(() => said.Any(), "a reply that is read twice");
+            foreach (var count in new[] { -1, 1 << 20 })
+                Throws<IOException>(() => model.Restore(new Overlong { Count = count }), "a stream that reads too much");
+            Check(Throws<ArgumentOutOfRangeException>(() => session.Logprobs(-7), "k").Message.StartsWith("k is -7; it must be"), "a negative k");
             var numbers = new Dictionary<string, Action> {
                 { "MaxTokens", () => talk.Begin(new ReplyOptions { MaxTokens = -1 }) }, { "Logprobs", () => talk.Begin(new ReplyOptions { Logprobs = -1 }) },
                 { "TopK", () => new Sampler(new Sampling { TopK = -1 }) }, { "DryWindow", () => new Sampler(new Sampling { DryWindow = -1 }) },
