@@ -17,6 +17,13 @@ if [ -n "${SWIFT_ROOT-}" ]; then
         mount -t proc proc "$root/proc"
         mount --bind /dev "$root/dev"
         mount --bind "$project" "$root$project"
+        if [ -n "$MODEL" ] && [ ! -e "$root$MODEL" ]; then # it may be anywhere
+            mount -t tmpfs tmpfs "$root/mnt"
+            inside=/mnt/${MODEL##*/}
+            if [ -d "$MODEL" ]; then mkdir "$root$inside"; else : >"$root$inside"; fi
+            mount --bind "$MODEL" "$root$inside"
+            MODEL=$inside
+        fi
         shift 2
         exec chroot "$root" env -u SWIFT_ROOT "$@"' _ "$root" "$project" HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin \
         LD_LIBRARY_PATH=$swift/linux:$swift/host "$project/tests/swift.sh" "$stage"
