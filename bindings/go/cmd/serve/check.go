@@ -35,6 +35,23 @@ func (l *lease) adapt(g *generation) {
 	}
 }
 
+// beginReply begins a reply to a conversation. A template that switches reasoning may not do so in every conversation,
+// such as Granite's, where a system message or tools take the place of the text about reasoning: a reply without
+// reasoning is then what it asks for anyway.
+func (l *lease) beginReply(ctx context.Context, c *realizar.Conversation, g *generation) error {
+	err := c.Begin(ctx, &g.Reply)
+	quiet := g.Reply.Reasoning == realizar.ReasoningOff && l.template.switches
+	if g.Reply.Reasoning == realizar.ReasoningModel || !errors.Is(err, realizar.ErrUnsupported) || !quiet && !g.Lenient {
+		return err
+	}
+	byItself := g.Reply
+	byItself.Reasoning = realizar.ReasoningModel
+	if err = c.Begin(ctx, &byItself); err == nil && !quiet {
+		warnOnce("the chat template of %q does not switch reasoning as asked", l.name)
+	}
+	return err
+}
+
 // template describes the abilities of a model's chat template.
 type template struct {
 	switches bool // reasoning can be switched off

@@ -24,6 +24,7 @@ type generation struct {
 	Prompt     []uint32              // tokens of a text
 	Reply      realizar.ReplyOptions // options; of a text all but Reasoning, ReasoningTokens, Keep and Continue count
 	Quiet      bool                  // no reasoning, where the template has a switch for it
+	Lenient    bool                  // reasoning as the template has it, where it does not switch it as asked
 }
 
 // message is a message of a transcript, as the library takes it.
@@ -543,7 +544,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 	if g.Transcript != nil {
 		one := *g.Transcript // whose media other replies to it number too
 		one.Messages = slices.Clone(one.Messages)
-		g = &generation{Transcript: &one, Reply: g.Reply}
+		g = &generation{Transcript: &one, Reply: g.Reply, Quiet: g.Quiet, Lenient: g.Lenient}
 		all, release, err := l.media(ctx, numbered(&one))
 		if err != nil {
 			return err
@@ -610,7 +611,7 @@ func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 		if err := c.AddMedia(media, g.Transcript.Messages...); err != nil {
 			return err
 		}
-		return c.Begin(t.ctx, &g.Reply)
+		return l.beginReply(t.ctx, c, g)
 	}
 	s, r := t.cache.session, g.Reply
 	held, err := s.Match(g.Prompt)

@@ -273,10 +273,18 @@ func TestMessagesThinkWhenTheyAreAskedTo(t *testing.T) {
 	const always = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant><think>{% endif %}"
 	const byItself = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>" +
 		"{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}{% endif %}"
-	s := serve(t, "-m", "always="+chatModel(t, always), "-m", "switch="+chatModel(t, byItself))
+	// A template that switches reasoning only where nothing else takes the place of the text about it.
+	const sometimes = "{{ bos_token }}{% if messages[0].role != 'system' and thinking %}Write <think> and </think>{% endif %}" +
+		"{% for m in messages %}<{{ m.role }}>" + said + "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+	s := serve(t, "-m", "always="+chatModel(t, always), "-m", "switch="+chatModel(t, byItself), "-m", "sometimes="+chatModel(t, sometimes))
 	for _, c := range []struct{ model, thinking, kind string }{
 		{"switch", ``, "text"}, {"switch", `, "thinking": {"type": "disabled"}`, "text"}, {"switch", `, "thinking": {"type": "adaptive"}`, "thinking"},
 		{"switch", `, "thinking": {"type": "enabled", "budget_tokens": 5}`, "thinking"}, {"always", ``, "thinking"}, {"plain", ``, "text"}, {"thinking", ``, "text"},
+		{"always", `, "thinking": {"type": "disabled"}`, "thinking"}, {"plain", `, "thinking": {"type": "disabled"}`, "text"},
+		{"plain", `, "thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}`, "text"}, // as Claude Code sends it
+		{"plain", `, "thinking": {"type": "enabled", "budget_tokens": 5}`, "text"}, {"sometimes", ``, "text"},
+		{"sometimes", `, "system": "Be good"`, "text"}, {"sometimes", `, "system": "Be good", "thinking": {"type": "disabled"}`, "text"},
+		{"sometimes", `, "system": "Be good", "thinking": {"type": "adaptive"}`, "text"},
 	} {
 		request := fmt.Sprintf(`{"model": %q, "max_tokens": 12, "temperature": 0, "messages": [{"role": "user", "content": "Hi"}]%s}`, c.model, c.thinking)
 		message := s.ask(t, "/v1/messages", request)
@@ -286,6 +294,13 @@ func TestMessagesThinkWhenTheyAreAskedTo(t *testing.T) {
 		counted := s.ask(t, "/v1/messages/count_tokens", request)["input_tokens"]
 		if sum := at(message, "usage", "input_tokens").(float64) + at(message, "usage", "cache_read_input_tokens").(float64); sum != counted {
 			t.Error(c, sum, counted)
+		}
+	}
+	// In chats no reasoning is what a conversation has that the template does not ask to reason; others need the switch.
+	s.complete(t, strings.Replace(body("sometimes", "Hi", `"max_tokens": 3, "reasoning_effort": "none"`), `[{`, `[{"role": "system", "content": "Be good"}, {`, 1))
+	for model, effort := range map[string]string{"always": "none", "plain": "low"} {
+		if status, answer, _ := s.post(t, "/v1/chat/completions", body(model, "Hi", fmt.Sprintf(`"reasoning_effort": %q`, effort))); status != http.StatusBadRequest {
+			t.Error(model, status, answer)
 		}
 	}
 	// Chats think as the template has it.

@@ -403,7 +403,7 @@ func (m *messagesRequest) prompt() (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{Transcript: transcript}
+	g := &generation{Transcript: transcript, Lenient: true}
 	return g, m.think(g)
 }
 

@@ -262,7 +262,6 @@ func TestAgentsAreAnswered(t *testing.T) {
 		must(t, err)
 		var request map[string]any
 		must(t, json.Unmarshal(text, &request))
-		request["model"] = "thinking"
 		limit := map[string]string{"/v1/messages": "max_tokens", "/v1/responses": "max_output_tokens"}[path]
 		if limit == "" {
 			limit = "max_tokens"
@@ -272,9 +271,12 @@ func TestAgentsAreAnswered(t *testing.T) {
 		}
 		// As the agent sends it, but for the length of the reply.
 		request[limit] = 8
-		events := s.events(t, path, strings.Replace(string(mustJSON(t, request)), `"stream":true,`, "", 1))
-		if len(events) < 2 {
-			t.Errorf("%s: %v", name, events)
+		for _, model := range []string{"plain", "thinking"} { // whose template has no reasoning, and has it
+			request["model"] = model
+			events := s.events(t, path, strings.Replace(string(mustJSON(t, request)), `"stream":true,`, "", 1))
+			if len(events) < 2 {
+				t.Errorf("%s: %v", name, events)
+			}
 		}
 		// With a call that is made, whose result goes back.
 		delete(request, limit)
