@@ -13,6 +13,7 @@
 
 #include <realizar.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -1052,9 +1053,10 @@ public:
     }
     Generated try_generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr,
                            const Cancel *cancel = nullptr) {
-        Generated made{std::vector<uint32_t>(max_tokens), RZ_OK, {}};
+        const size_t room = std::min(max_tokens, size_t(capacity()) + 1); // more than the cache has room for
+        Generated made{std::vector<uint32_t>(room), RZ_OK, {}};
         size_t n = 0;
-        made.status = rz_generate_into(get(), token, detail::raw(sampler), made.tokens.data(), max_tokens, &n,
+        made.status = rz_generate_into(get(), token, detail::raw(sampler), made.tokens.data(), room, &n,
                                        detail::raw(cancel), &made.error);
         made.tokens.resize(n);
         return made;
@@ -1070,6 +1072,10 @@ public:
     /// The likeliest tokens and the logarithms of their probabilities, descending.
     std::vector<std::pair<uint32_t, float>> logprobs(uint32_t k) const { return try_logprobs(k).value(); }
     Result<std::vector<std::pair<uint32_t, float>>> try_logprobs(uint32_t k) const {
+        rz_error error;
+        size_t vocabulary = 0;
+        if (rz_logits_into(get(), nullptr, 0, &vocabulary, &error) != RZ_ERR_BUFFER_TOO_SMALL) return error;
+        k = std::min(k, static_cast<uint32_t>(vocabulary));
         std::vector<uint32_t> tokens(k);
         std::vector<float> values(k);
         auto n = detail::called<size_t>([&](size_t *n, rz_error *error) {
@@ -1404,7 +1410,9 @@ public:
     /// Begins a reply, which steps make.
     void reply(const rz_reply_params &params = realizar::params<rz_reply_params>()) { try_reply(params).value(); }
     Result<rz_status> try_reply(const rz_reply_params &params = realizar::params<rz_reply_params>()) {
-        return detail::done([&](rz_error *error) { return rz_conversation_reply(get(), &params, error); });
+        const auto begun = detail::done([&](rz_error *error) { return rz_conversation_reply(get(), &params, error); });
+        if (begun) logprobs_ = params.logprobs;
+        return begun;
     }
     /// Works for about a budget of time, without a limit until it has made a token. True: there is more to do.
     bool step(Limit budget = no_limit) { return try_step(budget).value() == RZ_AGAIN; }
@@ -1445,6 +1453,9 @@ public:
     /// New tokens of content with the `k` likeliest in their places, of a reply with rz_reply_params.logprobs = k.
     std::vector<TokenLogprobs> logprobs(uint32_t k) { return try_logprobs(k).value(); }
     Result<std::vector<TokenLogprobs>> try_logprobs(uint32_t k) {
+        // Rows of another width would be taken apart at wrong places.
+        if (logprobs_ && *logprobs_ != k)
+            return rz_error{RZ_ERR_INVALID_ARGUMENT, 0, "k is not rz_reply_params.logprobs of the reply; it must be the same"};
         std::vector<float> values;
         const auto tokens = detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
             values.resize(capacity);
@@ -1481,6 +1492,7 @@ public:
 
 private:
     detail::Handle<rz_conversation, rz_conversation_free> handle_;
+    std::optional<uint32_t> logprobs_; // of the reply that was begun here
     std::string text_ = std::string(256, '\0');
 };
 

@@ -185,6 +185,17 @@ int main(int argc, char **argv) {
     EXPECT(loaded.logits() == logits && loaded.tokens() == tokens && loaded.match(tokens) == 5);
     EXPECT(realizar::Cache::load(model, read).status() == RZ_ERR_IO);
     EXPECT(loaded.logprobs(1).front().first == first && loaded.logprobs(600).size() == logits.size());
+    // Memory is asked for what there is, not for what was asked for.
+    EXPECT(loaded.logprobs(UINT32_MAX).size() == logits.size());
+    EXPECT(failure([&] { realizar::Cache(model).logprobs(UINT32_MAX); }) == RZ_ERR_INVALID_ARGUMENT);
+    {
+        auto small = realizar::params<rz_cache_params>();
+        small.capacity = 16;
+        realizar::Cache full(model, small);
+        full.prefill(tokens);
+        const realizar::Generated made = full.try_generate(full.sample(), SIZE_MAX);
+        EXPECT(made.status == RZ_ERR_CONTEXT_FULL && made.tokens.size() + tokens.size() == 16);
+    }
     loaded.release();
     loaded.shift(1, 1);
     EXPECT(loaded.size() == 4 && loaded.score({7, 8}).size() == 2 && loaded.size() == 6);
@@ -455,6 +466,7 @@ int main(int argc, char **argv) {
         realizar::Conversation other = talk.fork();
         talk.reply(reply), talk.run(add);
         EXPECT(content == story.substr(0, story.find(stop)) && talk.info().end == RZ_JOB_STOP && talk.info().n_messages == 2);
+        EXPECT(failure([&] { talk.logprobs(1); }) == RZ_ERR_INVALID_ARGUMENT);
         EXPECT(talk.logprobs(2).size() == talk.info().n_tokens && talk.logprobs(2).empty());
         other.add("[]"), other.reply(reply);
         while (realizar::Conversation::step({&talk, &other})) {}
