@@ -43,8 +43,8 @@ func (t *transfer) errno(err error) C.int32_t {
 func (t *transfer) instead(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil && t.err != nil {
-		return t.err
+	if t.err != nil && err != nil {
+		return resumed(t.err)
 	}
 	return err
 }
@@ -58,7 +58,7 @@ type progress struct {
 //export realizarGoProgress
 func realizarGoProgress(done, total C.uint64_t, user unsafe.Pointer) C.int32_t {
 	p := (*cgo.Handle)(user).Value().(*progress)
-	if p.err = p.call(uint64(done), uint64(total)); p.err != nil {
+	if p.err = guarded(func() error { return p.call(uint64(done), uint64(total)) }); p.err != nil {
 		return 1
 	}
 	return 0
@@ -69,26 +69,29 @@ func transferOf(user unsafe.Pointer) *transfer { return (*cgo.Handle)(user).Valu
 //export realizarGoWrite
 func realizarGoWrite(user, data unsafe.Pointer, n C.size_t) C.int32_t {
 	t := transferOf(user)
-	_, err := t.writer.Write(unsafe.Slice((*byte)(data), int(n)))
-	return t.errno(err)
+	return t.errno(guarded(func() error { return writeAll(t.writer, unsafe.Slice((*byte)(data), int(n))) }))
 }
 
 //export realizarGoRead
 func realizarGoRead(user, out unsafe.Pointer, n C.size_t) C.int32_t {
 	t := transferOf(user)
-	_, err := io.ReadFull(t.reader, unsafe.Slice((*byte)(out), int(n)))
-	return t.errno(err)
+	return t.errno(guarded(func() error {
+		_, err := io.ReadFull(t.reader, unsafe.Slice((*byte)(out), int(n)))
+		return err
+	}))
 }
 
 //export realizarGoReadAt
 func realizarGoReadAt(user unsafe.Pointer, offset C.uint64_t, out unsafe.Pointer, n C.size_t) C.int32_t {
 	t := transferOf(user)
-	read, err := t.readerAt.ReadAt(unsafe.Slice((*byte)(out), int(n)), int64(offset))
-	switch {
-	case read == int(n):
-		return 0
-	case err == nil:
-		err = io.ErrUnexpectedEOF
-	}
-	return t.errno(err)
+	return t.errno(guarded(func() error {
+		read, err := t.readerAt.ReadAt(unsafe.Slice((*byte)(out), int(n)), int64(offset))
+		switch {
+		case read == int(n):
+			return nil
+		case err == nil:
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	}))
 }

@@ -6,7 +6,6 @@ package realizar
 import "C"
 
 import (
-	"encoding/json"
 	"unsafe"
 )
 
@@ -31,7 +30,7 @@ type Transcript struct {
 // RenderChat writes messages with the model's own template, up to where the assistant speaks next. It fails with
 // [ErrUnsupported] where the model has no template.
 func (m *Model) RenderChat(transcript *Transcript) (string, error) {
-	text, err := json.Marshal(transcript)
+	text, err := marshal(transcript)
 	if err != nil {
 		return "", err
 	}
@@ -45,7 +44,7 @@ func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 // TokenizeChat is the tokens of what RenderChat writes. No text in a message becomes a special token, whatever it
 // spells; the token that begins a text comes once, from the template or from the tokenizer.
 func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
-	text, err := json.Marshal(transcript)
+	text, err := marshal(transcript)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"iter"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,7 +64,7 @@ func (o *ConversationOptions) json() ([]byte, error) {
 	if o.System != "" {
 		transcript.Messages = append([]any{Message{"system", o.System}}, transcript.Messages...)
 	}
-	text, err := json.Marshal(transcript)
+	text, err := marshal(transcript)
 	if string(text) == "{}" {
 		return nil, nil
 	}
@@ -182,7 +183,7 @@ func addText(handle *C.rz_conversation, role, text string, e *C.rz_error) C.rz_s
 // AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of
 // texts, or replies from elsewhere. An unfinished reply is given up first.
 func (c *Conversation) AddMessages(messages ...any) error {
-	text, err := json.Marshal(append([]any{}, messages...)) // so that none is an empty list
+	text, err := marshal(append([]any{}, messages...)) // so that none is an empty list
 	if err != nil {
 		return err
 	}
@@ -354,8 +355,8 @@ func (c *Conversation) speak(ctx context.Context, handle *C.rz_conversation, opt
 		}
 	}()
 	for more {
-		goesOn, stepped := c.Step(NoLimit)
-		parts, err := c.Parts()
+		goesOn, stepped := c.advance(NoLimit)
+		parts, err := c.ready()
 		for _, part := range parts { // those ahead of an error too
 			if !yield(part) {
 				return nil
@@ -373,6 +374,37 @@ func (c *Conversation) speak(ctx context.Context, handle *C.rz_conversation, opt
 
 // Step works on the reply for about a budget of time. It tells whether there is more to do.
 func (c *Conversation) Step(budget time.Duration) (more bool, err error) {
+	leave, err := take([]*Conversation{c})
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	return c.advance(budget)
+}
+
+// take takes conversations for a call, which ends with leave. A loop over a reply has its parts for itself.
+func take(conversations []*Conversation) (leave func(), err error) {
+	var taken []*Conversation
+	leave = func() {
+		for _, each := range taken {
+			each.busy.Unlock()
+		}
+	}
+	for _, each := range conversations {
+		if slices.Contains(taken, each) {
+			continue // which the library refuses
+		}
+		if !each.busy.TryLock() {
+			leave()
+			return nil, &Error{Code: ErrBusy, Message: "the conversation is in use by another call"}
+		}
+		taken = append(taken, each)
+	}
+	return leave, nil
+}
+
+// advance is Step for who has taken the conversation.
+func (c *Conversation) advance(budget time.Duration) (more bool, err error) {
 	return step([]*Conversation{c}, func(handles []*C.rz_conversation, e *C.rz_error) C.rz_status {
 		return C.rz_conversation_step(handles[0], C.uint64_t(microseconds(budget)), e)
 	})
@@ -382,6 +414,11 @@ func (c *Conversation) Step(budget time.Duration) (more bool, err error) {
 // reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left
 // out.
 func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
+	leave, err := take(conversations)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
 	return step(conversations, func(handles []*C.rz_conversation, e *C.rz_error) C.rz_status {
 		return C.rz_conversations_step(unsafe.SliceData(handles), C.size_t(len(handles)), C.uint64_t(microseconds(budget)), e)
 	})
@@ -397,6 +434,16 @@ func (c *Conversation) steps() (*owned[*C.rz_conversation], context.Context) {
 
 // Parts are those of the reply that are new since the last call.
 func (c *Conversation) Parts() ([]Part, error) {
+	leave, err := take([]*Conversation{c})
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return c.ready()
+}
+
+// ready is Parts for who has taken the conversation.
+func (c *Conversation) ready() ([]Part, error) {
 	return partsOf(c.conversation, func(handle *C.rz_conversation, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_conversation_next_into(handle, kind, index, out, capacity, n, e)
 	})

@@ -8,7 +8,6 @@ import "C"
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -120,7 +119,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		return nil, counts.err
 	}
 	if options.Chat != nil {
-		chat, err := json.Marshal(options.Chat)
+		chat, err := marshal(options.Chat)
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,6 @@ import "C"
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"image"
 	"image/draw"
@@ -240,7 +239,7 @@ func withEncoder(ctx context.Context, path string, options *EncoderOptions,
 // instead is the error that ended a call which was told of: that of who was told counts first.
 func (p *progress) instead(ctx context.Context, err error) error {
 	if err != nil && p.err != nil {
-		return p.err
+		return resumed(p.err)
 	}
 	return ended(ctx, err)
 }
@@ -552,7 +551,7 @@ func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
 // NewChatPrompt makes a prompt of messages, up to where the assistant speaks next. Their content may have parts with
 // the numbers of media: {"type": "image", "media": 0}.
 func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt, error) {
-	text, err := json.Marshal(transcript)
+	text, err := marshal(transcript)
 	if err != nil {
 		return nil, err
 	}

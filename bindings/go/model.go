@@ -206,10 +206,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 	var e C.rz_error
 	if err := check(f(&params, &e), &e); err != nil {
 		shared.runtime.release()
-		if told.err != nil {
-			return nil, told.err
-		}
-		return nil, ended(ctx, err)
+		return nil, told.instead(ctx, err)
 	}
 	return shared.runtime, nil
 }

@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"context"
-	"encoding/json"
 	"unsafe"
 )
 
@@ -48,7 +47,7 @@ func acquireMedia(media []*Media) (list []*C.rz_media, release func(), err error
 // [Model.NewChatPrompt] takes them: {"type": "image", "media": 0}. The conversation keeps the media alive. A picture
 // that the model's template leaves out is [ErrUnsupported] of the reply.
 func (c *Conversation) AddMedia(media []*Media, messages ...any) error {
-	text, err := json.Marshal(append([]any{}, messages...))
+	text, err := marshal(append([]any{}, messages...))
 	if err != nil {
 		return err
 	}

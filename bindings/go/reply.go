@@ -6,7 +6,6 @@ package realizar
 import "C"
 
 import (
-	"encoding/json"
 	"unsafe"
 )
 
@@ -34,7 +33,7 @@ type ChatParser struct{ parser *owned[*C.rz_chat_parser] }
 
 // NewChatParser makes a parser for the reply to a transcript.
 func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {
-	text, err := json.Marshal(transcript)
+	text, err := marshal(transcript)
 	if err != nil {
 		return nil, err
 	}

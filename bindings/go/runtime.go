@@ -31,7 +31,7 @@ type RuntimeOptions struct {
 	Threads     int                                  // 0: as many as there are cores; 1: the calling one alone
 	MemoryLimit uint64                               // bytes of weights and caches in host memory; 0: no limit. Beyond it calls fail with ErrLimit
 	CPUs        []uint32                             // processors that the threads are bound to; nil: none
-	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once
+	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once; a panic of it is lost
 }
 
 // Runtime is what several models share: threads, a limit on memory, a log.

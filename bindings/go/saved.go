@@ -11,6 +11,7 @@ static rz_read_callback read_callback(void) { return realizarGoRead; }
 import "C"
 
 import (
+	"errors"
 	"io"
 	"runtime/cgo"
 	"unsafe"
@@ -108,8 +109,14 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	if _, err := whole(k, "k"); err != nil {
 		return nil, err
 	}
-	tokens, logprobs := make([]uint32, k), make([]float32, k)
 	var n C.size_t
+	if err := use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_logits_into(cache, nil, 0, &n, e)
+	}); !errors.Is(err, ErrBufferTooSmall) {
+		return nil, err
+	}
+	k = min(k, int(n)) // of the vocabulary
+	tokens, logprobs := make([]uint32, k), make([]float32, k)
 	if err := use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_logprobs_into(cache, C.uint32_t(k), (*C.uint32_t)(unsafe.SliceData(tokens)),
 			(*C.float)(unsafe.SliceData(logprobs)), &n, e)

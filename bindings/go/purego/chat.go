@@ -1,7 +1,6 @@
 package realizar
 
 import (
-	"encoding/json"
 	"unsafe"
 )
 
@@ -26,7 +25,7 @@ type Transcript struct {
 // RenderChat writes messages with the model's own template, up to where the assistant speaks next. It fails with
 // [ErrUnsupported] where the model has no template.
 func (m *Model) RenderChat(transcript *Transcript) (string, error) {
-	chat, err := json.Marshal(transcript)
+	chat, err := marshal(transcript)
 	if err != nil {
 		return "", err
 	}
@@ -39,7 +38,7 @@ func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 // TokenizeChat is the tokens of what RenderChat writes. No text in a message becomes a special token, whatever it
 // spells; the token that begins a text comes once, from the template or from the tokenizer.
 func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
-	chat, err := json.Marshal(transcript)
+	chat, err := marshal(transcript)
 	if err != nil {
 		return nil, err
 	}

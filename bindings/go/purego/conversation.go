@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,7 @@ func (o *ConversationOptions) json() ([]byte, error) {
 	if o.System != "" {
 		transcript.Messages = append([]any{Message{"system", o.System}}, transcript.Messages...)
 	}
-	text, err := json.Marshal(transcript)
+	text, err := marshal(transcript)
 	if string(text) == "{}" {
 		return nil, nil
 	}
@@ -164,7 +165,7 @@ func (t *Conversation) Add(role, text string) error {
 // AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of
 // texts, or replies from elsewhere. An unfinished reply is given up first.
 func (t *Conversation) AddMessages(messages ...any) error {
-	text, err := json.Marshal(append([]any{}, messages...)) // so that none is an empty list
+	text, err := marshal(append([]any{}, messages...)) // so that none is an empty list
 	if err != nil {
 		return err
 	}
@@ -335,8 +336,8 @@ func (t *Conversation) speak(ctx context.Context, object uintptr, options *Reply
 		}
 	}()
 	for more {
-		goesOn, stepped := t.Step(NoLimit)
-		parts, err := t.Parts()
+		goesOn, stepped := t.advance(NoLimit)
+		parts, err := t.ready()
 		for _, part := range parts { // those ahead of an error too
 			if !yield(part) {
 				return nil
@@ -354,6 +355,37 @@ func (t *Conversation) speak(ctx context.Context, object uintptr, options *Reply
 
 // Step works on the reply for about a budget of time. It tells whether there is more to do.
 func (t *Conversation) Step(budget time.Duration) (more bool, err error) {
+	leave, err := take([]*Conversation{t})
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	return t.advance(budget)
+}
+
+// take takes conversations for a call, which ends with leave. A loop over a reply has its parts for itself.
+func take(conversations []*Conversation) (leave func(), err error) {
+	var taken []*Conversation
+	leave = func() {
+		for _, each := range taken {
+			each.busy.Unlock()
+		}
+	}
+	for _, each := range conversations {
+		if slices.Contains(taken, each) {
+			continue // which the library refuses
+		}
+		if !each.busy.TryLock() {
+			leave()
+			return nil, &Error{Code: ErrBusy, Message: "the conversation is in use by another call"}
+		}
+		taken = append(taken, each)
+	}
+	return leave, nil
+}
+
+// advance is Step for who has taken the conversation.
+func (t *Conversation) advance(budget time.Duration) (more bool, err error) {
 	return step([]*Conversation{t}, func(objects []uintptr, e *rz_error) int32 {
 		return c.rz_conversation_step(objects[0], microseconds(budget), e)
 	})
@@ -363,6 +395,11 @@ func (t *Conversation) Step(budget time.Duration) (more bool, err error) {
 // reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left
 // out.
 func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
+	leave, err := take(conversations)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
 	return step(conversations, func(objects []uintptr, e *rz_error) int32 {
 		return c.rz_conversations_step(unsafe.SliceData(objects), uintptr(len(objects)), microseconds(budget), e)
 	})
@@ -378,6 +415,16 @@ func (t *Conversation) steps() (*handle, context.Context) {
 
 // Parts are those of the reply that are new since the last call.
 func (t *Conversation) Parts() ([]Part, error) {
+	leave, err := take([]*Conversation{t})
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return t.ready()
+}
+
+// ready is Parts for who has taken the conversation.
+func (t *Conversation) ready() ([]Part, error) {
 	return partsOf(t.conversation, c.rz_conversation_next_into)
 }
 

@@ -2,7 +2,6 @@ package realizar
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"image"
 	"image/draw"
@@ -213,7 +212,7 @@ func watched(ctx context.Context, call func(done, total uint64) error, f func(ca
 		callback = progressCallback()
 	}
 	if err = f(callback, user, cancel); err != nil && told.err != nil {
-		return told.err
+		return resumed(told.err)
 	}
 	return ended(ctx, err)
 }
@@ -497,7 +496,7 @@ func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
 // NewChatPrompt makes a prompt of messages, up to where the assistant speaks next. Their content may have parts with
 // the numbers of media: {"type": "image", "media": 0}.
 func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt, error) {
-	chat, err := json.Marshal(transcript)
+	chat, err := marshal(transcript)
 	if err != nil {
 		return nil, err
 	}

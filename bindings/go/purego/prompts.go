@@ -2,7 +2,6 @@ package realizar
 
 import (
 	"context"
-	"encoding/json"
 	"unsafe"
 )
 
@@ -46,7 +45,7 @@ func acquireMedia(media []*Media) (list []uintptr, release func(), err error) {
 // [Model.NewChatPrompt] takes them: {"type": "image", "media": 0}. The conversation keeps the media alive. A picture
 // that the model's template leaves out is [ErrUnsupported] of the reply.
 func (t *Conversation) AddMedia(media []*Media, messages ...any) error {
-	text, err := json.Marshal(append([]any{}, messages...))
+	text, err := marshal(append([]any{}, messages...))
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ package realizar
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -73,7 +72,7 @@ type progress struct {
 var progressCallback = sync.OnceValue(func() uintptr {
 	return purego.NewCallback(func(done, total, user uintptr) uintptr {
 		p := kept[*progress](user)
-		if p.err = p.call(uint64(done), uint64(total)); p.err != nil {
+		if p.err = guarded(func() error { return p.call(uint64(done), uint64(total)) }); p.err != nil {
 			return 1
 		}
 		return 0
@@ -207,7 +206,7 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 		return f(&params, e)
 	})
 	if told.err != nil {
-		return told.err
+		return resumed(told.err)
 	}
 	return ended(ctx, err)
 }
@@ -577,7 +576,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	params.tokens = pinned(&pinner, prompt)
 	if options.Chat != nil {
-		chat, err := json.Marshal(options.Chat)
+		chat, err := marshal(options.Chat)
 		if err != nil {
 			return nil, err
 		}

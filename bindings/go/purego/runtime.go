@@ -41,7 +41,7 @@ type RuntimeOptions struct {
 	Threads     int                                  // 0: as many as there are cores; 1: the calling one alone
 	MemoryLimit uint64                               // bytes of weights and caches in host memory; 0: no limit
 	CPUs        []uint32                             // processors that the threads are bound to; nil: none
-	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once; kept for as long as the process
+	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once; a panic of it is lost; kept for as long as the process
 }
 
 // Runtime is what several models share: threads, a limit on memory, a log.
@@ -49,6 +49,7 @@ type Runtime struct{ runtime *handle }
 
 var logCallback = sync.OnceValue(func() uintptr {
 	return purego.NewCallback(func(level uintptr, message *byte, length, user uintptr) uintptr {
+		defer func() { _ = recover() }() // there may be no goroutine to go on in
 		kept[func(LogLevel, string)](user)(LogLevel(level), string(unsafe.Slice(message, length)))
 		return 0
 	})

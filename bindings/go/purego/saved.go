@@ -19,7 +19,7 @@ type transfer struct {
 var transferCallback = sync.OnceValue(func() uintptr {
 	return purego.NewCallback(func(user uintptr, bytes *byte, n uintptr) uintptr {
 		t := kept[*transfer](user)
-		if t.err = t.move(unsafe.Slice(bytes, n)); t.err == nil {
+		if t.err = guarded(func() error { return t.move(unsafe.Slice(bytes, n)) }); t.err == nil {
 			return 0
 		}
 		number := syscall.EIO
@@ -32,18 +32,15 @@ var transferCallback = sync.OnceValue(func() uintptr {
 func (t *transfer) with(f func(callback, user uintptr) error) error {
 	user, forget := keep(t)
 	defer forget()
-	if err := f(transferCallback(), user); err != nil && t.err != nil {
-		return t.err
-	} else {
-		return err
+	err := f(transferCallback(), user)
+	if err != nil && t.err != nil {
+		return resumed(t.err)
 	}
+	return err
 }
 
 func (h *handle) save(w io.Writer, save func(object, write, user uintptr, e *rz_error) int32) error {
-	t := transfer{move: func(bytes []byte) error {
-		_, err := w.Write(bytes)
-		return err
-	}}
+	t := transfer{move: func(bytes []byte) error { return writeAll(w, bytes) }}
 	return t.with(func(callback, user uintptr) error {
 		return h.use(func(object uintptr, e *rz_error) int32 { return save(object, callback, user, e) })
 	})

@@ -2,6 +2,7 @@ package realizar
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"unsafe"
 )
@@ -134,8 +135,14 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	if _, err := whole(k, "k"); err != nil {
 		return nil, err
 	}
-	tokens, values := make([]uint32, k), make([]float32, k)
 	var n uintptr
+	if err := s.cache.use(func(cache uintptr, e *rz_error) int32 {
+		return c.rz_logits_into(cache, nil, 0, &n, e)
+	}); !errors.Is(err, ErrBufferTooSmall) {
+		return nil, err
+	}
+	k = min(k, int(n)) // of the vocabulary
+	tokens, values := make([]uint32, k), make([]float32, k)
 	if err := s.cache.use(func(cache uintptr, e *rz_error) int32 {
 		return c.rz_logprobs_into(cache, uint32(k), unsafe.SliceData(tokens), unsafe.SliceData(values), &n, e)
 	}); err != nil {

@@ -1,0 +1,123 @@
+// The tests of what callbacks and arguments may do wrong, of this package and of the one without cgo.
+package realizar
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+)
+
+type moved func(bytes []byte) (int, error)
+
+func (m moved) Write(bytes []byte) (int, error) { return m(bytes) }
+func (m moved) Read(bytes []byte) (int, error)  { return m(bytes) }
+
+// panics is what a call panics with.
+func panics(call func()) (value any) {
+	defer func() { value = recover() }()
+	call()
+	return nil
+}
+
+func TestAPanicOfACallbackGoesOnBehindTheCall(t *testing.T) {
+	model := load(t, chatModel(t, ""))
+	session := newSession(t, model, 64)
+	must(t, session.Prefill(t.Context(), []uint32{1, 403}))
+	talk := newConversation(t, model, ConversationOptions{})
+	wrong := moved(func([]byte) (int, error) { panic("moved") })
+	for name, call := range map[string]func(){
+		"save":         func() { _ = session.Save(wrong) },
+		"load":         func() { _, _ = model.LoadSession(wrong, nil) },
+		"conversation": func() { _ = talk.Save(wrong) },
+		"restore":      func() { _, _ = model.LoadConversation(wrong, nil) },
+		"progress": func() {
+			_, _ = Load(t.Context(), storyModel, &LoadOptions{Progress: func(uint64, uint64) error { panic("moved") }})
+		},
+	} {
+		if value := panics(call); value != "moved" {
+			t.Error(name, value)
+		}
+	}
+	// Nothing stays locked.
+	must(t, session.Prefill(t.Context(), []uint32{407}), talk.Add("user", prompt), session.Save(io.Discard))
+	runtime, err := NewRuntime(&RuntimeOptions{Threads: 1, Log: func(LogLevel, string) { panic("log") }})
+	must(t, err)
+	defer runtime.Close()
+	logged, err := Load(t.Context(), storyModel, &LoadOptions{Runtime: runtime})
+	must(t, err)
+	logged.Close()
+}
+
+func TestAWriterThatTakesAPartIsNoSuccess(t *testing.T) {
+	session := newSession(t, load(t, storyModel), 64)
+	must(t, session.Prefill(t.Context(), []uint32{1, 403}))
+	short := moved(func(bytes []byte) (int, error) { return len(bytes) / 2, nil })
+	if err := session.Save(short); !errors.Is(err, io.ErrShortWrite) {
+		t.Error(err)
+	}
+}
+
+func TestTextsThatAreNotUTF8AreRefused(t *testing.T) {
+	model := load(t, chatModel(t, ""))
+	talk := newConversation(t, model, ConversationOptions{})
+	type named struct{ Role, Content string }
+	for _, message := range []any{
+		map[string]any{"role": "user", "content": "a\xff"}, map[string]any{"role": "user", "content": []any{map[string]string{"type": "text", "text": "\xc3"}}},
+		Message{"user", "\xed\xa0\x80"}, &Message{"user", "\xff"}, map[string]any{"role": "user", "content": "x", "na\xffme": "x"}, []Message{{"user", "\xff"}},
+		[1]any{named{"user", "\xff"}},
+	} {
+		if err := talk.AddMessages(message); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "not UTF-8") {
+			t.Error(message, err)
+		}
+		if _, err := model.RenderChat(&Transcript{Messages: []any{message}}); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "not UTF-8") {
+			t.Error(message, err)
+		}
+	}
+	must(t, talk.AddMessages(Message{"user", "\ufffd \x00 größe"}))
+	if got := messages(t, talk)[0]["content"]; got != "\ufffd \x00 größe" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestALoopHasItsReplyForItself(t *testing.T) {
+	model := load(t, chatModel(t, ""))
+	talk := newConversation(t, model, ConversationOptions{})
+	var said strings.Builder
+	for piece, err := range talk.Say(t.Context(), prompt) {
+		must(t, err)
+		said.WriteString(piece)
+		if _, err := talk.Parts(); !errors.Is(err, ErrBusy) {
+			t.Fatal(err)
+		}
+		if _, err := talk.Step(NoLimit); !errors.Is(err, ErrBusy) {
+			t.Fatal(err)
+		}
+		if _, err := StepConversations([]*Conversation{talk}, NoLimit); !errors.Is(err, ErrBusy) {
+			t.Fatal(err)
+		}
+		if said.Len() > 40 {
+			break
+		}
+	}
+	if kept := messages(t, talk)[1]["content"]; kept != said.String() {
+		t.Errorf("got %q of %q", &said, kept)
+	}
+	_, err := talk.Parts()
+	must(t, err)
+}
+
+func TestMemoryIsForWhatThereIs(t *testing.T) {
+	session := newSession(t, load(t, storyModel), 64)
+	if _, err := session.Logprobs(math.MaxInt32); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	must(t, session.Prefill(t.Context(), []uint32{1, 403}))
+	if all, err := session.Logprobs(math.MaxInt32); err != nil || len(all) != 512 {
+		t.Error(len(all), err)
+	}
+	var saved bytes.Buffer
+	must(t, session.Save(&saved))
+}
