@@ -84,9 +84,11 @@ final class Native {
         return memory;
     }
 
-    /** Sets a field, all of which but the priority of a job are without a sign. */
+    /** Sets a field to a number that must not be negative, unless it is the priority of a job, or a color, of which Java
+     * takes the highest bit for a sign. */
     static void set(Memory memory, Struct struct, String field, int value) {
-        memory.set(struct.at(field).offset(), field.equals("priority") ? value : whole(value, field));
+        boolean isAny = field.equals("priority") || field.equals("background");
+        memory.set(struct.at(field).offset(), isAny ? value : whole(value, field));
     }
 
     /** The same for a number of 64 bits. A seed may be any. */

@@ -163,6 +163,7 @@ class Tests {
                 check(Arrays.equals(direct.rows(), video.rows()) && Arrays.equals(direct.hash(), video.hash()), "frames outside the heap");
             }
             thrown(IllegalArgumentException.class, () -> encoder.encodeFrames(pixels, new double[2], Encoder.PixelFormat.RGB8, width, height, new Encoder.Choices()));
+            check(encoder.measure(84, 56, new Encoder.Choices().background(0xff102030)).rows() > 0, "an opaque color");
             var late = thrown(RealizarException.class,
                 () -> encoder.encodeFrames(pixels, new double[] {0, 2, 1}, Encoder.PixelFormat.RGB8, width, height, new Encoder.Choices()));
             check(late.status() == Status.INVALID_ARGUMENT && late.getMessage().contains("entry 2: the time"), "times that fall");
