@@ -82,6 +82,8 @@ public struct ConversationInfo: Sendable {
 public final class Conversation: @unchecked Sendable {
     public let model: Model
     let handle: Handle
+    /// Held by a change of the messages, which may take seconds and for which no other call waits.
+    private let changing = NSLock()
     /// Guards `turn`, the number of the last change, by which a reply knows that it is the current one.
     private let lock = NSLock()
     private var turn = 0
@@ -151,11 +153,25 @@ public final class Conversation: @unchecked Sendable {
 
     @discardableResult
     private func change(_ body: (OpaquePointer, UnsafeMutablePointer<rz_error>) throws -> rz_status) throws -> Int {
+        guard changing.try() else { throw RealizarError(.busy, "the conversation is in use by another call") }
+        defer { changing.unlock() }
+        try handle.use { conversation in try call { try body(conversation, $0) } }
+        return passed()
+    }
+
+    /// Counts a change.
+    @discardableResult
+    private func passed() -> Int {
         lock.lock()
         defer { lock.unlock() }
-        try handle.use { conversation in try call { try body(conversation, $0) } }
         turn += 1
         return turn
+    }
+
+    private func isCurrent(_ turn: Int) -> Bool {
+        lock.lock()
+        defer { lock.unlock() }
+        return turn == self.turn
     }
 
     /// Begins a reply to the messages; its parts are computed when they are asked for.
@@ -169,10 +185,7 @@ public final class Conversation: @unchecked Sendable {
 
     /// The handle for a reply, which has to be the current one.
     func use<R>(_ turn: Int, _ body: (OpaquePointer) throws -> R) throws -> R {
-        lock.lock()
-        let isCurrent = turn == self.turn
-        lock.unlock()
-        guard isCurrent else {
+        guard isCurrent(turn) else {
             throw RealizarError(.invalidArgument, "the conversation has gone on without this reply")
         }
         return try handle.use(body)
@@ -180,10 +193,10 @@ public final class Conversation: @unchecked Sendable {
 
     /// Ends a reply that has not ended by itself, with what it keeps as a message that may be continued.
     func giveUp(_ turn: Int) {
-        lock.lock()
-        defer { lock.unlock() }
-        guard turn == self.turn, let info = try? info(), info.state != .ended else { return }
-        if handle.use({ rz_conversation_add($0, "[]", 2, nil) }) == RZ_OK { self.turn += 1 }
+        guard changing.try() else { return }
+        defer { changing.unlock() }
+        guard isCurrent(turn), let info = try? info(), info.state != .ended else { return }
+        if handle.use({ rz_conversation_add($0, "[]", 2, nil) }) == RZ_OK { passed() }
     }
 
     /// A message of the user and the reply to it: its content, piece by piece, when it is asked for. A loop that is
@@ -212,9 +225,7 @@ public final class Conversation: @unchecked Sendable {
                     try call { rz_conversation_say(conversation, text, { Listener.hear($0, $1, $2) }, user, $0) }
                 }
             }
-            lock.lock()
-            turn += 1
-            lock.unlock()
+            passed()
             if let met = listener.met { throw met }
         }
     }

@@ -15,7 +15,7 @@ public final class Job: Sendable {
     init(_ session: Session, _ prompt: [UInt32], _ options: Options, _ media: Prompt? = nil, first: Int = 0) throws {
         let cancelling = try Cancel()
         // Without a sampler a GPU need not bring logits back.
-        let sampler = try options.sampling.flatMap { $0.isGreedy ? nil : try $0.sampler() }
+        let sampler = try options.sampling.flatMap { $0.isDefault ? nil : try $0.sampler() }
         let grammar = try options.grammar.map { try $0.handle ?? session.model.grammar($0) }
         var params = sizedStruct(rz_job_params(), \.struct_size)
         params.max_tokens = options.maxTokens

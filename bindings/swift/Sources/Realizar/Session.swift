@@ -1,7 +1,7 @@
 import CRealizar
 
 /// Choices for tokens; zero switches a part off, so that all zeros choose the most likely token.
-public struct Sampling: Sendable {
+public struct Sampling: Sendable, Equatable {
     public var temperature: Float = 0
     public var topK: UInt32 = 0
     public var topP: Float = 0
@@ -42,9 +42,11 @@ public struct Sampling: Sendable {
         self.seed = seed
     }
 
-    var isGreedy: Bool {
-        temperature == 0 && repeatPenalty == 0 && presencePenalty == 0 && frequencyPenalty == 0 && logitBias.isEmpty
-            && dryMultiplier == 0 && noRepeatNgramSize == 0 && bannedSequences.isEmpty
+    /// True if nothing is chosen but a seed, which the most likely token does not need.
+    var isDefault: Bool {
+        var plain = Sampling()
+        plain.seed = seed
+        return self == plain
     }
 
     /// The choices as the library takes them, for the time of a call.

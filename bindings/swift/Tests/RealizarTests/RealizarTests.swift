@@ -149,6 +149,10 @@ final class RealizarTests: XCTestCase {
         let job = try session.job([1, 2])
         expect(.busy) { try session.truncate(0) }
         expect(.invalidArgument) { _ = try model.session().job([1], Options(stops: [""])) }
+        // What is wrong is refused without a temperature too.
+        for wrong in [Sampling(topP: 2), Sampling(topP: .nan)] {
+            expect(.invalidArgument) { _ = try model.session().job([1], Options(sampling: wrong)) }
+        }
         _ = try job.step()
         for wrong in ["", "[1", "nul", "[" + String(repeating: "[", count: 1000)] { XCTAssertThrowsError(try JSON(wrong)) }
         let value: JSON = ["b": [1, 2.5, "a\"\\\n\u{1f}é/", nil, true], "a": [:]]
