@@ -57,61 +57,6 @@ type function struct {
 // jsonObject is the schema of any JSON object.
 const jsonObject = `{"type": "object"}`
 
-// event is a piece of a reply. The last one of a reply has an outcome.
-type event struct {
-	Choice        int                      // number of the generation that it belongs to
-	Sign          sign                     // 0: it is a piece
-	realizar.Part                          // Kind is 0 where there is none; of a text all parts are PartContent
-	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content, each with one of Likeliest at least
-	Outcome       *outcome
-}
-
-// sign is an event about all replies of a request as a whole.
-type sign int
-
-const (
-	accepted sign = 1 + iota // nothing is wrong with the request, which has its slots or waits for them
-	waiting                  // for signEvery nothing has come
-)
-
-// signDelay is how long a stream waits for the first piece before it begins without one, which costs an extra write.
-const signDelay = 50 * time.Millisecond
-
-// signEvery is the time after which waiting clients get a sign that the answer continues.
-var signEvery = 10 * time.Second
-
-// joins tells whether the next event is more of the same.
-func (e event) joins(next event) bool {
-	return e.Kind == next.Kind && e.Call == next.Call && e.Unparsed == next.Unparsed && e.Kind != realizar.PartToolName && next.Outcome == nil
-}
-
-// outcome is how a reply has ended.
-type outcome struct {
-	End                                   realizar.EndReason
-	Called                                bool // there are calls of tools
-	Prompt, Cached, Completion, Reasoning int  // tokens; Cached are those of the prompt that were remembered
-}
-
-// finish is the "finish_reason" of OpenAI.
-func (o *outcome) finish() string {
-	switch {
-	case o.End == realizar.EndLength || o.End == realizar.EndContext:
-		return "length"
-	case o.Called:
-		return "tool_calls"
-	}
-	return "stop"
-}
-
-// usage is the "usage" of OpenAI's chats and texts.
-func (o *outcome) usage() map[string]any {
-	return map[string]any{
-		"prompt_tokens": o.Prompt, "completion_tokens": o.Completion, "total_tokens": o.Prompt + o.Completion,
-		"prompt_tokens_details":     map[string]any{"cached_tokens": o.Cached},
-		"completion_tokens_details": map[string]any{"reasoning_tokens": o.Reasoning},
-	}
-}
-
 // engine makes the replies of a model. Whoever computes has a slot; the goroutine of run steps all replies in common
 // passes.
 type engine struct {
@@ -186,12 +131,7 @@ func (t *task) tell(events []event, over bool, err error) {
 	}
 	t.mu.Lock()
 	for _, e := range events {
-		if n := len(t.events); n > 0 && t.events[n-1].joins(e) {
-			last := &t.events[n-1]
-			last.Text, last.Logprobs = last.Text+e.Text, append(last.Logprobs, e.Logprobs...)
-		} else {
-			t.events = append(t.events, e)
-		}
+		t.events = appended(t.events, e)
 	}
 	t.over, t.err = over, err
 	t.mu.Unlock()
@@ -387,6 +327,9 @@ func withLogprobs(events []event, rows []realizar.TokenLogprobs) []event {
 	return append(events, event{Logprobs: rows})
 }
 
+// manyTools is how many tools take longer to compile than to count, so that the length of the prompt is checked first.
+const manyTools = 256
+
 // admit takes places for the replies of a request, and checks what is wrong with the request before the first of them
 // begins. Replies of a chat that get their slots at once are checked by beginning them. later tells whether all replies
 // but the first one ask for their slots later.
@@ -403,8 +346,8 @@ func (l *lease) admit(ctx context.Context, all []*generation, later bool) (place
 		for _, g := range all {
 			err = cmp.Or(err, l.check(ctx, g))
 		}
-	} else if !places[min(len(places), atOnce)-1].hasSlot() { // all choices of a chat are one request
-		err = l.check(ctx, all[0])
+	} else if last := places[min(len(places), atOnce)-1]; !last.hasSlot() || len(all[0].Transcript.Tools) > manyTools {
+		err = l.check(ctx, all[0]) // all choices of a chat are one request
 	}
 	if err != nil {
 		for _, place := range places {
@@ -431,11 +374,7 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		type told struct {
-			event
-			err error
-		}
-		events := make(chan told)
+		events := &mailbox{ready: make(chan struct{}, 1)}
 		read, open := make(chan struct{}), func() {}
 		unchecked := len(places)
 		if later {
@@ -461,17 +400,13 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 					}
 				}
 				for ; i < len(all); i = int(next.Add(1) - 1) {
-					tell := func(e event, err error) bool {
+					tell := func(e event) bool {
 						e.Choice = i
-						select {
-						case events <- told{e, err}:
-							return true
-						case <-ctx.Done():
-							return false
-						}
+						events.put(e)
+						return ctx.Err() == nil
 					}
-					if err := l.reply(ctx, place, all[i], func(e event) bool { return tell(e, nil) }); err != nil {
-						tell(event{}, err)
+					if err := l.reply(ctx, place, all[i], tell); err != nil {
+						events.fail(err)
 						return
 					}
 					place.pass()
@@ -486,23 +421,30 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 		begun := false
 		for left := len(all); left > 0; {
 			select {
-			case e := <-events:
-				if e.Sign == accepted {
-					if unchecked--; unchecked == 0 {
-						patience = time.After(signDelay)
+			case <-events.ready:
+				pieces, err := events.take()
+				for _, e := range pieces {
+					if e.Sign == accepted {
+						if unchecked--; unchecked == 0 {
+							patience = time.After(signDelay)
+						}
+						continue
 					}
-					continue
+					if e.Kind != realizar.PartToolArguments { // those of a custom tool are told at their end alone
+						signs.Reset(signEvery)
+					}
+					open()
+					begun = true
+					if !yield(e, nil) {
+						return
+					}
+					if e.Outcome != nil {
+						left--
+					}
 				}
-				if e.Kind != realizar.PartToolArguments { // those of a custom tool are told at their end alone
-					signs.Reset(signEvery)
-				}
-				open()
-				begun = true
-				if !yield(e.event, e.err) || e.err != nil {
+				if err != nil {
+					yield(event{}, err)
 					return
-				}
-				if e.Outcome != nil {
-					left--
 				}
 			case <-patience:
 				if !begun && !yield(event{Sign: accepted}, nil) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"realizar.dev/go"
 )
 
 // choicesOf are the texts of the choices of a stream, each of which has to end.
@@ -128,5 +129,30 @@ func TestNoStreamBreaksOffUnderLoad(t *testing.T) {
 	})
 	if busy, queue := testutil.ToFloat64(s.metrics.busy.WithLabelValues("plain")), testutil.ToFloat64(s.metrics.queue.WithLabelValues("plain")); busy != 0 || queue != 0 {
 		t.Error(busy, queue)
+	}
+}
+
+// A client that does not read what there is for it holds no slot once its replies are made.
+func TestWhoReadsSlowlyHoldsNoSlot(t *testing.T) {
+	s := serve(t, "-slots", "2")
+	l := s.leased(t, "plain")
+	g := &generation{Transcript: &realizar.Transcript{Messages: []any{message{Role: "user", Content: "Once upon a time"}}}}
+	g.Reply.MaxTokens = 60
+	other := *g
+	texts, ended, first := [2]string{}, 0, true
+	for e, err := range l.generate(t.Context(), g, &other) {
+		must(t, err)
+		if first {
+			first = false
+			until(t, "a slot is held", func() bool { return testutil.ToFloat64(s.metrics.busy.WithLabelValues("plain")) == 0 })
+		}
+		texts[e.Choice] += e.Text
+		if e.Outcome != nil {
+			ended++
+		}
+	}
+	want := content(s.chat(t, "plain", "Once upon a time", `"temperature": 0, "max_tokens": 60`))
+	if ended != 2 || texts[0] != want || texts[1] != want {
+		t.Errorf("%d %q %q", ended, texts, want)
 	}
 }

@@ -1,0 +1,114 @@
+// Events of replies: pieces, signs and outcomes, on their way from the engine to a client.
+package main
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"realizar.dev/go"
+)
+
+// event is a piece of a reply. The last one of a reply has an outcome.
+type event struct {
+	Choice        int                      // number of the generation that it belongs to
+	Sign          sign                     // 0: it is a piece
+	realizar.Part                          // Kind is 0 where there is none; of a text all parts are PartContent
+	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content, each with one of Likeliest at least
+	Outcome       *outcome
+}
+
+// sign is an event about all replies of a request as a whole.
+type sign int
+
+const (
+	accepted sign = 1 + iota // nothing is wrong with the request, which has its slots or waits for them
+	waiting                  // for signEvery nothing has come
+)
+
+// signDelay is how long a stream waits for the first piece before it begins without one, which costs an extra write.
+const signDelay = 50 * time.Millisecond
+
+// signEvery is the time after which waiting clients get a sign that the answer continues.
+var signEvery = 10 * time.Second
+
+// joins tells whether the next event is more of the same.
+func (e event) joins(next event) bool {
+	same := e.Choice == next.Choice && e.Sign == next.Sign && e.Kind == next.Kind && e.Call == next.Call && e.Unparsed == next.Unparsed
+	return same && e.Sign == 0 && e.Kind != realizar.PartToolName && next.Outcome == nil
+}
+
+// outcome is how a reply has ended.
+type outcome struct {
+	End                                   realizar.EndReason
+	Called                                bool // there are calls of tools
+	Prompt, Cached, Completion, Reasoning int  // tokens; Cached are those of the prompt that were remembered
+}
+
+// finish is the "finish_reason" of OpenAI.
+func (o *outcome) finish() string {
+	switch {
+	case o.End == realizar.EndLength || o.End == realizar.EndContext:
+		return "length"
+	case o.Called:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// usage is the "usage" of OpenAI's chats and texts.
+func (o *outcome) usage() map[string]any {
+	return map[string]any{
+		"prompt_tokens": o.Prompt, "completion_tokens": o.Completion, "total_tokens": o.Prompt + o.Completion,
+		"prompt_tokens_details":     map[string]any{"cached_tokens": o.Cached},
+		"completion_tokens_details": map[string]any{"reasoning_tokens": o.Reasoning},
+	}
+}
+
+// appended adds an event, to the last one if it is more of the same.
+func appended(events []event, e event) []event {
+	if n := len(events); n > 0 && events[n-1].joins(e) {
+		last := &events[n-1]
+		last.Text, last.Logprobs = last.Text+e.Text, append(last.Logprobs, e.Logprobs...)
+		return events
+	}
+	return append(events, e)
+}
+
+// mailbox has the events of all replies of a request which its client has not taken yet. Replies never wait for a client
+// that reads slowly, because they have slots.
+type mailbox struct {
+	mu     sync.Mutex
+	events []event
+	err    error
+	ready  chan struct{} // has room for one: there is something
+}
+
+func (m *mailbox) put(e event) {
+	m.mu.Lock()
+	m.events = appended(m.events, e)
+	m.mu.Unlock()
+	m.signal()
+}
+
+// fail adds the error that ends all replies; the first one counts.
+func (m *mailbox) fail(err error) {
+	m.mu.Lock()
+	m.err = cmp.Or(m.err, err)
+	m.mu.Unlock()
+	m.signal()
+}
+
+func (m *mailbox) signal() {
+	select {
+	case m.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mailbox) take() (events []event, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	events, m.events = m.events, nil
+	return events, m.err
+}
