@@ -40,9 +40,39 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.message }
 
-// refuse is a refusal of a field of the request, whose path is param; "": of the request as a whole.
+// refuse is a refusal of a field of the request, whose path is param; "": of the request as a whole. Long arguments are
+// cut.
 func refuse(param, format string, arguments ...any) *apiError {
-	return &apiError{status: http.StatusBadRequest, param: param, message: fmt.Sprintf(format, arguments...)}
+	for i, argument := range arguments {
+		switch argument := argument.(type) {
+		case string:
+			arguments[i] = cut(argument)
+		case error:
+			arguments[i] = cut(plain(argument))
+		}
+	}
+	return &apiError{status: http.StatusBadRequest, param: cut(param), message: fmt.Sprintf(format, arguments...)}
+}
+
+// plain is an error without names of this program's types.
+func plain(err error) string {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return err.Error()
+	case wrong.Field == "":
+		return "it is a " + wrong.Value
+	}
+	return fmt.Sprintf("%q is a %s", wrong.Field, wrong.Value)
+}
+
+// cut is a text as errors quote it, whose rest is left out if it is long.
+func cut(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // errorTypes are the types of errors by status, of OpenAI and of Anthropic.
@@ -178,6 +208,10 @@ func refusal(err error) error {
 	case errors.As(err, &wrong) && wrong.Field != "":
 		field := strings.TrimPrefix(wrong.Field, "wish.") // which requests have no object for
 		return refuse(field, "%q is a %s, which is not what it takes", field, wrong.Value)
+	case errors.As(err, &wrong) && wrong.Type.Kind() == reflect.Slice:
+		return refuse("", "a value of the request is a %s; it must be a text or a list", wrong.Value)
+	case errors.As(err, &wrong):
+		return refuse("", "a value of the request, or all of it, is a %s; it must be an object", wrong.Value)
 	}
 	return refuse("", "the body is not the JSON of a request: %v", err)
 }

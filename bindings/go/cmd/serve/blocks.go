@@ -100,7 +100,7 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 				call := toolCall{block.ID, "function", function{block.Name, wholeArguments(string(block.Input))}}
 				message.ToolCalls = append(message.ToolCalls, call)
 			default:
-				return nil, fmt.Errorf("content.%d.type: %q is not supported", i, block.Type)
+				return nil, fmt.Errorf("content.%d.type: %.100q is not supported", i, block.Type)
 			}
 		}
 		if len(said) > 0 || len(message.ToolCalls) == 0 {
@@ -109,7 +109,7 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 		return []any{message}, err
 	case "user":
 	default:
-		return nil, fmt.Errorf("role: %q is none", role)
+		return nil, fmt.Errorf("role: %.100q is none", role)
 	}
 	if len(b) == 0 {
 		return nil, errors.New("content: is empty; it must have a block")
@@ -134,7 +134,7 @@ func (b blocks) messages(role string, names map[string]string) (all []any, err e
 		}
 		name, known := names[block.ToolUseID]
 		if !known {
-			return nil, fmt.Errorf("content.%d.tool_use_id: there is no call %q ahead of it", i, block.ToolUseID)
+			return nil, fmt.Errorf("content.%d.tool_use_id: there is no call %.100q ahead of it", i, block.ToolUseID)
 		}
 		content, err := block.Content.known().content()
 		if err != nil {
@@ -166,7 +166,7 @@ func (b *block) document() (all blocks, err error) {
 		text, _, err := readText("", "data:"+source.Media+";base64,"+source.Data)
 		return append(all, block{Type: "text", Text: text}), err
 	default:
-		return nil, fmt.Errorf("source.type: documents of the type %q (%s) are not read; text and blocks are", source.Type, source.Media)
+		return nil, fmt.Errorf("source.type: documents of the type %.100q (%s) are not read; text and blocks are", source.Type, source.Media)
 	}
 }
 
@@ -213,13 +213,13 @@ func (b blocks) content() (any, error) {
 			parts = append(parts, textPart{"text", block.Text})
 			continue
 		case block.Type != "image" || block.Source == nil:
-			return nil, fmt.Errorf("content.%d.type: %q is not supported, or has no source", i, block.Type)
+			return nil, fmt.Errorf("content.%d.type: %.100q is not supported, or has no source", i, block.Type)
 		}
 		read := func() (*medium, error) { return readBase64("image", block.Source.Data) }
 		if block.Source.Type == "url" {
 			read = func() (*medium, error) { return readPicture(block.Source.URL) }
 		} else if block.Source.Type != "base64" {
-			return nil, fmt.Errorf("content.%d.source.type: %q is neither \"base64\" nor \"url\"", i, block.Source.Type)
+			return nil, fmt.Errorf("content.%d.source.type: %.100q is neither \"base64\" nor \"url\"", i, block.Source.Type)
 		}
 		picture, err := read()
 		if err != nil {
@@ -235,7 +235,7 @@ func (b blocks) texts() (string, error) {
 	texts := make([]string, len(b))
 	for i, block := range b {
 		if block.Type != "text" {
-			return "", fmt.Errorf("content.%d.type: %q is not supported", i, block.Type)
+			return "", fmt.Errorf("content.%d.type: %.100q is not supported", i, block.Type)
 		}
 		texts[i] = block.Text
 	}

@@ -80,8 +80,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, &apiError{status: http.StatusRequestTimeout, message: "the body did not come in time"}
 	case errors.Is(err, errPacked):
 		return nil, refuse("", "%v", err)
-	case err != nil:
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network):
 		return nil, refuse("", "the body is cut off")
+	case err != nil: // such as of chunks
+		return nil, refuse("", "cannot read the body: %v", err)
 	case depth(body) > maxDepth:
 		return nil, refuse("", "the JSON is nested deeper than %d levels", maxDepth)
 	}

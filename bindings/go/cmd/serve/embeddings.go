@@ -21,6 +21,9 @@ type embeddingRequest struct {
 	User           any     `json:"user"` // which changes no answer
 }
 
+// maxInputs is how many texts are embedded or ranked at once, because all their vectors are in memory together.
+const maxInputs = 2048
+
 // poolings are the names of the ways to a vector of a text.
 var poolings = map[string]realizar.Pooling{
 	"": realizar.PoolingModel, "mean": realizar.PoolingMean, "cls": realizar.PoolingCLS, "last": realizar.PoolingLast,
@@ -36,6 +39,8 @@ func (s *server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case len(request.Input) == 0:
 		return refuse("input", "\"input\" is missing or empty")
+	case len(request.Input) > maxInputs:
+		return refuse("input", "\"input\" has %d texts; it must have at most %d", len(request.Input), maxInputs)
 	case request.EncodingFormat != "" && request.EncodingFormat != "float" && request.EncodingFormat != "base64":
 		return refuse("encoding_format", "\"encoding_format\" is %q, neither \"float\" nor \"base64\"", request.EncodingFormat)
 	case !known:

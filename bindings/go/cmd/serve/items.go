@@ -83,7 +83,7 @@ func (p itemParts) text() (string, error) {
 		case "encrypted_content": // which another service alone can read
 			warnOnce("parts of the type %q are left out", part.Type)
 		default:
-			return "", fmt.Errorf("a part of type %q is not supported", part.Type)
+			return "", fmt.Errorf("a part of type %.100q is not supported", part.Type)
 		}
 	}
 	return out.String(), nil

@@ -167,7 +167,7 @@ func (s *server) readMessages(w http.ResponseWriter, r *http.Request) (*messages
 	before, found := s.threads.get(m.Thread.Previous)
 	if !found {
 		return nil, &apiError{
-			status: http.StatusNotFound, code: "thread_not_found", message: fmt.Sprintf("there is no message %q, or it is forgotten", m.Thread.Previous),
+			status: http.StatusNotFound, code: "thread_not_found", message: fmt.Sprintf("there is no message %.100q, or it is forgotten", m.Thread.Previous),
 		}
 	}
 	m.System, m.Tools, m.Messages = before.system, before.tools, append(slices.Clip(before.turns), m.Messages...)

@@ -181,7 +181,7 @@ func (m *models) lease(ctx context.Context, name string) (*lease, error) {
 	named := m.byName[name]
 	if named == nil {
 		return nil, &apiError{
-			status: http.StatusNotFound, param: "model", code: "model_not_found", message: fmt.Sprintf("the model %q does not exist", name),
+			status: http.StatusNotFound, param: "model", code: "model_not_found", message: fmt.Sprintf("the model %.100q does not exist", name),
 		}
 	}
 	file := named

@@ -76,7 +76,7 @@ func readText(name, url string) (text string, is bool, err error) {
 // readSound reads a sound of a format that is told.
 func readSound(text, format string) (*medium, error) {
 	if !slices.Contains([]string{"wav", "mp3", "flac", "ogg"}, format) {
-		return nil, fmt.Errorf("a sound of the format %q is not taken: \"wav\", \"mp3\", \"flac\" and \"ogg\" are", format)
+		return nil, fmt.Errorf("a sound of the format %.100q is not taken: \"wav\", \"mp3\", \"flac\" and \"ogg\" are", format)
 	}
 	return readBase64("audio", text)
 }

@@ -96,11 +96,69 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	}
 }
 
+// Values that errors quote are cut, and no type of this program is named.
+func TestErrorsAreShort(t *testing.T) {
+	s := serve(t)
+	long := `"` + strings.Repeat("xé", 100000) + `"`
+	const chat = `"messages": [{"role": "user", "content": "x"}], "max_tokens": 5`
+	for _, c := range []struct{ path, body string }{
+		{"/v1/chat/completions", `"model": ` + long + `, "messages": []`},
+		{"/v1/chat/completions", `"messages": [{"role": ` + long + `, "content": "x"}]`},
+		{"/v1/chat/completions", `"messages": [{"role": "user", "content": [{"type": ` + long + `}]}]`},
+		{"/v1/chat/completions", chat + `, "reasoning_effort": ` + long},
+		{"/v1/chat/completions", chat + `, ` + long + `: 1`},
+		{"/v1/chat/completions", chat + `, "logit_bias": {` + long + `: 1}`},
+		{"/v1/chat/completions", chat + `, "tools": [{"type": "function", "function": {"name": ` + long + `}}]`},
+		{"/v1/chat/completions", chat + `, "tool_choice": ` + long},
+		{"/v1/chat/completions", chat + `, "response_format": {"type": ` + long + `}`},
+		{"/v1/chat/completions", chat + `, "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": {"type": ` + long + `}}}`},
+		{"/v1/chat/completions", `"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": ` + long + `}]}]`},
+		{"/v1/chat/completions", `"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"format": ` + long + `}}]}]`},
+		{"/v1/responses", `"input": "x", "previous_response_id": ` + long},
+		{"/v1/responses", `"input": [{"type": ` + long + `}]`},
+		{"/v1/responses", `"input": [{"role": "user", "content": [{"type": ` + long + `}]}]`},
+		{"/v1/responses", `"input": [{"type": "item_reference", "id": ` + long + `}]`},
+		{"/v1/responses", `"input": [{"type": "function_call_output", "call_id": ` + long + `, "output": "x"}]`},
+		{"/v1/responses", `"input": "x", "include": [` + long + `]`},
+		{"/v1/messages", `"max_tokens": 5, "messages": [{"role": ` + long + `, "content": "x"}]`},
+		{"/v1/messages", `"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": ` + long + `}]}]`},
+		{"/v1/messages", `"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": ` + long + `}]}]`},
+		{"/v1/messages", chat + `, "thread": {"type": "continue", "previous_message_id": ` + long + `}`},
+		{"/v1/messages", chat + `, "thread": {"type": ` + long + `}`},
+		{"/v1/embeddings", `"input": "x", "pooling": ` + long},
+		{"/v1/embeddings", `"input": [` + strings.Repeat(`"x",`, maxInputs) + `"x"], "pooling": "mean"`},
+		{"/rerank", `"query": "x", "documents": [` + strings.Repeat(`"x",`, maxInputs) + `"x"]`},
+		{"/v1/chat/completions", chat + `, "stop": 5`}, {"/v1/chat/completions", chat + `, "stop": {}`}, {"/v1/chat/completions", `"messages": 5`},
+		{"/v1/chat/completions", `"messages": [5]`}, {"/v1/chat/completions", chat + `, "tools": [5]`}, {"/v1/chat/completions", chat + `, "stream_options": []`},
+		{"/v1/responses", `"input": 5`}, {"/v1/responses", `"input": [5]`}, {"/v1/responses", `"input": [{"role": "user", "content": 5}]`},
+		{"/v1/messages", chat + `, "system": 5`}, {"/v1/messages", `"max_tokens": 5, "messages": [{"role": "user", "content": [5]}]`},
+		{"/v1/messages", chat + `, "tools": [5]`}, {"/v1/completions", `"prompt": {}`}, {"/rerank", `"query": [], "documents": ["x"]`},
+		{"/v1/chat/completions", ``}, {"/v1/responses", ``}, {"/v1/messages", ``},
+	} {
+		request := `{"model": "plain", ` + c.body + `}`
+		if strings.HasPrefix(c.body, `"model"`) {
+			request = `{` + c.body + `}`
+		} else if c.body == "" {
+			request = `[1]`
+		}
+		status, answer, _ := s.post(t, c.path, request)
+		text := string(mustJSON(t, answer))
+		if status != http.StatusBadRequest && status != http.StatusNotFound || len(text) > 4000 || strings.Contains(text, "main.") || strings.Contains(text, "Go ") {
+			t.Errorf("%s %.300s: %d %d %.600s", c.path, request, status, len(text), text)
+		}
+	}
+}
+
 func TestACutBodyIsRefused(t *testing.T) {
 	s := serve(t)
 	for _, request := range []string{
 		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{\"model\": ",
 		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"mod",
+		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n{\"mod\r\n0\r\n\r\n",
+		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7fffffffffffffff\r\n{",
+		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffffff\r\n{",
+		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("a", 50000) + "\r\n{\r\n0\r\n\r\n",
+		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n{",
 	} {
 		connection, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		must(t, err)

@@ -58,6 +58,8 @@ func (s *server) rerank(w http.ResponseWriter, r *http.Request) error {
 		return refuse("query", "\"query\" is missing")
 	case len(request.Documents) == 0:
 		return refuse("documents", "\"documents\" is missing or empty")
+	case len(request.Documents) > maxInputs:
+		return refuse("documents", "\"documents\" has %d entries; it must have at most %d", len(request.Documents), maxInputs)
 	case request.TopN != nil && *request.TopN < 1:
 		return refuse("top_n", "\"top_n\" is %d, and at least 1 is needed", *request.TopN)
 	}

@@ -199,7 +199,7 @@ func (s *server) deleteResponse(w http.ResponseWriter, r *http.Request) error {
 func noResponse(status int, id string) error {
 	return &apiError{
 		status: status, code: "previous_response_not_found",
-		message: fmt.Sprintf("there is no response %q, or it is forgotten", id),
+		message: fmt.Sprintf("there is no response %.100q, or it is forgotten", id),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"realizar.dev/go"
@@ -182,5 +183,82 @@ func TestWhatIsKeptHasABound(t *testing.T) {
 	}
 	if put("large", maxKeptBytes); kept.bytes != 0 || kept.order.Len() != 0 || len(kept.all) != 0 {
 		t.Error(kept.bytes)
+	}
+}
+
+// Responses may be read, continued and deleted at the same time; deleted ones leave no items behind.
+func TestStoredResponsesAreUsedAtOnce(t *testing.T) {
+	s := serve(t)
+	var group sync.WaitGroup
+	call := func(method, path, body string) (int, map[string]any) {
+		request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+		must(t, err)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Error(err)
+			return 0, nil
+		}
+		defer response.Body.Close()
+		var answer map[string]any
+		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+			t.Error(err)
+		}
+		return response.StatusCode, answer
+	}
+	ask := func(fields string) (int, map[string]any) {
+		return call(http.MethodPost, "/v1/responses", `{"model": "plain", "max_output_tokens": 2, `+fields+`}`)
+	}
+	for round := range 4 {
+		_, first := ask(`"input": "Once"`)
+		id, item := first["id"].(string), at(first, "output", 0, "id")
+		deleted := make(chan bool, 2)
+		for i := range 12 {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				var status int
+				var answer map[string]any
+				allowed := http.StatusBadRequest
+				switch i % 4 {
+				case 0:
+					status, answer = ask(fmt.Sprintf(`"input": "Then", "previous_response_id": %q`, id))
+				case 1:
+					status, answer = ask(fmt.Sprintf(`"input": [{"type": "item_reference", "id": %q}, {"role": "user", "content": "x"}]`, item))
+				case 2:
+					allowed = http.StatusNotFound
+					status, answer = call(http.MethodGet, "/v1/responses/"+id, "")
+				default:
+					if allowed = http.StatusNotFound; i < 8 {
+						status, answer = call(http.MethodDelete, "/v1/responses/"+id, "")
+						deleted <- status == http.StatusOK
+					} else {
+						status, answer = call(http.MethodDelete, "/v1/responses/é%00%2F"+id, "")
+					}
+				}
+				if status != http.StatusOK && status != allowed {
+					t.Error(round, i, status, answer)
+				}
+			}()
+		}
+		group.Wait()
+		if one, two := <-deleted, <-deleted; one == two {
+			t.Error("deleted so often: ", one, two)
+		}
+		if _, found := s.items.get(fmt.Sprint(item)); found {
+			t.Error("an item of a response that is deleted")
+		}
+	}
+	items := 0
+	for e := s.stored.order.Front(); e != nil; e = e.Next() {
+		items += len(e.Value.(*kept[*storedResponse]).value.items)
+	}
+	if n := s.items.order.Len(); n != items || n == 0 {
+		t.Error(n, items)
+	}
+	// Calls with the same id: the results belong to the last one, and nothing fails.
+	status, answer := ask(`"input": [{"type": "function_call", "call_id": "é😀", "name": "f", "arguments": "{}"},
+		{"type": "function_call", "call_id": "é😀", "name": "g", "arguments": "{}"}, {"type": "function_call_output", "call_id": "é😀", "output": "x"}]`)
+	if status != http.StatusOK {
+		t.Error(status, answer)
 	}
 }

@@ -142,7 +142,7 @@ func (s *server) handler() http.Handler {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		e := &apiError{status: http.StatusNotFound, message: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
+		e := &apiError{status: http.StatusNotFound, message: cut(fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path))}
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 			other := *r
 			other.Method = method
