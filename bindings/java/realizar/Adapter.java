@@ -1,6 +1,6 @@
 package realizar;
 
-/** A low-rank adapter of a model. Immutable: any number of sessions may use it at once. */
+/** A LoRA adapter of a model. Immutable: any number of sessions may use it at once. */
 public final class Adapter extends Handle {
     Adapter(Memory pointer) {
         super(pointer, Header::rz_adapter_free);

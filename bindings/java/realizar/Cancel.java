@@ -2,14 +2,14 @@ package realizar;
 
 import java.time.Duration;
 
-/** Stops the calls that it was given to, from any thread or at a set time. An interrupt of a thread in such a call fires
- *  it. */
+/** Stops the calls that it was passed to, from any thread or at a set time. An interrupt of a thread in such a call
+ * fires the cancel. */
 public final class Cancel extends Handle {
     public Cancel() {
         super(make(), Header::rz_cancel_free);
     }
 
-    /** One for a call that was given none. */
+    /** Returns {@code cancel}, or a new one if it is null. */
     static Cancel orNew(Cancel cancel) {
         return cancel == null ? new Cancel() : cancel;
     }
@@ -20,7 +20,7 @@ public final class Cancel extends Handle {
         }
     }
 
-    /** Asks the calls to stop, with CancellationException; later ones stop at once. */
+    /** Lets running calls stop with CancellationException, and later calls at once. */
     public void fire() {
         run(Header::rz_cancel_fire);
     }
@@ -30,14 +30,14 @@ public final class Cancel extends Handle {
         runWhileUsed(Header::rz_cancel_fire);
     }
 
-    /** Has it fire by itself after so long, at once where that has passed; calls end with the status DEADLINE then.
-     * Null takes that back. */
+    /** Lets calls stop with the status DEADLINE after this time, at once if it is not positive. Null removes the
+     * deadline. */
     public void deadline(Duration time) {
         long microseconds = Native.microseconds(time);
         call((arena, cancel) -> Native.check(arena, e -> Header.rz_cancel_deadline(cancel, microseconds, e)));
     }
 
-    /** Makes it fit for use again, and takes its deadline back. */
+    /** Takes back {@link #fire} and the deadline, so that the cancel can be used again. */
     public void reset() {
         run(Header::rz_cancel_reset);
     }

@@ -2,19 +2,18 @@ package realizar;
 
 import java.util.List;
 
-/** Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools. One call
- *  at a time. */
+/** Parses the tokens of a reply into reasoning, content and tool calls. One call at a time. */
 public final class ChatParser extends Handle {
     ChatParser(Memory pointer) {
         super(pointer, Header::rz_chat_parser_free);
     }
 
-    /** Adds a token, and gives the parts that it completes, often none. */
+    /** Adds a token and returns the parts that it completes, often none. */
     public List<Part> push(int token) {
         return parts(parser -> e -> Header.rz_chat_parser_push(parser, token, e));
     }
 
-    /** Ends the reply, and gives the rest of it. */
+    /** Ends the reply and returns its remaining parts. */
     public List<Part> end() {
         return parts(parser -> e -> Header.rz_chat_parser_end(parser, e));
     }

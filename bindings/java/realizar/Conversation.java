@@ -11,19 +11,17 @@ import java.util.function.Function;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
-/**
- * Messages with a model, what it remembers of them, and the reply that is being made. Only what is new since the last
- * reply is computed. One call at a time: a second one gets the status BUSY.
- */
+/** Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new since the
+ * last reply are computed. One call at a time: a second one fails with the status BUSY. */
 public final class Conversation extends Handle {
-    /** What happens where messages and a reply have no room, in the order of the library's numbers from 0: the status
-     * CONTEXT_FULL, or the oldest turns are left out. */
+    /** What happens if messages and a reply exceed the context, in the order of the library's numbers from 0. FAIL: the
+     * status CONTEXT_FULL. FORGET: the oldest turns are left out of the prompt. */
     public enum Overflow { FAIL, FORGET }
 
     /** The state of a reply, in the order of the library's numbers from 0. */
     public enum State { NONE, PROMPT, TOKENS, ENDED }
 
-    /** Choices for a conversation, all of which may be left out. Methods change one and return the object. */
+    /** Options of a conversation, all of which are optional. Each method sets one and returns the object. */
     public static final class Setup {
         private int capacity;
         private CacheType keys = CacheType.F16, values = CacheType.F16;
@@ -32,7 +30,7 @@ public final class Conversation extends Handle {
         private Store store;
         private Cancel cancel;
 
-        /** Tokens that there is room for; 0: the model's context, at most 8192. */
+        /** Context length in tokens; 0: that of the model, at most 8192. */
         public Setup capacity(int tokens) {
             capacity = tokens;
             return this;
@@ -49,37 +47,36 @@ public final class Conversation extends Handle {
             return this;
         }
 
-        /** Adapters of every reply, each with a scale. */
+        /** LoRA adapters of every reply, each with a scale. */
         public Setup adapters(Map<Adapter, Float> adapters) {
             this.adapters = Map.copyOf(adapters);
             return this;
         }
 
-        /** Store in which prompts are looked up, and in which they and replies are left, those of forks too. */
+        /** Prefix cache in which prompts are looked up, and to which prompts and replies are added, for forks too. */
         public Setup store(Store store) {
             this.store = store;
             return this;
         }
 
-        /** Heeded by every call that computes, those of forks too. */
+        /** Stops every call that computes, for forks too. */
         public Setup cancel(Cancel cancel) {
             this.cancel = cancel;
             return this;
         }
     }
 
-    /**
-     * A conversation and its last reply. {@code firstInPrompt}: number of the first message of a turn in prompts, not 0
-     * where turns were left out. {@code stopped}: CANCELLED or DEADLINE where the reply is asked to stop, else null.
-     * {@code reusedTokens}, {@code promptDone}: tokens of its prompt that were there already, and of those that were
-     * not the ones computed by now. {@code firstToken}: the time from the beginning to the first token.
-     */
+    /** The state of a conversation and of its last reply. {@code firstInPrompt}: number of the first message of a turn
+     * that prompts have; not 0 if older turns were left out. {@code stopped}: CANCELLED or DEADLINE if steps fail
+     * because of a cancel or a deadline, else null. {@code reusedTokens}: prompt tokens that the KV cache held already.
+     * {@code promptDone}: other prompt tokens that are computed by now. {@code firstToken}: the time from the beginning
+     * to the first token. */
     public record Info(int messages, int firstInPrompt, State state, Generation.End end,
         RealizarException.Status stopped, int promptTokens, int reusedTokens, int promptDone, int tokens, int reasoningTokens, int drafted, int accepted,
         int cacheLength, int cacheCapacity, int media, Duration promptTime, Duration tokensTime, Duration firstToken) {}
 
     private final Model model;
-    /** The reply that was begun last, null where a change has ended it. */
+    /** The reply that was begun last; null if a change has ended it. */
     private volatile Reply reply;
 
     private Conversation(Model model, Memory pointer) {
@@ -91,7 +88,7 @@ public final class Conversation extends Handle {
         this(model, new Transcript());
     }
 
-    /** A conversation that begins with a message of the system. */
+    /** A conversation that begins with a system message. */
     public Conversation(Model model, String system) {
         this(model, new Transcript().system(system));
     }
@@ -111,8 +108,8 @@ public final class Conversation extends Handle {
         }
     }
 
-    /** The conversation that {@link #save} has written; of {@code setup}, adapters have to be absent, and the
-     * overflow is that of the saved one. */
+    /** Reads the conversation that {@link #save} has written. {@code setup} must have no adapters; its overflow is
+     * ignored in favor of the saved one. */
     public static Conversation load(Model model, InputStream in, Setup setup) throws IOException {
         var transfer = new Session.Transfer(in, null);
         try (Arena arena = new Arena()) {
@@ -160,8 +157,8 @@ public final class Conversation extends Handle {
         return model;
     }
 
-    /** Appends a text of a role, such as "user" or "system". Nothing is computed. An unfinished reply is given up, here
-     * and by each method that changes the conversation. */
+    /** Appends a text of a role, such as "user" or "system". Nothing is computed. Gives up an unfinished reply, as each
+     * method does that changes the conversation. */
     public void add(String role, String text) {
         change((arena, conversation) -> {
             Memory name = Native.terminated(arena, role), bytes = Native.bytes(arena, text);
@@ -187,8 +184,8 @@ public final class Conversation extends Handle {
         });
     }
 
-    /** Appends messages whose contents have parts with the numbers of media, {"type": "image", "media": 0}, which the
-     * conversation keeps alive. */
+    /** Appends messages whose content has parts with numbers of the list {@code media}: {"type": "image", "media": 0}.
+     * The media may be closed afterwards. */
     public void add(List<? extends Map<String, ?>> messages, List<Media> media) {
         addJson(Json.write(messages), media);
     }
@@ -213,7 +210,7 @@ public final class Conversation extends Handle {
         reply = null;
     }
 
-    /** Begins a reply to the messages; the parts of it are computed as they are asked for. */
+    /** Begins a reply to the messages. Its parts are computed when they are asked for. */
     public Reply reply(Options options) {
         var cancel = new Cancel();
         begin(options, cancel);
@@ -256,7 +253,7 @@ public final class Conversation extends Handle {
         return this.reply == reply;
     }
 
-    /** Ends a reply that has not ended by itself, with what it keeps as a message that may be continued. */
+    /** Gives up a reply that has not ended. With {@link Options#keep} the text so far becomes a message. */
     void giveUp(Reply given) {
         try {
             if (isReplying(given) && info().state() != State.ENDED) addJson("[]");
@@ -265,7 +262,7 @@ public final class Conversation extends Handle {
         }
     }
 
-    /** Ends the reply that another thread makes with CancellationException, as {@link Reply#cancel}. */
+    /** Ends the reply that another thread is waiting for, with CancellationException, as {@link Reply#cancel} does. */
     public void cancel() {
         var last = reply;
         if (last != null) last.cancel();
@@ -276,9 +273,10 @@ public final class Conversation extends Handle {
         cancel();
     }
 
-    /** A message of the user and the whole reply to it. {@code onText} gets the content piece by piece; what it throws
-     * ends the reply, and goes on from here. {@link #cancel} and an interrupt of the thread end it with
-     * CancellationException. What was said by then stays; any other failure leaves the messages as they were. */
+    /** Adds a message of the user and generates the whole reply. {@code onText} receives the content piece by piece; an
+     * exception of {@code onText} ends the reply and is rethrown. {@link #cancel} and an interrupt of the thread end
+     * the reply with CancellationException. In these cases the text so far stays as a message; any other failure
+     * restores the messages. */
     public void say(String text, Consumer<String> onText) {
         sayWhile(text, piece -> {
             onText.accept(piece);
@@ -286,7 +284,7 @@ public final class Conversation extends Handle {
         });
     }
 
-    /** The same up to where {@code onText} returns false. */
+    /** The same; the reply ends when {@code onText} returns false. */
     public void sayWhile(String text, Predicate<String> onText) {
         addJson("[]"); // an unfinished reply is given up
         int before = info().messages();
@@ -308,20 +306,20 @@ public final class Conversation extends Handle {
         }
     }
 
-    /** The same, and gives the content. */
+    /** The same; returns the content. */
     public String say(String text) {
         var all = new StringBuilder();
         say(text, all::append);
         return all.toString();
     }
 
-    /** The messages, replies with their "reasoning_content", "tool_calls" and "finish_reason". An unfinished reply is
-     * not among them. */
+    /** All messages. Replies have "reasoning_content", "tool_calls" and "finish_reason". An unfinished reply is not
+     * among them. */
     public List<Map<String, Object>> messages() {
         return messages(0);
     }
 
-    /** The same from one number on. */
+    /** The messages from number {@code first} on. */
     @SuppressWarnings("unchecked")
     public List<Map<String, Object>> messages(int first) {
         return (List<Map<String, Object>>) Json.read(messagesJson(first));
@@ -333,19 +331,19 @@ public final class Conversation extends Handle {
             Header.rz_conversation_json_into(conversation, Native.whole(first, "first"), out, capacity, written, e)).text());
     }
 
-    /** Forgets the messages after the first so many. */
+    /** Removes the messages after the first {@code messages}. */
     public void rewind(int messages) {
         change((arena, conversation) -> e ->
             Header.rz_conversation_rewind(conversation, Native.whole(messages, "messages"), e));
     }
 
-    /** A conversation with the same past, which shares its memory. */
+    /** A second conversation with the same messages, which shares their KV cache (copy-on-write). */
     public Conversation fork() {
         return call((arena, conversation) -> new Conversation(model, Native.made(arena, out -> e ->
             Header.rz_conversation_fork(conversation, out, e))));
     }
 
-    /** Writes the conversation, so that it outlives the process: {@link #load} reads it. */
+    /** Writes the conversation with its KV cache. {@link #load} reads it, in another process too. */
     public void save(OutputStream out) throws IOException {
         var transfer = new Session.Transfer(null, out);
         call((arena, conversation) -> {

@@ -8,7 +8,7 @@ public record Device(int index, String name, Kind kind, String isa, long memoryT
     /** The kind of a device, in the order of the library's numbers from 1. */
     public enum Kind { CPU, CUDA }
 
-    /** All devices, those that cannot be used too; the first is the CPU. */
+    /** All devices, with those that cannot be used. The first is the CPU. */
     public static List<Device> all() {
         var found = new ArrayList<Device>();
         try (Arena arena = new Arena()) {

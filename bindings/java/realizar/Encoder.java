@@ -6,40 +6,40 @@ import java.nio.file.Paths;
 import java.util.List;
 import java.util.Map;
 
-/** The encoder of a model that sees or hears. Any number of threads may use it at once. */
+/** The vision or audio encoder of a multimodal model. Any number of threads may use it at once. */
 public final class Encoder extends Handle {
 
-    /** Choices for a load, all of which may be left out. Methods change one and return the object. */
+    /** Options of a load, all of which are optional. Each method sets one and returns the object. */
     public static final class Load {
         private int device, quantize, maxRows, flags;
         private Cancel cancel;
         private Model.Load.Progress progress;
 
-        /** Index of a device: 1, the CPU, or 0. */
+        /** Index of a device: 0 or 1, both of which are the CPU. */
         public Load device(int device) {
             this.device = device;
             return this;
         }
 
-        /** GGML type that matrices of floats are converted to; 0: none. */
+        /** GGML type to which float matrices are quantized; 0: none. */
         public Load quantize(int type) {
             quantize = type;
             return this;
         }
 
-        /** The most rows that a picture or a sound may have; 0: what the files allow, at most 4096. */
+        /** Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096. */
         public Load maxRows(int rows) {
             maxRows = rows;
             return this;
         }
 
-        /** The encoder of a file that has several; without it that of pictures, else that of sound. */
+        /** Which encoder of a file to load, if the file has both; by default the vision encoder. */
         public Load kind(Media.Kind kind) {
             flags |= kind == Media.Kind.AUDIO ? Header.RZ_ENCODER_AUDIO : Header.RZ_ENCODER_IMAGE;
             return this;
         }
 
-        /** Pass over keys and tensors that nothing knows. */
+        /** Ignores unknown keys and tensors. */
         public Load allowUnknown() {
             flags |= Header.RZ_MODEL_ALLOW_UNKNOWN;
             return this;
@@ -50,38 +50,38 @@ public final class Encoder extends Handle {
             return this;
         }
 
-        /** Told bytes; what it throws goes on where the load ends. */
+        /** Receives bytes. An exception that {@code progress} throws ends the load, which rethrows it. */
         public Load progress(Model.Load.Progress progress) {
             this.progress = progress;
             return this;
         }
     }
 
-    /** Choices for a picture, all of which may be left out. Methods change one and return the object. */
+    /** Options of an image, all of which are optional. Each method sets one and returns the object. */
     public static final class Choices {
         private int minRows, maxRows, maxTiles, maxPixels, flags, background;
         private Cancel cancel;
         private Model.Load.Progress progress;
 
-        /** The fewest rows, for models that take pictures of any size: smaller ones are enlarged. */
+        /** Minimum number of rows, for models that take images of any size: smaller images are enlarged. */
         public Choices minRows(int rows) {
             minRows = rows;
             return this;
         }
 
-        /** The most rows: larger pictures are shrunk, or cut into fewer tiles. */
+        /** Maximum number of rows: larger images are shrunk, or cut into fewer tiles. */
         public Choices maxRows(int rows) {
             maxRows = rows;
             return this;
         }
 
-        /** The most tiles, an overview not counted; 1: the whole picture alone. */
+        /** Maximum number of tiles, not counting an overview; 1: the whole image only. */
         public Choices maxTiles(int tiles) {
             maxTiles = tiles;
             return this;
         }
 
-        /** The most pixels of a picture in a file; 0: 64 million. */
+        /** Maximum number of pixels of an image file; 0: 64 million. */
         public Choices maxPixels(int pixels) {
             maxPixels = pixels;
             return this;
@@ -98,13 +98,13 @@ public final class Encoder extends Handle {
             return this;
         }
 
-        /** Told tiles; what it throws goes on where the call ends. */
+        /** Receives tiles. An exception that {@code progress} throws ends the call, which rethrows it. */
         public Choices progress(Model.Load.Progress progress) {
             this.progress = progress;
             return this;
         }
 
-        /** {@link Media#step} does the work, in slices of time; nobody is told, and no cancel ends it. */
+        /** {@link Media#step} computes, in slices of time. The progress callback and the cancel are ignored. */
         public Choices inSteps() {
             flags = Header.RZ_MEDIA_STEPS;
             return this;
@@ -134,14 +134,14 @@ public final class Encoder extends Handle {
         }
     }
 
-    /** Description of an encoder. {@code isMutual}: the rows of a picture see each other, so that one step of the model
-     * computes them. {@code tileSide}: pixels of the side of a tile; 0: a picture is one tile of any size. {@code
-     * grain}: pixels of which the sides of tiles are multiples. {@code hears}: it makes media of sounds, which are
-     * brought to {@code sampleRate} samples a second, and not of pictures. */
+    /** Description of an encoder. {@code isMutual}: the rows of an image attend to each other, so that one step of the
+     * model computes them. {@code tileSide}: side of a tile in pixels; 0: an image is one tile of any size. {@code
+     * grain}: the sides of tiles are multiples of so many pixels. {@code hears}: true for an audio encoder, which
+     * resamples sound to {@code sampleRate} samples per second. */
     public record Info(String projector, boolean isMutual, int rowDim, int layers, int tileSide, int grain, int minRows, int maxRows,
         long weightBytes, long scratchBytes, boolean hears, int sampleRate) {}
 
-    /** Memory that an encoder takes beside that of its model, in bytes. {@code maxRows}: rows of the largest picture.
+    /** Memory that an encoder takes in addition to its model, in bytes. {@code maxRows}: rows of the largest image.
      * {@code row}: bytes of one row. */
     public record Plan(int maxRows, long weights, long scratch, long row) {}
 
@@ -170,8 +170,8 @@ public final class Encoder extends Handle {
         return load(model, path, new Load());
     }
 
-    /** The encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
-     * config.json, that of the model where it has both. */
+    /** Loads the encoder of a model from the .gguf file with the projector ("mmproj-..."), or from a folder with a
+     * config.json, which may be that of the model. */
     public static Encoder load(Model model, Path path, Load load) {
         try (Arena arena = new Arena()) {
             Memory out = arena.allocate(Memory.POINTER);
@@ -195,7 +195,7 @@ public final class Encoder extends Handle {
         }
     }
 
-    /** The memory that a load will take, before a weight is read. */
+    /** The memory that a load will take. Reads no weights. */
     public static Plan plan(Model model, Path path, Load load) {
         try (Arena arena = new Arena()) {
             var layout = Header.rz_encoder_plan;
@@ -240,7 +240,7 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** Encodes a picture in memory, its rows from the top. {@code stride}: bytes from one row to the next; 0: rows
+    /** Encodes an image in memory, whose rows start at the top. {@code stride}: bytes from one row to the next; 0: rows
      * follow one another. */
     public Media encode(ByteBuffer pixels, PixelFormat format, int width, int height, int stride, Choices choices) {
         long row = (long) format.bytes * width, step = stride == 0 ? row : stride;
@@ -285,8 +285,8 @@ public final class Encoder extends Handle {
     }
 
     /** Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, {@code rate} of each a
-     * second. Several channels become their mean. Of the choices the most rows, a cancel and the listener, which is
-     * told of parts, count. */
+     * second. Several channels become their mean. Of the choices, maxRows, cancel and progress apply; progress counts
+     * parts. */
     public Media encodeSamples(float[] samples, int channels, int rate, Choices choices) {
         return encoded(choices, arena -> {
             Memory data = arena.allocate(4L * samples.length);
@@ -328,8 +328,8 @@ public final class Encoder extends Handle {
         });
     }
 
-    /** The {@link Media#info} that a picture of so many pixels would have, or a sound of {@code width} samples of a
-     * channel at the rate of the encoder and no height, without one; time and hash are zero. */
+    /** The {@link Media#info} of an image of this size, without the image. For sound, {@code width} is the number of
+     * samples per channel at the rate of the encoder, and the height is 0. Time and hash are zero. */
     public Media.Info measure(int width, int height, Choices choices) {
         return call((arena, encoder) -> {
             Memory params = choices.params(arena), out = Native.sized(arena, Header.rz_media_info);

@@ -7,11 +7,9 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CancellationException;
 import java.util.stream.Collectors;
 
-/**
- * A text that is being generated, piece by piece. Its session is busy until it is closed, which ends it at any moment:
- * the session keeps the tokens that are complete. One thread at a time, but for {@link #cancel}, which an interrupt of
- * that thread calls too.
- */
+/** A text that is being generated, piece by piece. Its session is busy until the generation is closed, which is allowed
+ * at any moment; the session keeps the tokens computed so far. One thread at a time, except for {@link #cancel}. An
+ * interrupt of the thread cancels too. */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
     public enum End { TOKEN, LENGTH, STOP, CONTEXT, GRAMMAR, FAILED }
@@ -85,12 +83,12 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         return piece;
     }
 
-    /** Works until it has made a token or has ended; true: there is more to do. */
+    /** Computes until there is a token, or the end. True if there is more to compute. */
     public boolean step() {
         return advance(Header.RZ_NO_LIMIT);
     }
 
-    /** Works for about so many microseconds, of which a negative number is none; true: there is more to do. */
+    /** Computes for about so many microseconds; a negative number counts as 0. True if there is more to compute. */
     public boolean step(long microseconds) {
         return advance(Math.max(microseconds, 0));
     }
@@ -100,8 +98,8 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
             Blocking.call(List.of(cancel), () -> Native.check(arena, e -> Header.rz_job_step(job, microseconds, e))) != Header.RZ_DONE);
     }
 
-    /** Steps several generations of one model in common passes over the weights, until one has made a token; true:
-     * there is more to do. One that fails ends alone: {@link #error} tells why. */
+    /** Steps several generations of one model as a batch, until one of them has a token. True if there is more to
+     * compute. A generation that fails ends without the others; {@link #error} is the reason. */
     public static boolean stepAll(List<Generation> generations) {
         return advance(generations, Header.RZ_NO_LIMIT);
     }
@@ -120,37 +118,39 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         }
     }
 
-    /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. */
+    /** The text since the last call: whole characters without stop strings, possibly none. */
     public String text() {
         return call((arena, job) -> Native.filled(arena, 1, 64,
             (out, capacity, written, e) -> Header.rz_job_text_into(job, out, capacity, written, e)).text());
     }
 
-    /** Tokens that are new since the last call, one that ends the text included. */
+    /** The tokens since the last call, with the one that ends the text. */
     public int[] tokens() {
         return call((arena, job) -> Native.filled(arena, 4, 64,
             (out, capacity, written, e) -> Header.rz_job_tokens_into(job, out, capacity, written, e)).ints());
     }
 
-    /** Tokens that are new since the last call with their probabilities, of {@link Options#logprobs}. */
+    /** The tokens since the last call with their log probabilities, if {@link Options#logprobs} is set. */
     public List<Logprob.Made> logprobs() {
         return call((arena, job) -> Logprob.rows(arena, row, (tokens, logprobs, capacity, written, e) ->
             Header.rz_job_logprobs_into(job, tokens, logprobs, capacity, written, e)));
     }
 
-    /** All the text that is left, up to the end. */
+    /** Generates to the end and returns the remaining text. */
     public String readAll() {
         var all = new StringBuilder();
         forEachRemaining(all::append);
         return all.toString();
     }
 
-    /** Stops a call that another thread is in; it and those after it throw, until {@link #resume}. */
+    /** Stops a call that another thread is in. That call and later ones throw CancellationException, until {@link
+     * #resume}. */
     public void cancel() {
         cancel.fire();
     }
 
-    /** Has steps end after so long, at once where that has passed, with the status DEADLINE; null takes that back. */
+    /** Lets steps fail with the status DEADLINE after this time, at once if it is not positive; null removes the
+     * deadline. */
     public void deadline(Duration time) {
         cancel.deadline(time);
     }
@@ -160,7 +160,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         cancel.fire();
     }
 
-    /** Takes a cancel or a deadline back: the generation goes on with the next step. */
+    /** Takes back a cancel or a deadline, so that the next step continues. */
     public void resume() {
         cancel.reset();
     }
@@ -170,29 +170,29 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         return info("n_tokens");
     }
 
-    /** Number of tokens of the prompt that the session did not hold. */
+    /** Number of prompt tokens that the session did not hold. */
     public int promptCount() {
         return info("prompt_total");
     }
 
-    /** Number of tokens of drafts that were computed. */
+    /** Number of draft tokens that were verified (speculative decoding). */
     public int drafted() {
         return info("drafted");
     }
 
-    /** Number of tokens of drafts that were right. */
+    /** Number of draft tokens that were accepted. */
     public int accepted() {
         return info("accepted");
     }
 
-    /** Why the text has ended; null where it has not. */
+    /** Why the text has ended; null if it has not. */
     public End end() {
         int end = info("end");
         return end == 0 ? null : End.values()[end - 1];
     }
 
-    /** The error by which it has ended (FAILED), which {@link #step} throws and {@link #stepAll} does not; null for any
-     * other. */
+    /** The error of a generation that has ended with FAILED, else null. {@link #step} throws this error, {@link
+     * #stepAll} does not. */
     public RealizarException error() {
         if (end() != End.FAILED) return null;
         try {

@@ -72,8 +72,8 @@ abstract class Handle implements AutoCloseable {
             freeIfUnused();
         }
 
-        /** Lets no further call begin. False, and nothing changes, if the handle must be {@code idle} and calls use it, or
-         * another thread is freeing it. */
+        /** Lets no further call begin. {@code idle}: only if no call uses the handle and no thread is freeing it;
+         * returns false, and changes nothing, otherwise. */
         boolean close(boolean idle) {
             lock.lock();
             try {
@@ -194,8 +194,7 @@ abstract class Handle implements AutoCloseable {
         });
     }
 
-    /** Calls a function that takes the handle alone, if the handle is open, or closed and not freed yet because calls use
-     * it. */
+    /** Calls a function that takes the handle alone, unless the handle is freed, or is closed and unused. */
     final void runWhileUsed(Consumer<Memory> function) {
         if (!uses.begin(true)) return;
         try {

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 
-/** JSON and the values of Java for it: maps, lists, texts, numbers (Long or BigDecimal), truth values and null. */
+/** Converts between JSON and Java values: maps, lists, strings, numbers (Long or BigDecimal), booleans and null. */
 public final class Json {
     private static final int DEEPEST = 500;
     private final String text;

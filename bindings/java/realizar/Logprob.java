@@ -4,9 +4,9 @@ import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** A token and the logarithm of its probability. */
+/** A token and its log probability. */
 public record Logprob(int token, float logprob) {
-    /** A token that was made, and the likeliest ones in its place, the likeliest first. */
+    /** A generated token, and the most likely tokens at its place in descending order. */
     public record Made(Logprob made, List<Logprob> likeliest) {}
 
     /** A function that writes rows of tokens and their logarithms. */

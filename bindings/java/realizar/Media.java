@@ -5,8 +5,8 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.util.List;
 
-/** The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Any number of
- * threads may use it at once. */
+/** The encoded rows of an image, a video or a sound, which take the place of tokens in any number of prompts. Any
+ * number of threads may use a medium at once. */
 public final class Media extends Handle {
     /** The kind of a medium. */
     public enum Kind {
@@ -19,13 +19,13 @@ public final class Media extends Handle {
         }
     }
 
-    /** Description of a medium. {@code rows}: each takes the place of a token in a session. {@code tokens}: those of a
-     * prompt that it takes, its rows and the model's tokens around and between them. {@code columns}, {@code lines}:
-     * rows of a line, and lines, of a tile where there are several, of one of the {@code pairs} of frames of a video.
-     * {@code tileColumns}, {@code tileLines}: 0 where the picture is one tile. {@code width}, {@code height}: pixels of
-     * the picture, turned upright. {@code seenWidth}, {@code seenHeight}: pixels as the model sees them, by which
-     * places that it names are mapped back. {@code hash}: 32 bytes, the same for the same pixels, choices and
-     * encoder. */
+    /** Description of a medium. {@code rows}: number of rows, each of which takes the place of a token. {@code tokens}:
+     * number of prompt tokens, which are the rows and the model's tokens around and between them. {@code columns},
+     * {@code lines}: the grid of rows of the image, of a tile if there are several, or of one of the {@code pairs} of
+     * frames of a video. {@code tileColumns}, {@code tileLines}: the grid of tiles; 0 if the image is one tile. {@code
+     * width}, {@code height}: size of the upright image in pixels. {@code seenWidth}, {@code seenHeight}: size in
+     * pixels after resizing, to which coordinates in the model's output refer. {@code hash}: 32 bytes, the same for the
+     * same pixels, choices and encoder. */
     public record Info(Kind kind, int rows, int tokens, int rowDim, int columns, int lines, int tileColumns, int tileLines, boolean hasOverview,
         int width, int height, int seenWidth, int seenHeight, long bytes, long encodeNanoseconds, byte[] hash, int pairs) {
 
@@ -50,8 +50,8 @@ public final class Media extends Handle {
         info = described();
     }
 
-    /** Works for about so many microseconds on a medium of {@link Encoder.Choices#inSteps}, 0: to its end, before which
-     * prompts refuse it. True while there is more to do. */
+    /** Computes for about so many microseconds on a medium of {@link Encoder.Choices#inSteps}; 0: to its end. Prompts
+     * reject the medium before that. True if there is more to compute. */
     public boolean step(long microseconds) {
         boolean more = call((arena, media) ->
             Blocking.call(List.of(), () -> Native.check(arena, e -> Header.rz_media_step(media, Math.max(microseconds, 0), e))) == Header.RZ_AGAIN);
@@ -67,8 +67,8 @@ public final class Media extends Handle {
         });
     }
 
-    /** A medium of rows that an encoder of the caller gave, one behind the other. {@code columns} times {@code lines}
-     * is their number, for models whose positions go by both; 0 for both: one line. */
+    /** A medium of rows that the caller has encoded, one after the other. {@code columns} times {@code lines} is their
+     * number, for models with two-dimensional positions (M-RoPE); 0 for both: one line. */
     public static Media ofRows(Model model, Kind kind, float[] rows, int rowDim, int columns, int lines) {
         if (rowDim < 1 || rows.length % rowDim != 0) throw new IllegalArgumentException(rows.length + " numbers are no rows of " + rowDim);
         return model.call((arena, pointer) -> {
@@ -80,7 +80,7 @@ public final class Media extends Handle {
         });
     }
 
-    /** The medium that {@link #save} has written; no encoder is needed. */
+    /** Reads the medium that {@link #save} has written. No encoder is needed. */
     public static Media load(Model model, InputStream in) throws IOException {
         var transfer = new Session.Transfer(in, null);
         Media media = model.call((arena, pointer) -> {
@@ -108,12 +108,12 @@ public final class Media extends Handle {
         return info;
     }
 
-    /** The key of {@link #info}, for tables. */
+    /** The hash of {@link #info}, a key for caches. */
     public byte[] hash() {
         return info.hash.clone();
     }
 
-    /** The rows one behind the other, each of {@link Info#rowDim} numbers. */
+    /** The rows one after the other, each of {@link Info#rowDim} numbers. */
     public float[] rows() {
         return call((arena, media) -> Native.filled(arena, 4, (long) info.rows * info.rowDim, (out, capacity, written, e) ->
             Header.rz_media_rows_into(media, out, capacity, written, e)).floats());

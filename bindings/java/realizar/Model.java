@@ -16,10 +16,10 @@ import java.util.stream.Collectors;
  *  it at once. */
 public final class Model extends Handle {
 
-    /** Choices for a load, all of which may be left out. Methods change one and return the object. */
+    /** Options of a load, all of which are optional. Each method sets one and returns the object. */
     public static final class Load {
 
-        /** Told bytes done and in all, on the thread that loads; false stops the load. */
+        /** Receives the number of bytes loaded so far and in total, on the thread that loads; false stops the load. */
         @FunctionalInterface
         public interface Progress {
             boolean told(long done, long total);
@@ -34,13 +34,13 @@ public final class Model extends Handle {
         private Cancel cancel;
         private Progress progress;
 
-        /** Threads that compute, without a runtime; 0: one a processor core. */
+        /** Number of threads that compute, if no runtime is given; 0: one per processor core. */
         public Load threads(int threads) {
             this.threads = threads;
             return this;
         }
 
-        /** Threads, a log and a ceiling on memory to share with other models. */
+        /** The runtime (threads, log, memory limit), which several models may share. */
         public Load runtime(Runtime runtime) {
             this.runtime = runtime;
             return this;
@@ -52,8 +52,8 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** GPUs over which the layers are divided in this order. {@code shares}: the sizes of their parts in relation
-         * to one another; none: in proportion to free memory. */
+        /** GPUs among which the layers are divided, in this order. {@code shares}: relative sizes of their parts;
+         * empty: in proportion to free memory. */
         public Load devices(List<Integer> devices, List<Float> shares) {
             // The library looks for a share of each.
             if (!shares.isEmpty() && shares.size() != devices.size()) {
@@ -64,26 +64,27 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** Layers on a GPU; 0: as many as fit. */
+        /** Number of layers to offload to the GPU; 0: as many as fit. */
         public Load gpuLayers(int layers) {
             gpuLayers = layers;
             return this;
         }
 
-        /** The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; null: with their layers. */
+        /** Where the experts (MoE) of layers on GPUs are placed, such as "experts=auto" or "experts=cpu"; null: with
+         * their layers. */
         public Load placement(String placement) {
             this.placement = placement;
             return this;
         }
 
-        /** GGML type that matrices of floats are converted to; 0: none. */
+        /** GGML type to which float matrices are quantized; 0: none. */
         public Load quantize(int type) {
             quantize = type;
             return this;
         }
 
-        /** Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner
-         * and others later. */
+        /** Maximum number of prompt tokens that a batch step computes together with generated tokens; 0: 64. A larger
+         * number shortens the time to first token and lengthens the time between other tokens. */
         public Load promptTokensBeside(int tokens) {
             promptTokensBeside = tokens;
             return this;
@@ -95,43 +96,43 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** A file of the tests that GPUs have passed, which later processes need not make again. */
+        /** A file that records the self-tests that GPUs have passed, so that later processes skip them. */
         public Load testedPath(Path path) {
             testedPath = path;
             return this;
         }
 
-        /** On a GPU too, the same bits however a prompt was cut into pieces. */
+        /** Makes results on GPUs bit-identical however a prompt is divided into calls. */
         public Load deterministic() {
             return flag(Header.RZ_MODEL_DETERMINISTIC);
         }
 
-        /** Use the file in place, which is several times slower. */
+        /** Computes with the weights in the mapped file itself, which is several times slower. */
         public Load mmap() {
             return flag(Header.RZ_MODEL_MMAP);
         }
 
-        /** Tokenizer and template only. */
+        /** Loads the tokenizer and the chat template only. */
         public Load textOnly() {
             return flag(Header.RZ_MODEL_TEXT_ONLY);
         }
 
-        /** Measure the parts of each step on a GPU, which takes longer. */
+        /** Measures the parts of each step on GPUs, which makes steps slower. */
         public Load profile() {
             return flag(Header.RZ_MODEL_PROFILE);
         }
 
-        /** Load the layer too that predicts a further token, for {@link Options#draftMtp}. */
+        /** Loads the multi-token prediction (MTP) head too, for {@link Options#draftMtp}. */
         public Load mtp() {
             return flag(Header.RZ_MODEL_MTP);
         }
 
-        /** Pass over keys and tensors that nothing knows; {@link Info#unknown} counts them. */
+        /** Ignores unknown keys and tensors; {@link Info#unknown} counts them. */
         public Load allowUnknown() {
             return flag(Header.RZ_MODEL_ALLOW_UNKNOWN);
         }
 
-        /** Products on the CPU are in BF16 where that is faster for prompts, with other results. */
+        /** Computes matrix products on the CPU in BF16 if that is faster for prompts, which changes the results. */
         public Load bf16Products() {
             return flag(Header.RZ_MODEL_BF16_PRODUCTS);
         }
@@ -146,14 +147,14 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** What it throws goes on where the load ends. */
+        /** An exception that {@code progress} throws ends the load, which rethrows it. */
         public Load progress(Progress progress) {
             this.progress = progress;
             return this;
         }
     }
 
-    /** The listener to a long call, and the exception that it has thrown. */
+    /** The progress callback of a long call, and the exception that the callback has thrown. */
     static final class Forward implements Platform.Callback {
         private final Load.Progress progress;
         private Throwable met;
@@ -172,12 +173,12 @@ public final class Model extends Handle {
             }
         }
 
-        /** The callback for the time of a call; NULL for nobody. */
+        /** The callback for the time of a call; NULL without a listener. */
         Platform.Upcall told(Arena arena) {
             return progress == null ? new Platform.Upcall(Memory.NULL, Memory.NULL) : Native.callback(arena, Platform.Kind.PROGRESS, this);
         }
 
-        /** Makes the call; what was thrown there counts in place of what it throws. */
+        /** Makes the call; an exception of the callback takes precedence over that of the call. */
         <T> T run(Supplier<T> call) {
             try {
                 return call.get();
@@ -188,14 +189,15 @@ public final class Model extends Handle {
         }
     }
 
-    /** Description of a model. {@code bosToken} and {@code eosToken} are -1 where it names none. {@code device}: of
-     *  several GPUs the first. {@code devices}: the GPUs that have layers, in the order of these, {@code
-     *  deviceLayers} on each of them. {@code unknown}: keys and tensors that {@link Load#allowUnknown} passed over. */
+    /** Description of a model. {@code bosToken} and {@code eosToken} are -1 if the model has none. {@code device}: the
+     * first one, if the model is on several GPUs. {@code devices}: the GPUs that have layers, in the order of the
+     * layers. {@code deviceLayers}: the number of layers on each of them. {@code unknown}: the number of keys and
+     * tensors that {@link Load#allowUnknown} ignored. */
     public record Info(String architecture, String name, int layers, int hidden, int vocabulary, int contextLength, int bosToken, int eosToken,
         long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers, boolean hasChatTemplate, int unknown) {}
 
-    /** The way from the vectors of a text's tokens to one vector, in the order of the library's numbers from 0; RANK:
-     * the scores of a reranker. */
+    /** Pooling of the token vectors of a text into one vector, in the order of the library's numbers from 0. RANK: the
+     * scores of a reranker. */
     public enum Pooling { MODEL, NONE, MEAN, CLS, LAST, RANK }
 
     /** Number and time of the calls of one kind. */
@@ -230,7 +232,7 @@ public final class Model extends Handle {
         }
     }
 
-    /** A file or folder by its path, or a model of the Hub as of {@link #fetch}. */
+    /** Loads a file or folder by its path, or a model of the Hub, which {@link #fetch} fetches. */
     public static Model load(String name, Load load) {
         return load(name.startsWith(Hub.PREFIX) ? fetch(name, load.progress) : Paths.get(name), load);
     }
@@ -238,7 +240,7 @@ public final class Model extends Handle {
     /**
      * The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
      * Hub's own client, which is fetched where it is not complete there: by the largest quantisation of at most 8 bits
-     * that fits into the free memory where none is named. What has come is kept where a connection ends.
+     * that fits into the free memory where none is named. A later call continues a fetch that was interrupted.
      *
      * <p>{@code progress} may be null; false of it, and an interrupt of the thread, end the fetch with
      * CancellationException. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the
@@ -250,7 +252,7 @@ public final class Model extends Handle {
     }
 
     /** A model whose files are bytes in memory, such as a mapped file, each under its name: a ByteBuffer, or a
-     * MemorySegment, for which foreign functions are needed. Nothing of them is needed afterwards. */
+     * MemorySegment, for which foreign functions are needed. The bytes are not needed after the load. */
     public static Model load(Map<String, ?> files, Load load) {
         try (Arena arena = new Arena()) {
             Memory sources = sources(arena, files), out = arena.allocate(Memory.POINTER);
@@ -259,7 +261,7 @@ public final class Model extends Handle {
         }
     }
 
-    /** What a load and so many sessions of some capacity will take, before a weight is read. */
+    /** The memory that a load and a number of sessions of one capacity will take. Reads no weights. */
     public static Plan plan(Path path, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
         try (Arena arena = new Arena()) {
             return plan(arena, Native.terminated(arena, path.toString()), Memory.NULL, 0, load, sessions, Session.params(arena, capacity, keys, values));
@@ -343,8 +345,7 @@ public final class Model extends Handle {
         return info;
     }
 
-    /** What the makers of the model advise for sampling, null where they do not. Nothing of it takes effect by itself.
-     * */
+    /** The sampling that the authors of the model advise, or null. A {@link Session} does not apply it by itself. */
     public Options advisedSampling() {
         return call((arena, model) -> {
             var layout = Header.rz_model_sampling;
@@ -400,7 +401,7 @@ public final class Model extends Handle {
         }
     }
 
-    /** The tokens of a text, with those that the model begins a text with. */
+    /** The tokens of a text, with the special tokens that the model begins a text with. */
     public int[] tokenize(String text) {
         return tokenize(text, true);
     }
@@ -409,7 +410,8 @@ public final class Model extends Handle {
         return tokenize(text, special, false);
     }
 
-    /** {@code parse}: names of control tokens in the text become these tokens; not for text that users typed. */
+    /** {@code special}: adds the tokens that begin and end a text, as the model asks. {@code parse}: names of control
+     * tokens in the text become these tokens; not for text that users typed. */
     public int[] tokenize(String text, boolean special, boolean parse) {
         int flags = (special ? Header.RZ_TOKENIZE_ADD_SPECIAL : 0) | (parse ? Header.RZ_TOKENIZE_PARSE_SPECIAL : 0);
         return call((arena, model) -> {
@@ -423,7 +425,7 @@ public final class Model extends Handle {
         return detokenize(tokens, false);
     }
 
-    /** The text of tokens, with control tokens where {@code special}. */
+    /** The text of tokens; {@code special}: with control tokens. */
     public String detokenize(int[] tokens, boolean special) {
         return call((arena, model) -> {
             Memory ids = Native.ints(arena, tokens);
@@ -449,7 +451,7 @@ public final class Model extends Handle {
         return call((arena, model) -> new TextStream(Native.made(arena, out -> e -> Header.rz_textstream_new(model, out, e))));
     }
 
-    /** A conversation as the text that the model was trained on, by the template in its file. */
+    /** The text of a conversation by the model's chat template. */
     public String render(Transcript transcript, boolean addGenerationPrompt) {
         return call((arena, model) -> {
             Memory bytes = Native.bytes(arena, transcript.json());
@@ -459,7 +461,7 @@ public final class Model extends Handle {
         });
     }
 
-    /** The tokens of a conversation, up to where an answer begins; no text in it becomes a control token. */
+    /** The tokens of a conversation, up to where the reply begins. No text in it becomes a control token. */
     public int[] tokenizeChat(Transcript transcript) {
         return tokenizeChat(transcript.json());
     }
@@ -477,7 +479,7 @@ public final class Model extends Handle {
         return grammar(kind, text, false);
     }
 
-    /** {@code whitespace}: JSON may have some between its parts. */
+    /** {@code whitespace}: JSON may have white space between its parts. */
     public Grammar grammar(Grammar.Kind kind, String text, boolean whitespace) {
         return grammar(kind.number(whitespace), text);
     }
@@ -490,8 +492,8 @@ public final class Model extends Handle {
         });
     }
 
-    /** A parser for the reply to a conversation in JSON, whose tokens ({@link #tokenizeChat}) were the prompt of
-     * something else than a {@link Conversation}, which has parts itself. */
+    /** A parser for the reply to a conversation in JSON, whose tokens ({@link #tokenizeChat}) were the prompt of a
+     * {@link Session}. The replies of a {@link Conversation} come as parts already. */
     public ChatParser chatParser(String json) {
         return call((arena, model) -> {
             Memory bytes = Native.bytes(arena, json);
@@ -500,7 +502,7 @@ public final class Model extends Handle {
         });
     }
 
-    /** A low-rank adapter: a GGUF file or a folder of PEFT. */
+    /** Loads a LoRA adapter: a GGUF file or a folder of PEFT. */
     public Adapter adapter(Path path) {
         return call((arena, model) -> {
             var name = Native.terminated(arena, path.toString());
@@ -508,7 +510,7 @@ public final class Model extends Handle {
         });
     }
 
-    /** Embeddings of texts, pooled as the model says, of length 1. */
+    /** Embeddings of texts: vectors of length 1, pooled as the model defines. */
     public float[][] embed(List<String> texts) {
         return embed(texts, Pooling.MODEL, true, null);
     }
@@ -517,7 +519,8 @@ public final class Model extends Handle {
         return embedTokens(texts.stream().map(this::tokenize).collect(Collectors.toList()), pooling, normalize, cancel);
     }
 
-    /** Embeddings of texts as tokens: a vector for each, with NONE one for each token, with RANK its scores. */
+    /** Embeddings of texts that are tokens: a vector for each text, with NONE a vector for each token, with RANK the
+     * scores of each text. */
     public float[][] embedTokens(List<int[]> texts, Pooling pooling, boolean normalize, Cancel cancel) {
         int n = texts.size(), rows = pooling == Pooling.NONE ? texts.stream().mapToInt(text -> text.length).sum() : n;
         return embedded(rows, pooling, normalize, cancel, (arena, model, params, fired) -> {
@@ -530,7 +533,7 @@ public final class Model extends Handle {
         });
     }
 
-    /** The same of prompts, which may have pictures. */
+    /** The same for prompts, which may have images. */
     public float[][] embedPrompts(List<Prompt> prompts, Pooling pooling, boolean normalize, Cancel cancel) {
         int n = prompts.size(), rows = pooling == Pooling.NONE ? prompts.stream().mapToInt(Prompt::length).sum() : n;
         try (Arena lists = new Arena()) {
@@ -574,7 +577,7 @@ public final class Model extends Handle {
         });
     }
 
-    /** The work of one kind of device since the model was loaded; times are in nanoseconds. */
+    /** The work of one kind of device since the model was loaded. Times are in nanoseconds. */
     public Work work(Device.Kind kind) {
         return call((arena, model) -> {
             var layout = Header.rz_backend_metrics;
@@ -592,12 +595,12 @@ public final class Model extends Handle {
         run(Header::rz_metrics_reset);
     }
 
-    /** A session with room for so many tokens; 0: the model's context, at most 8192. */
+    /** A session with a context of {@code capacity} tokens; 0: the context length of the model, at most 8192. */
     public Session newSession(int capacity) {
         return newSession(capacity, CacheType.F16, CacheType.F16);
     }
 
-    /** The same with other types of keys and values. */
+    /** The same with other element types in the KV cache. */
     public Session newSession(int capacity, CacheType keys, CacheType values) {
         return call((arena, model) -> {
             var params = Session.params(arena, capacity, keys, values);

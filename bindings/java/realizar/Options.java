@@ -3,14 +3,14 @@ package realizar;
 import java.util.List;
 import java.util.Map;
 
-/** Choices for a generation or a reply. Numbers of zero stand for the defaults: the likeliest token, as many as there
- *  is room for. A reply for which no sampling is chosen is sampled as the makers of the model advise. */
+/** Options of a generation or a reply. Zero in a number stands for the default: the most likely token, and as many
+ * tokens as fit into the context. A reply without sampling options is sampled as the authors of the model advise. */
 public final class Options {
-    /** The sources of drafts, in the order of the library's numbers from 0. */
+    /** The sources of draft tokens, in the order of the library's numbers from 0. */
     enum Draft { NONE, LOOKUP, MODEL, MTP }
 
-    /** Reasoning of a reply, in the order of the library's numbers from 0. MODEL: as the chat template has it by
-     * itself. */
+    /** Whether a reply begins with reasoning, in the order of the library's numbers from 0. MODEL: the default of the
+     * chat template. */
     public enum Reasoning { MODEL, OFF, ON }
 
     float temperature, topP, minP, repeatPenalty, presencePenalty, frequencyPenalty;
@@ -66,7 +66,7 @@ public final class Options {
         return sampled();
     }
 
-    /** How many of the last tokens count for penalties; 0: 64. */
+    /** Number of last tokens that penalties take into account; 0: 64. */
     public Options penaltyWindow(int tokens) {
         penaltyWindow = tokens;
         return sampled();
@@ -78,13 +78,13 @@ public final class Options {
         return sampled();
     }
 
-    /** The filters see the distribution that the temperature leaves, which is the order of transformers. */
+    /** Applies the temperature before the filters, which is the order of transformers. */
     public Options temperatureFirst(boolean isFirst) {
         temperatureFirst = isFirst;
         return sampled();
     }
 
-    /** Filters and the temperature in another order than the default one. */
+    /** The order of the filters and the temperature, in place of the default. */
     public Options order(Filter... order) {
         this.order = List.of(order);
         return sampled();
@@ -100,30 +100,31 @@ public final class Options {
         return sampled();
     }
 
-    /** With this chance, the tokens of at least the threshold, 0: 0.1, are dropped, but for the least likely of
-     *  them. */
+    /** XTC: with this probability, drops the tokens whose probability is at least the threshold (0: 0.1), except the
+     * least likely of them. */
     public Options xtc(double probability, double threshold) {
         xtcProbability = (float) probability;
         xtcThreshold = (float) threshold;
         return sampled();
     }
 
-    /** The temperature goes up and down by the range with the entropy, raised to the exponent, 0: 1. */
+    /** Dynamic temperature: the temperature varies by up to the range with the entropy, raised to the exponent (0: 1).
+     */
     public Options temperatureRange(double range, double exponent) {
         temperatureRange = (float) range;
         temperatureExponent = (float) exponent;
         return sampled();
     }
 
-    /** Mirostat 2: the mean surprise in bits, and how much of a difference is corrected, 0: 0.1. */
+    /** Mirostat 2: the target surprise in bits, and the learning rate (0: 0.1). */
     public Options mirostat(double tau, double eta) {
         mirostatTau = (float) tau;
         mirostatEta = (float) eta;
         return sampled();
     }
 
-    /** The penalty of a token that goes on with a repetition: 0 in the base, the length and the window are 1.75, 2
-     *  and all tokens. */
+    /** DRY: penalizes tokens that continue a repetition. 0 in the base stands for 1.75, in the length for 2, in the
+     * window for all tokens. */
     public Options dry(double multiplier, double base, int allowedLength, int window, int[]... breakers) {
         dryMultiplier = (float) multiplier;
         dryBase = (float) base;
@@ -133,13 +134,13 @@ public final class Options {
         return sampled();
     }
 
-    /** No sequence of so many tokens comes twice. */
+    /** No sequence of this many tokens occurs twice. */
     public Options noRepeatNgramSize(int tokens) {
         noRepeatNgramSize = tokens;
         return sampled();
     }
 
-    /** Sequences of tokens whose last one is not chosen behind the others. */
+    /** Token sequences that are never completed: the last token is not chosen after the others. */
     public Options bannedSequences(int[]... sequences) {
         bannedSequences = List.of(sequences);
         return sampled();
@@ -155,32 +156,32 @@ public final class Options {
         return this;
     }
 
-    /** The text ends ahead of the first of these, that of a reply in its content. */
+    /** Stop sequences: the text ends before the first of them. In a reply they apply to the content. */
     public Options stops(String... stops) {
         this.stops = List.of(stops);
         return this;
     }
 
-    /** How many of the likeliest tokens {@link Generation#logprobs} and {@link
-     * Reply#logprobs} tell with each, at most 32. */
+    /** Number of most likely tokens, at most 32, that {@link Generation#logprobs} and {@link Reply#logprobs} return for
+     * each token. */
     public Options logprobs(int likeliest) {
         logprobs = likeliest;
         return this;
     }
 
-    /** Next tokens are guessed out of the text, up to so many at a time, 0: as many as the library chooses. It
-     *  changes nothing but the time. */
+    /** Speculative decoding with up to {@code most} draft tokens from the text itself; 0: as many as the library
+     * chooses. It changes the speed only. */
     public Options draftLookup(int most) {
         return draft(Draft.LOOKUP, null, most);
     }
 
-    /** Next tokens are guessed by a small model of the same vocabulary, up to so many at a time. It changes nothing
-     *  but the time. */
+    /** Speculative decoding with up to {@code most} draft tokens of a small model with the same vocabulary. It changes
+     * the speed only. */
     public Options draftModel(Model model, int most) {
         return draft(Draft.MODEL, model, most);
     }
 
-    /** Next tokens are guessed by a layer of the model itself, which {@link Model.Load#mtp} has loaded. */
+    /** Speculative decoding with draft tokens of the model's MTP head, which {@link Model.Load#mtp} loads. */
     public Options draftMtp(int most) {
         return draft(Draft.MTP, null, most);
     }
@@ -192,13 +193,13 @@ public final class Options {
         return this;
     }
 
-    /** Priority among the jobs of one step: the higher go first; 0 by default. */
+    /** Priority among the generations of one batch step: higher ones go first; 0 by default. */
     public Options priority(int priority) {
         this.priority = priority;
         return this;
     }
 
-    /** What a text, or the content of a reply, has to be. */
+    /** Grammar of the text, or of the content of a reply (constrained decoding). */
     public Options grammar(Grammar grammar) {
         this.grammar = grammar;
         grammarKind = grammar.number;
@@ -206,7 +207,7 @@ public final class Options {
         return this;
     }
 
-    /** The same for a grammar that is compiled for this use alone. */
+    /** The same for a grammar that is compiled for this use only. */
     public Options grammar(Grammar.Kind kind, String text) {
         grammar = null;
         grammarKind = kind.number(false);
@@ -214,7 +215,7 @@ public final class Options {
         return this;
     }
 
-    /** JSON of this schema. */
+    /** The text is JSON that matches this schema (structured output). */
     public Options schema(String schema) {
         return grammar(Grammar.Kind.JSON_SCHEMA, schema);
     }
@@ -225,19 +226,19 @@ public final class Options {
         return this;
     }
 
-    /** Tokens of reasoning at most, after which the model answers; 0: no bound. */
+    /** Maximum number of reasoning tokens, after which the content begins; 0: no limit. */
     public Options reasoningTokens(int most) {
         reasoningTokens = most;
         return this;
     }
 
-    /** What was said of a reply that is given up becomes a message, which may be continued. */
+    /** The text of a reply that is given up becomes a message, which may be continued. */
     public Options keep() {
         replyFlags |= Header.RZ_REPLY_KEEP;
         return this;
     }
 
-    /** The reply goes on with the last message, a reply that was cut. */
+    /** The reply continues the last message, a reply that was cut. */
     public Options continuing() {
         replyFlags |= Header.RZ_REPLY_CONTINUE;
         return this;

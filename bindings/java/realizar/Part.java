@@ -3,14 +3,12 @@ package realizar;
 import java.util.ArrayList;
 import java.util.List;
 
-/**
- * A part of a reply. {@code call} is the number of the call that a name or arguments belong to. {@code unparsed}:
- * content that begins like a call and is none; at the end: there was such, or a call broke off. The text of the end is
- * half a tag, where the reply broke off within one.
- */
+/** A part of a reply. {@code call}: number of the tool call that a name or arguments belong to. {@code unparsed}: true
+ * for content that begins like a tool call but is none, and for the END of a reply that had such content or broke off
+ * in a tool call. The text of END is the incomplete tag in which a reply broke off, usually empty. */
 public record Part(Kind kind, int call, String text, boolean unparsed) {
-    /** The kind of a part, in the order of the library's numbers from 1. A name is whole; arguments are pieces of a
-     * JSON object. */
+    /** The kind of a part, in the order of the library's numbers from 1. TOOL_NAME is a whole name; TOOL_ARGUMENTS is a
+     * piece of a JSON object. */
     public enum Kind { REASONING, CONTENT, TOOL_NAME, TOOL_ARGUMENTS, END }
 
     /** A function that writes the next part. */
@@ -19,7 +17,7 @@ public record Part(Kind kind, int call, String text, boolean unparsed) {
             Memory error);
     }
 
-    /** The parts that there are. */
+    /** All parts that the function has. */
     static List<Part> all(Arena arena, Next next) {
         var parts = new ArrayList<Part>();
         Memory kind = arena.allocate(4), index = arena.allocate(4);

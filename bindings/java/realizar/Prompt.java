@@ -4,9 +4,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** Tokens and media in their order. Any number of threads may use it at once. */
+/** A sequence of tokens and media. Any number of threads may use it at once. */
 public final class Prompt extends Handle {
-    /** Instead of a token in the tokens of sessions and prompts: a row of a medium. */
+    /** Stands for a row of a medium in the tokens of sessions and prompts. */
     public static final int MEDIA_TOKEN = Header.RZ_TOKEN_MEDIA;
 
     /** Parts of a prompt, in their order. Methods append one and return the object. */
@@ -27,7 +27,7 @@ public final class Prompt extends Handle {
             return this;
         }
 
-        /** The rows of media alone, without the model's tokens around and between them. */
+        /** Leaves out the model's tokens around and between the rows of media. */
         public Parts bare() {
             bare = true;
             return this;
@@ -55,8 +55,8 @@ public final class Prompt extends Handle {
         }));
     }
 
-    /** A prompt of messages, up to where the answer begins, whose content may be a list of parts with the numbers of
-     * media: {"type": "image", "media": 0}. */
+    /** A prompt of messages, up to where the reply begins. Their content may be a list of parts with numbers of {@code
+     * media}: {"type": "image", "media": 0}. */
     public static Prompt of(Model model, Transcript transcript, Media... media) {
         return of(model, transcript.json(), media);
     }

@@ -13,11 +13,9 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
-/**
- * The reply of a {@link Conversation}, part by part; at its end it is a message. One that is left before is given up by
- * the next change of the conversation, or by {@link #close}. One thread at a time, but for {@link #cancel}, which an
- * interrupt of that thread calls too.
- */
+/** The reply of a {@link Conversation}, part by part. A complete reply is a message of the conversation. An incomplete
+ * one is given up by {@link #close}, and by the next change of the conversation. One thread at a time, except for
+ * {@link #cancel}. An interrupt of the thread cancels too. */
 public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseable {
     private final Conversation conversation;
     private final Cancel cancel;
@@ -62,7 +60,7 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
         return !ready.isEmpty();
     }
 
-    /** The same for a reply whose failure takes the messages back to the first so many. */
+    /** The same for a reply whose failure removes the messages after the first {@code messages}. */
     boolean hasNext(int messages) {
         try {
             return hasNext();
@@ -78,14 +76,14 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
         return ready.remove();
     }
 
-    /** Works to the end, and gives the content that is left. */
+    /** Computes to the end and returns the remaining content. */
     public String readText() {
         var all = new StringBuilder();
         forEachRemaining(part -> all.append(part.kind() == Part.Kind.CONTENT ? part.text() : ""));
         return all.toString();
     }
 
-    /** The parts that there are since the last call, without any work. */
+    /** The parts since the last call. Computes nothing. */
     public List<Part> parts() {
         take();
         var parts = List.copyOf(ready);
@@ -98,12 +96,12 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
             Header.rz_conversation_next_into(handle, kind, index, out, capacity, written, e))));
     }
 
-    /** Works until it has made a token or has ended; true: there is more to do. */
+    /** Computes until there is a token, or the end. True if there is more to compute. */
     public boolean step() {
         return advance(Header.RZ_NO_LIMIT);
     }
 
-    /** Works for about so many microseconds, of which a negative number is none; true: there is more to do. */
+    /** Computes for about so many microseconds; a negative number counts as 0. True if there is more to compute. */
     public boolean step(long microseconds) {
         return advance(Math.max(microseconds, 0));
     }
@@ -113,8 +111,8 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
             Header.rz_conversation_step(handle, microseconds, e))) != Header.RZ_DONE);
     }
 
-    /** Steps several replies of one model in common passes over the weights, until one has made a token; true: there is
-     * more to do. One that fails ends alone: {@link #error} tells why. */
+    /** Steps several replies of one model as a batch, until one of them has a token. True if there is more to compute.
+     * A reply that fails ends without the others; {@link #error} is the reason. */
     public static boolean stepAll(List<Reply> replies) {
         return advance(replies, Header.RZ_NO_LIMIT);
     }
@@ -135,35 +133,38 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
         }
     }
 
-    /** Tokens of the content that are new since the last call with their probabilities, of {@link Options#logprobs}. */
+    /** The tokens of the content since the last call with their log probabilities, if {@link Options#logprobs} is set.
+     */
     public List<Logprob.Made> logprobs() {
         return call((arena, handle) -> Logprob.rows(arena, row, (tokens, logprobs, capacity, written, e) ->
             Header.rz_conversation_logprobs_into(handle, tokens, logprobs, capacity, written, e)));
     }
 
-    /** Stops a call that another thread is in; it and those after it throw, until {@link #resume}. */
+    /** Stops a call that another thread is in. That call and later ones throw CancellationException, until {@link
+     * #resume}. */
     public void cancel() {
         cancel.fire();
     }
 
-    /** Has steps end after so long, at once where that has passed, with the status DEADLINE; null takes that back. */
+    /** Lets steps fail with the status DEADLINE after this time, at once if it is not positive; null removes the
+     * deadline. */
     public void deadline(Duration time) {
         cancel.deadline(time);
     }
 
-    /** Takes a cancel or a deadline back: the reply goes on with the next step. */
+    /** Takes back a cancel or a deadline, so that the next step continues. */
     public void resume() {
         cancel.reset();
     }
 
-    /** Why it has ended; null where it has not. */
+    /** Why the reply has ended; null if it has not. */
     public Generation.End end() {
         check();
         return conversation.info().end();
     }
 
-    /** The error by which it has ended (FAILED), which {@link #step} throws and {@link #stepAll} does not; null for any
-     * other. */
+    /** The error of a reply that has ended with FAILED, else null. {@link #step} throws this error, {@link #stepAll}
+     * does not. */
     public RealizarException error() {
         if (end() != Generation.End.FAILED) return null;
         try {
@@ -174,8 +175,8 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
         }
     }
 
-    /** Gives it up where it has not ended: it leaves no trace, or with {@link Options#keep} a message of what was
-     * said. */
+    /** Gives up a reply that has not ended: nothing of it remains, or with {@link Options#keep} a message of the text
+     * so far. */
     @Override
     public void close() {
         conversation.giveUp(this);

@@ -1,8 +1,8 @@
 package realizar;
 
-/** Threads, a log and a ceiling on memory, shared by models. */
+/** Threads, a log and a memory limit, which several models share. */
 public final class Runtime extends Handle {
-    /** Told what the library has to say, on any thread. */
+    /** Receives the log of the library, on any thread. */
     @FunctionalInterface
     public interface Log {
         /** {@code level}: 1 an error, 2 a warning, 3 information. */
@@ -22,7 +22,8 @@ public final class Runtime extends Handle {
         }
     }
 
-    /** {@code threads} 0: one a processor core. {@code memoryLimit}: bytes of weights and caches, 0: none. */
+    /** {@code threads}: 0 for one per processor core. {@code memoryLimit}: maximum bytes of weights and KV caches; 0:
+     * no limit. {@code processors}: the processors that threads are bound to; none: threads are not bound. */
     public Runtime(int threads, long memoryLimit, Log log, int... processors) {
         super(make(threads, memoryLimit, log, processors), Header::rz_runtime_free);
     }

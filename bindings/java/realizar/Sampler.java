@@ -2,9 +2,10 @@ package realizar;
 
 import java.util.List;
 
-/** Chooses tokens; it has random numbers of its own, so that a seed repeats itself. One call at a time. */
+/** Chooses tokens. A sampler has a random generator of its own, so that the same seed gives the same tokens. One call
+ * at a time. */
 public final class Sampler extends Handle {
-    /** What the options say of how tokens are chosen. */
+    /** A sampler of the sampling options among {@code options}. */
     public Sampler(Options options) {
         super(make(options), Header::rz_sampler_free);
     }
@@ -70,7 +71,7 @@ public final class Sampler extends Handle {
         return params;
     }
 
-    /** Lets it choose only what continues a text of the grammar, from its start; null: anything. */
+    /** Restricts tokens to texts of the grammar, from its start (constrained decoding); null: no restriction. */
     public void setGrammar(Grammar grammar) {
         call((arena, sampler) -> use(grammar, form -> Native.check(arena, e -> Header.rz_sampler_grammar_set(sampler, form, e))));
     }

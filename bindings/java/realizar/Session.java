@@ -10,11 +10,11 @@ import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** A text as tokens, with what the model has computed of it: to go on costs only the new end. One call at a time. An
- *  interrupt of the thread ends a call that computes, with CancellationException; the session goes on afterwards. */
+/** The tokens of a text with their KV cache, so that only new tokens are computed. One call at a time. An interrupt of
+ * the thread ends a call that computes, with CancellationException; the session remains usable. */
 public final class Session extends Handle {
     private final Model model;
-    /** Ends calls of a thread that is interrupted, and where the session is closed. */
+    /** Ends the running call when its thread is interrupted, and when the session is closed. */
     private final Cancel stop = new Cancel();
 
     Session(Model model, Memory pointer) {
@@ -84,7 +84,7 @@ public final class Session extends Handle {
         });
     }
 
-    /** The number of the first tokens of a prompt that need not be computed again. */
+    /** The number of leading tokens of a prompt that the KV cache holds already. */
     public int match(Prompt prompt) {
         return call((arena, cache) -> prompt.use(pointer -> {
             Memory common = arena.allocate(4);
@@ -93,15 +93,15 @@ public final class Session extends Handle {
         }));
     }
 
-    /** Appends the tokens of a prompt from number {@code first} on, at least one: 0, or what {@link #match} gave once
-     * the session was truncated to it. {@code cancel}, which may be null, stops it. */
+    /** Appends the tokens of a prompt from number {@code first} on, at least one. {@code first} is 0, or the result of
+     * {@link #match} after the session was truncated to it. {@code cancel} stops the call; it may be null. */
     public void prefill(Prompt prompt, int first, Cancel cancel) {
         int from = Native.whole(first, "first");
         call((arena, cache) -> prompt.use(pointer -> use(cancel, fired ->
             compute(arena, e -> Header.rz_prefill_prompt(cache, pointer, from, fired, e)))));
     }
 
-    /** How many of the first of some tokens need not be computed again. */
+    /** The number of leading tokens that the KV cache holds already. */
     public int match(int... tokens) {
         return call((arena, cache) -> {
             Memory all = Native.ints(arena, tokens), common = arena.allocate(4);
@@ -110,12 +110,12 @@ public final class Session extends Handle {
         });
     }
 
-    /** Appends tokens; afterwards there are logits of the last one. */
+    /** Appends tokens and computes the logits after the last one. */
     public void prefill(int... tokens) {
         prefill(tokens, null);
     }
 
-    /** The same, which {@code cancel} stops. */
+    /** The same with a {@code cancel}, which stops the call and may be null. */
     public void prefill(int[] tokens, Cancel cancel) {
         call((arena, cache) -> use(cancel, fired -> {
             Memory ids = Native.ints(arena, tokens);
@@ -123,8 +123,8 @@ public final class Session extends Handle {
         }));
     }
 
-    /** Appends tokens, and gives the logarithm of the probability of each after all before it; 0 for the first of an
-     * empty session. */
+    /** Appends tokens and returns the log probability of each one, given all tokens before it; 0 for the first token of
+     * an empty session. */
     public float[] score(int[] tokens, Cancel cancel) {
         return call((arena, cache) -> use(cancel, fired -> {
             Memory ids = Native.ints(arena, tokens), scores = arena.allocate(4L * tokens.length);
@@ -137,7 +137,7 @@ public final class Session extends Handle {
         return score(tokens, null);
     }
 
-    /** Chooses a token from the logits, the most likely one where {@code sampler} is null. */
+    /** Chooses a token by the logits; the most likely one if {@code sampler} is null. */
     public int sample(Sampler sampler) {
         return call((arena, cache) -> use(sampler, chooser -> {
             Memory token = arena.allocate(4);
@@ -155,8 +155,8 @@ public final class Session extends Handle {
         }));
     }
 
-    /** {@link #decode} for several sessions of one model, in one pass over the weights. {@code samplers}: as many, or
-     * none. */
+    /** {@link #decode} for several sessions of one model in one batch. {@code samplers}: one per session, or an empty
+     * list. */
     public static int[] decodeAll(List<Session> sessions, int[] tokens, List<Sampler> samplers) {
         int n = sessions.size();
         if (tokens.length != n || !samplers.isEmpty() && samplers.size() != n) {
@@ -188,7 +188,7 @@ public final class Session extends Handle {
         return use(cache -> Header.rz_cache_len(cache));
     }
 
-    /** Number of tokens that there is room for. */
+    /** The context length of the session, in tokens. */
     public int capacity() {
         return use(cache -> Header.rz_cache_capacity(cache));
     }
@@ -199,23 +199,22 @@ public final class Session extends Handle {
             Header.rz_cache_tokens_into(cache, out, capacity, written, e)).ints());
     }
 
-    /** Forgets all tokens but the first. */
+    /** Keeps the first {@code length} tokens and removes the others. */
     public void truncate(int length) {
         call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_truncate(cache, Native.whole(length, "length"), e)));
     }
 
-    /** Forgets {@code drop} tokens behind the first {@code keep}; the next call that needs those behind them computes
-     * them again. */
+    /** Removes {@code drop} tokens after the first {@code keep}. The next call computes the tokens after them again. */
     public void shift(int keep, int drop) {
         call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_shift(cache, Native.whole(keep, "keep"), Native.whole(drop, "drop"), e)));
     }
 
-    /** Gives the memory of the session back and keeps its tokens; the next call that needs it computes it again. */
+    /** Frees the KV cache and keeps the tokens. The next call computes the KV cache again. */
     public void release() {
         call((arena, cache) -> Native.check(arena, e -> Header.rz_cache_release(cache, e)));
     }
 
-    /** Writes the session, so that it outlives the process: {@link Model#restore} reads it. */
+    /** Writes the tokens and their KV cache. {@link Model#restore} reads them, in another process too. */
     public void save(OutputStream out) throws IOException {
         var transfer = new Transfer(null, out);
         call((arena, cache) -> {
@@ -225,7 +224,7 @@ public final class Session extends Handle {
         transfer.rethrow();
     }
 
-    /** What something saved is read from or written to, and the error that it met. */
+    /** The stream of a save or a load, and the exception that the stream has thrown. */
     static final class Transfer {
         private static final int EIO = 5;
         private final InputStream in;
@@ -262,7 +261,8 @@ public final class Session extends Handle {
             }
         }
 
-        /** A call that is no failure of its own where the transfer met one. */
+        /** Makes a call; if the stream has thrown, {@link #rethrow} throws that exception in place of the error of the
+         * call. */
         int check(Arena arena, Native.Call call) {
             try {
                 return Blocking.call(List.of(), () -> Native.check(arena, call));
@@ -278,7 +278,8 @@ public final class Session extends Handle {
         }
     }
 
-    /** Has the session use some adapters, each with a scale, or none; empties it. */
+    /** Sets the LoRA adapters of the session, each with a scale, and removes all tokens, whose KV cache was computed
+     * without them. */
     public void setAdapters(Map<Adapter, Float> adapters) {
         var all = List.copyOf(adapters.entrySet());
         call((arena, cache) -> useAll(arena, all.stream().map(Map.Entry::getKey).collect(Collectors.toList()), pointers -> {
@@ -288,12 +289,12 @@ public final class Session extends Handle {
         }));
     }
 
-    /** A session with the same tokens, which shares their memory. */
+    /** A second session with the same tokens, which shares their KV cache (copy-on-write). */
     public Session fork() {
         return call((arena, cache) -> new Session(model, Native.made(arena, out -> e -> Header.rz_cache_fork(cache, out, e))));
     }
 
-    /** The logits after the last token, one a token of the vocabulary. */
+    /** The logits after the last token, one per token of the vocabulary. */
     public float[] logits() {
         return call((arena, cache) -> Native.filled(arena, 4, model.info().vocabulary(), (out, capacity, written, e) ->
             Header.rz_logits_into(cache, out, capacity, written, e)).floats());

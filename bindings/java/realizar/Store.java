@@ -2,51 +2,49 @@ package realizar;
 
 import java.nio.file.Path;
 
-/**
- * Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens. With
- * a folder it does so for other processes too. Any number of threads may use it at once.
- */
+/** A prefix cache: keeps the KV cache of prompts, for sessions and conversations of one model that begin with the same
+ * tokens. With a folder, other processes share it. Any number of threads may use it at once. */
 public final class Store extends Handle {
-    /** Choices for a store, all of which may be left out. Methods change one and return the object. */
+    /** Options of a store, all of which are optional. Each method sets one and returns the object. */
     public static final class Setup {
         private int minTokens, maxEntries;
         private long memoryLimit, diskLimit;
         private Path path;
 
-        /** Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
+        /** Minimum length of a prefix in tokens; 0: 64. */
         public Setup minTokens(int tokens) {
             minTokens = tokens;
             return this;
         }
 
-        /** Bytes of prefixes in memory; 0: 1 GiB. */
+        /** Maximum bytes of prefixes in memory; 0: 1 GiB. */
         public Setup memoryLimit(long bytes) {
             memoryLimit = bytes;
             return this;
         }
 
-        /** Prefixes in memory; 0: 1024. */
+        /** Maximum number of prefixes in memory; 0: 1024. */
         public Setup maxEntries(int prefixes) {
             maxEntries = prefixes;
             return this;
         }
 
-        /** A folder of files that outlive the process, made where it is missing. Without one there are none. */
+        /** A folder for files that outlive the process; it is created if it is missing. Null: no files. */
         public Setup path(Path folder) {
             path = folder;
             return this;
         }
 
-        /** Bytes of files in the folder; 0: 16 GiB. */
+        /** Maximum bytes of files in the folder; 0: 16 GiB. */
         public Setup diskLimit(long bytes) {
             diskLimit = bytes;
             return this;
         }
     }
 
-    /** Prefixes in memory and in files of the model, the bytes of both, how often one was found and was not, the
-     * tokens that were not computed because of it, and prefixes that were forgotten because they could not be
-     * written. */
+    /** {@code entries}, {@code files}: prefixes in memory, and in files of the model. {@code hits}, {@code misses}: how
+     * often a prefix was found, and was not. {@code reusedTokens}: tokens that were not computed because a prefix was
+     * found. {@code unwritten}: prefixes that were dropped because they could not be written. */
     public record Info(int entries, int files, long memoryBytes, long diskBytes, long hits, long misses, long reusedTokens, int unwritten) {}
 
     private final Model model;
@@ -74,9 +72,8 @@ public final class Store extends Handle {
         });
     }
 
-    /** A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
-     * those behind {@link Session#length} are to be appended. {@code capacity} and types as of {@link
-     * Model#newSession}. */
+    /** A session that holds the leading tokens of a prompt that the store knows, but never the last one. The caller
+     * appends the tokens from {@link Session#length} on. {@code capacity} and types as in {@link Model#newSession}. */
     public Session take(int[] tokens, int capacity, CacheType keys, CacheType values) {
         return call((arena, store) -> {
             Memory ids = Native.ints(arena, tokens), common = arena.allocate(4);
@@ -86,7 +83,7 @@ public final class Store extends Handle {
         });
     }
 
-    /** The same for a prompt, the rest of which is appended from token {@link Session#length} on. */
+    /** The same for a {@link Prompt}; the caller appends the rest from token {@link Session#length} on. */
     public Session take(Prompt prompt, int capacity, CacheType keys, CacheType values) {
         return call((arena, store) -> prompt.use(whole -> {
             var common = arena.allocate(4);
@@ -99,13 +96,13 @@ public final class Store extends Handle {
         return take(tokens, 0, CacheType.F16, CacheType.F16);
     }
 
-    /** Remembers the tokens that a session holds, which goes on by itself. */
+    /** Adds the tokens of a session with their KV cache. The session remains usable. */
     public void put(Session session) {
         call((arena, store) -> session.use(cache ->
             Native.check(arena, e -> Header.rz_store_put(store, cache, e))));
     }
 
-    /** Forgets all prefixes, and removes the files of the model from the folder. */
+    /** Removes all prefixes, and the files of the model in the folder. */
     public void clear() {
         call((arena, store) -> Native.check(arena, e -> Header.rz_store_clear(store, e)));
     }

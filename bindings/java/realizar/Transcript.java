@@ -5,8 +5,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a conversation begins with: messages, tools, and variables of the model's template. Methods add to it and
- * return it. */
+/** The beginning of a conversation: messages, tools, and variables of the chat template. Each method adds to it and
+ * returns the object. */
 public final class Transcript {
     private final List<Object> messages = new ArrayList<>(), tools = new ArrayList<>();
     private final Map<String, Object> variables = new LinkedHashMap<>(), others = new LinkedHashMap<>();
@@ -47,20 +47,20 @@ public final class Transcript {
         return this;
     }
 
-    /** Whether a reply may call several tools; it may where nothing is said. */
+    /** Whether a reply may call several tools; true by default. */
     public Transcript parallelToolCalls(boolean several) {
         others.put("parallel_tool_calls", several);
         return this;
     }
 
-    /** A variable of the template, such as "enable_thinking": a text, a number, a truth value, or lists and maps of
-     * such. */
+    /** A variable of the chat template, such as "enable_thinking": a string, a number, a boolean, or lists and maps of
+     * these. */
     public Transcript variable(String name, Object value) {
         variables.put(name, value);
         return this;
     }
 
-    /** All of it as the library takes it. */
+    /** The transcript in JSON, as the library takes it. */
     public String json() {
         var all = object("messages", messages);
         if (!tools.isEmpty()) all.put("tools", tools);
