@@ -4,7 +4,8 @@ using System.Text;
 
 namespace Realizar
 {
-    /// <summary>The kind of a part of a reply. A name is whole; arguments are pieces of a JSON object.</summary>
+    /// <summary>The kind of a part of a reply. ToolName is a whole name; ToolArguments is a piece of a JSON
+    /// object.</summary>
     public enum PartKind
     {
         Reasoning = Native.RZ_CHAT_EVENT_REASONING, Content = Native.RZ_CHAT_EVENT_CONTENT, ToolName = Native.RZ_CHAT_EVENT_TOOL_NAME,
@@ -15,16 +16,16 @@ namespace Realizar
     public sealed class Part
     {
         public PartKind Kind { get; internal set; }
-        /// <summary>The number of the call that a name or arguments belong to.</summary>
+        /// <summary>Number of the tool call that a name or arguments belong to.</summary>
         public int Call { get; internal set; }
         public string Text { get; internal set; }
-        /// <summary>Content that begins like a call and is none; at the end: there was such, or a call broke
-        /// off.</summary>
+        /// <summary>True for content that begins like a tool call but is none, and for the End of a reply that had such
+        /// content or broke off in a tool call.</summary>
         public bool Unparsed { get; internal set; }
 
         internal unsafe delegate int Next(uint* kind, uint* index, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
 
-        /// <summary>The parts that a function has ready.</summary>
+        /// <summary>All parts that a function has.</summary>
         internal static unsafe IReadOnlyList<Part> All(Next next)
         {
             var parts = new List<Part>();
@@ -41,22 +42,21 @@ namespace Realizar
         }
     }
 
-    /// <summary>Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools.
-    /// One call at a time.</summary>
+    /// <summary>Parses the tokens of a reply into reasoning, content and tool calls. One call at a time.</summary>
     public sealed class ChatParser : IDisposable
     {
         private readonly ChatParserHandle handle = new ChatParserHandle();
 
         internal ChatParser(IntPtr pointer) { handle.Take(pointer); }
 
-        /// <summary>Adds a token, and gives the parts that it completes, often none.</summary>
+        /// <summary>Adds a token and returns the parts that it completes, often none.</summary>
         public unsafe IReadOnlyList<Part> Push(uint token)
         {
             Native.Call(err => Native.rz_chat_parser_push(handle, token, err));
             return Parts();
         }
 
-        /// <summary>Ends the reply, and gives the rest of it.</summary>
+        /// <summary>Ends the reply and returns its remaining parts.</summary>
         public unsafe IReadOnlyList<Part> End()
         {
             Native.Call(err => Native.rz_chat_parser_end(handle, err));

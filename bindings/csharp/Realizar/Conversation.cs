@@ -5,11 +5,11 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>What a reply does where messages have no room: it fails with Status.ContextFull, or leaves the oldest
-    /// turns out of its prompt.</summary>
+    /// <summary>What happens if messages and a reply exceed the context. Fail: Status.ContextFull. Forget: the oldest
+    /// turns are left out of the prompt.</summary>
     public enum Overflow { Fail = Native.RZ_OVERFLOW_FAIL, Forget = Native.RZ_OVERFLOW_FORGET }
 
-    /// <summary>Reasoning of a reply: as the chat template has it, none, or some ahead of the answer.</summary>
+    /// <summary>Whether a reply begins with reasoning. Model: the default of the chat template.</summary>
     public enum Reasoning { Model = Native.RZ_REASONING_MODEL, Off = Native.RZ_REASONING_OFF, On = Native.RZ_REASONING_ON }
 
     public enum ReplyState
@@ -17,42 +17,40 @@ namespace Realizar
         None, Prompt = Native.RZ_JOB_STATE_PROMPT, Tokens = Native.RZ_JOB_STATE_TOKENS, Ended = Native.RZ_JOB_STATE_ENDED,
     }
 
-    /// <summary>How a conversation begins, and what its cache is.</summary>
+    /// <summary>The beginning of a conversation, and its KV cache.</summary>
     public sealed class ConversationOptions
     {
         /// <summary>{"messages": [...], "tools": [...], "tool_choice": "auto", "variables": {...}}, any of which may be
         /// absent; null: none.</summary>
         public string Json;
-        /// <summary>A message of the system, behind those of Json; null: none.</summary>
+        /// <summary>A system message after the messages of Json; null: none.</summary>
         public string SystemMessage;
-        /// <summary>Room for tokens; 0: as many as the model was made for, at most 8192.</summary>
+        /// <summary>Context length in tokens; 0: that of the model, at most 8192.</summary>
         public int Capacity;
         public CacheType Keys = CacheType.F16, Values = CacheType.F16;
         public Overflow Overflow;
-        /// <summary>Adapters, each with a scale.</summary>
+        /// <summary>LoRA adapters, each with a scale.</summary>
         public IReadOnlyDictionary<Adapter, float> Adapters = new Dictionary<Adapter, float>();
-        /// <summary>Store in which prompts are looked up, and in which they and replies are left, of forks
+        /// <summary>Prefix cache in which prompts are looked up, and to which prompts and replies are added, for forks
         /// too.</summary>
         public Store Store;
-        /// <summary>Stops all that is computed, of forks too.</summary>
+        /// <summary>Stops every call that computes, for forks too.</summary>
         public CancellationToken Cancellation;
     }
 
     public sealed class ReplyOptions : TextOptions
     {
-        /// <summary>A grammar of the content, which comes after reasoning; null: that of calls, where there are
-        /// tools.</summary>
+        /// <summary>Grammar of the content, which follows the reasoning; null: none but that of tool calls.</summary>
         public string Grammar;
         public GrammarKind GrammarKind = GrammarKind.JsonSchema;
-        /// <summary>JSON may have some between its parts.</summary>
+        /// <summary>JSON may have white space between its parts.</summary>
         public bool Whitespace;
         public Reasoning Reasoning;
-        /// <summary>Tokens of reasoning at most, after which the model answers; 0: no bound.</summary>
+        /// <summary>Maximum number of reasoning tokens, after which the content begins; 0: no limit.</summary>
         public int ReasoningTokens;
-        /// <summary>What was said of a reply that is given up becomes a message, as it always does of Say.</summary>
+        /// <summary>The text of a reply that is given up becomes a message, as it always does for Say.</summary>
         public bool Keep;
-        /// <summary>It goes on with the last message, a reply that was cut; its parts are those that come after
-        /// it.</summary>
+        /// <summary>The reply continues the last message, a reply that was cut. Parts are the new ones only.</summary>
         public bool Continue;
     }
 
@@ -60,35 +58,36 @@ namespace Realizar
     public sealed class ConversationInfo
     {
         public int Messages { get; internal set; }
-        /// <summary>The first message of a turn that is in prompts: not 0 where turns were left out
+        /// <summary>Number of the first message that prompts have; not 0 if older turns were left out
         /// (Overflow.Forget).</summary>
         public int FirstInPrompt { get; internal set; }
         public ReplyState State { get; internal set; }
         public JobEnd End { get; internal set; }
-        /// <summary>Why steps end now though the reply has not: Status.Cancelled or Deadline; else null.</summary>
+        /// <summary>Status.Cancelled or Deadline if steps fail because of a cancel or a deadline; else null.</summary>
         public Status? Stopped { get; internal set; }
-        /// <summary>Tokens of the prompt, those that were not computed again, and those that were by now.</summary>
+        /// <summary>Number of prompt tokens, of those that the KV cache held already, and of the others that are
+        /// computed by now.</summary>
         public int PromptTokens { get; internal set; }
         public int ReusedTokens { get; internal set; }
         public int PromptDone { get; internal set; }
-        /// <summary>Tokens made, and those of them that are reasoning.</summary>
+        /// <summary>Number of generated tokens, and of those that are reasoning.</summary>
         public int Tokens { get; internal set; }
         public int ReasoningTokens { get; internal set; }
-        /// <summary>Tokens of drafts that were computed, and those of them that were right.</summary>
+        /// <summary>Number of draft tokens that were verified, and the number of them that were accepted.</summary>
         public int Drafted { get; internal set; }
         public int Accepted { get; internal set; }
         public int CacheLength { get; internal set; }
         public int CacheCapacity { get; internal set; }
-        /// <summary>Media that messages name.</summary>
+        /// <summary>Number of media in the messages.</summary>
         public int Media { get; internal set; }
-        /// <summary>Nanoseconds of the prompt, of the tokens, and from the begin to the first token.</summary>
+        /// <summary>Nanoseconds of the prompt and of the generated tokens, and the time to first token.</summary>
         public ulong PromptTime { get; internal set; }
         public ulong TokensTime { get; internal set; }
         public ulong FirstTokenTime { get; internal set; }
     }
 
-    /// <summary>Messages with a model, which remembers what it has computed of them, and the reply that is being made.
-    /// One call at a time: a second one gets Status.Busy.</summary>
+    /// <summary>Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new
+    /// since the last reply are computed. One call at a time: a second one fails with Status.Busy.</summary>
     public sealed class Conversation : IDisposable
     {
         private readonly ConversationHandle handle = new ConversationHandle();
@@ -135,7 +134,7 @@ namespace Realizar
             if (options?.SystemMessage != null) Add(options.SystemMessage, "system");
         }
 
-        /// <summary>One with a message of the system.</summary>
+        /// <summary>A conversation that begins with a system message.</summary>
         public Conversation(Model model, string system) : this(model, new ConversationOptions { SystemMessage = system }) { }
 
         private Conversation(Conversation past, IntPtr pointer)
@@ -145,8 +144,8 @@ namespace Realizar
             handle.Take(pointer);
         }
 
-        /// <summary>The conversation that Save has written; it goes on as the saved one would have. Of the options
-        /// those of the cache, Store and Cancellation count.</summary>
+        /// <summary>Reads the conversation that Save has written. Of the options, those of the KV cache, Store and
+        /// Cancellation apply.</summary>
         public static unsafe Conversation Load(Model model, System.IO.Stream stream, ConversationOptions options = null)
         {
             using (var transfer = new Transfer(stream))
@@ -157,7 +156,7 @@ namespace Realizar
                 });
         }
 
-        /// <summary>Writes the conversation and what is computed of it; Load reads it.</summary>
+        /// <summary>Writes the conversation with its KV cache. Load reads it, in another process too.</summary>
         public unsafe void Save(System.IO.Stream stream)
         {
             using (var transfer = new Transfer(stream))
@@ -167,10 +166,11 @@ namespace Realizar
             }
         }
 
-        /// <summary>A second conversation with the same past.</summary>
+        /// <summary>A second conversation with the same messages, which shares their KV cache
+        /// (copy-on-write).</summary>
         public unsafe Conversation Fork() => new Conversation(this, Native.Made((fork, err) => Native.rz_conversation_fork(handle, fork, err)));
 
-        /// <summary>Appends a message; nothing is computed.</summary>
+        /// <summary>Appends a message. Computes nothing.</summary>
         public unsafe void Add(string text, string role = "user")
         {
             var (who, what) = (Native.Terminated(role, nameof(role)), Native.Utf8.GetBytes(Native.Given(text, nameof(text)) + "\0"));
@@ -186,8 +186,8 @@ namespace Realizar
         public unsafe void AddJson(string json) => Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
             Native.Call(err => Native.rz_conversation_add(handle, at, len, err)));
 
-        /// <summary>The same for messages whose contents have parts with the numbers of media:
-        /// {"type": "image", "media": 0}. The conversation keeps the media alive.</summary>
+        /// <summary>The same for messages whose content has parts with numbers of the array <paramref name="media"/>:
+        /// {"type": "image", "media": 0}. The media may be disposed of afterwards.</summary>
         public unsafe void AddJson(string json, params Media[] media)
         {
             using (var pins = new Pins())
@@ -198,11 +198,12 @@ namespace Realizar
             }
         }
 
-        /// <summary>A medium by its number in the parts of Messages, of which there are Info.Media.</summary>
+        /// <summary>Returns a medium by its number in the parts of Messages. Info.Media is the number of
+        /// media.</summary>
         public unsafe Media Media(int number) =>
             new Media(Native.Made((media, err) => Native.rz_conversation_media_get(handle, Native.Whole(number, nameof(number)), media, err)));
 
-        /// <summary>Begins a reply, which Step works on; of an unfinished one nothing more comes.</summary>
+        /// <summary>Begins a reply, which Step computes, and gives up an unfinished one.</summary>
         public unsafe void Begin(ReplyOptions options = null, CancellationToken token = default(CancellationToken)) =>
             Begin(options ?? new ReplyOptions(), token, false);
 
@@ -239,18 +240,18 @@ namespace Realizar
             replies++;
         }
 
-        /// <summary>Works on the reply until it has made a token or has ended; true: there is more to do.</summary>
+        /// <summary>Computes until the reply has a token, or the end. True if there is more to compute.</summary>
         public bool Step() => Step(Native.RZ_NO_LIMIT);
 
-        /// <summary>Works for about so many microseconds, of which a negative number is none; true: there is more to
-        /// do.</summary>
+        /// <summary>Computes for about so many microseconds; a negative number counts as 0. True if there is more to
+        /// compute.</summary>
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
         private unsafe bool Step(ulong microseconds) =>
             Native.Call(err => Native.rz_conversation_step(handle, microseconds, err), alwaysToken.IsCancellationRequested ? alwaysToken : cancellation) != Native.RZ_DONE;
 
-        /// <summary>Steps several conversations of one model in common passes over the weights, until one of them has
-        /// made a token; true: there is more to do. A reply that fails ends alone: Error tells why.</summary>
+        /// <summary>Steps the replies of several conversations of one model as a batch, until one of them has a token.
+        /// True if there is more to compute. A reply that fails ends without the others; Error is the reason.</summary>
         public static bool StepAll(IReadOnlyList<Conversation> conversations) => StepAll(conversations, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>
@@ -263,21 +264,21 @@ namespace Realizar
                     (UIntPtr)conversations.Count, microseconds, err)) != Native.RZ_DONE;
         }
 
-        /// <summary>Parts of the reply that have come since this was asked last.</summary>
+        /// <summary>The parts of the reply since the last call.</summary>
         public unsafe IReadOnlyList<Part> Parts() => Part.All((kind, index, text, capacity, len, err) =>
             Native.rz_conversation_next_into(handle, kind, index, text, capacity, len, err));
 
-        /// <summary>Replies to the messages: what the model thinks, content, calls of tools, and the end, as they come.
-        /// An iteration that ends early gives the reply up.</summary>
+        /// <summary>Replies to the messages: reasoning, content, tool calls and the end, as they are generated. An
+        /// iteration that ends early gives the reply up. The result can be enumerated once.</summary>
         public IEnumerable<Part> Reply(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
         {
             Begin(options, token);
             return Made(replies, new bool[1]);
         }
 
-        /// <summary>A message of the user, and the content of the reply to it, piece by piece. What was said stays
-        /// where the iteration ends early or is cancelled; any other failure leaves the messages as they
-        /// were.</summary>
+        /// <summary>Adds a message of the user and returns the content of the reply, piece by piece; it can be
+        /// enumerated once. If the iteration ends early, is cancelled or reaches a deadline, the text so far stays as a
+        /// message; any other failure restores the messages.</summary>
         public IEnumerable<string> Say(string text, ReplyOptions options = null, CancellationToken token = default(CancellationToken))
         {
             token.ThrowIfCancellationRequested();
@@ -299,7 +300,8 @@ namespace Realizar
         /// <summary>Say, computed on threads of the pool.</summary>
         public IAsyncEnumerable<string> SayAsync(string text, ReplyOptions options = null) => new AsyncPieces<string>(token => Say(text, options, token));
 
-        /// <param name="isRead">Of one element, for all enumerations of the parts, which come once.</param>
+        /// <param name="isRead">An array of one element that all enumerations share: true after the first one has
+        /// begun.</param>
         private IEnumerable<Part> Made(int reply, bool[] isRead)
         {
             if (isRead[0]) throw new InvalidOperationException("the reply was read before; its parts come once");
@@ -342,28 +344,28 @@ namespace Realizar
             }
         }
 
-        /// <summary>Gives an unfinished reply up: with ReplyOptions.Keep what was said of it becomes a message, else it
-        /// leaves no trace.</summary>
+        /// <summary>Gives up an unfinished reply: with ReplyOptions.Keep the text so far becomes a message, else
+        /// nothing of it remains.</summary>
         public void Stop() { AddJson("[]"); }
 
-        /// <summary>Has steps of the reply end with Status.Deadline after so long, at once where that has passed; null
-        /// takes that back.</summary>
+        /// <summary>Lets steps of the reply fail with Status.Deadline after this time, at once if it is not positive;
+        /// null removes the deadline.</summary>
         public void SetDeadline(TimeSpan? time) { cancelling?.SetDeadline(time); }
 
-        /// <summary>Takes a deadline back, and a cancel: the reply goes on with the next step.</summary>
+        /// <summary>Takes back a deadline or a cancel, so that the next step continues.</summary>
         public void Resume() { cancelling?.Reset(); }
 
-        /// <summary>Tokens of content that have come since this was asked last with their probabilities, of
-        /// ReplyOptions.Logprobs.</summary>
+        /// <summary>The tokens of the content since the last call with their log probabilities, if
+        /// ReplyOptions.Logprobs is set.</summary>
         public unsafe IReadOnlyList<TokenLogprobs> Logprobs() => TokenLogprobs.All(row, (tokens, values, capacity, n, err) =>
             Native.rz_conversation_logprobs_into(handle, tokens, values, capacity, n, err));
 
-        /// <summary>The messages from number <paramref name="first"/> on, a list in JSON, as they were added, and the
-        /// replies; an unfinished one is not among them.</summary>
+        /// <summary>The messages from number <paramref name="first"/> on, a list in JSON. An unfinished reply is not
+        /// among them.</summary>
         public unsafe string Messages(int first = 0) => Native.SizedText(4096, (text, capacity, n, err) =>
             Native.rz_conversation_json_into(handle, Native.Whole(first, nameof(first)), (byte*)text, capacity, n, err));
 
-        /// <summary>Forgets the messages after the first so many, to edit or to answer anew.</summary>
+        /// <summary>Removes the messages after the first <paramref name="messages"/>.</summary>
         public unsafe void Rewind(int messages) => Native.Call(err => Native.rz_conversation_rewind(handle, Native.Whole(messages, nameof(messages)), err));
 
         public unsafe ConversationInfo Info
@@ -385,8 +387,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>The error by which the reply has ended (JobEnd.Failed), which Step throws and StepAll does not;
-        /// else null.</summary>
+        /// <summary>The error of a reply that has ended with JobEnd.Failed, else null. Step throws this error, StepAll
+        /// does not.</summary>
         public RealizarException Error
         {
             get

@@ -28,10 +28,10 @@ namespace Realizar
     {
         internal const string Prefix = "hf:";
         private const int Attempts = 5;
-        /// <summary>Time for the headers of an answer and for a listing, and without a byte of a file. Tests shorten
-        /// it.</summary>
+        /// <summary>Time limit for the headers of a response, for a listing, and for a pause between bytes of a file.
+        /// Tests shorten it.</summary>
         internal static TimeSpan Timeout = TimeSpan.FromSeconds(30);
-        /// <summary>Milliseconds ahead of the second attempt; each later pause is twice as long. Tests shorten
+        /// <summary>Milliseconds before the second attempt; each later pause is twice as long. Tests shorten
         /// it.</summary>
         internal static int Pause = 1000;
         /// <summary>Whether links are made.</summary>
@@ -170,8 +170,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>The response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host
-        /// alone.</summary>
+        /// <summary>The response to a GET from this byte on, after redirects. The token is sent to the Hub's own host
+        /// only.</summary>
         private HttpResponseMessage Get(string address, ulong start)
         {
             Uri at, hub;
@@ -244,8 +244,8 @@ namespace Realizar
         private static bool IsSafe(string file) =>
             !Regex.IsMatch(file, @"[\\:\x00-\x1f]") && !file.Split('/').Any(part => part == "" || part == "." || part == "..");
 
-        /// <summary>Does something again where a connection fails, while <c>progressed</c> gets further in between than
-        /// it was ever.</summary>
+        /// <summary>Repeats something after a failed connection, as long as <c>progressed</c> reaches a new maximum
+        /// between attempts.</summary>
         private void Attempt(Func<ulong> progressed, Action work)
         {
             var furthest = progressed();
@@ -408,7 +408,7 @@ namespace Realizar
             return hash;
         }
 
-        /// <summary>Goes on with a file until it has its size, and tells whether it has the hash too.</summary>
+        /// <summary>Continues a file up to its size. True if the file has the right hash.</summary>
         private bool Receive(string commit, string file, string part, Listed listed)
         {
             var address = $"{endpoint}/{repository}/resolve/{commit}/{string.Join("/", file.Split('/').Select(Uri.EscapeDataString))}";

@@ -13,7 +13,8 @@ namespace Realizar
         Tools = Native.RZ_GRAMMAR_TOOLS,
     }
 
-    /// <summary>What may be written. Immutable: any number of jobs may use it at once.</summary>
+    /// <summary>A compiled grammar for constrained decoding. Immutable: any number of jobs may use it at
+    /// once.</summary>
     public sealed class Grammar : IDisposable
     {
         internal readonly GrammarHandle Handle = new GrammarHandle();
@@ -23,30 +24,32 @@ namespace Realizar
         public void Dispose() { Handle.Dispose(); }
     }
 
-    /// <summary>The way in which next tokens are guessed, which changes nothing but the time.</summary>
+    /// <summary>The source of draft tokens (speculative decoding), which changes the speed only.</summary>
     public enum Draft
     {
         None = Native.RZ_DRAFT_NONE, Lookup = Native.RZ_DRAFT_LOOKUP, Model = Native.RZ_DRAFT_MODEL, Mtp = Native.RZ_DRAFT_MTP,
     }
 
-    /// <summary>How a text is generated.</summary>
+    /// <summary>Options of a generated text.</summary>
     public abstract class TextOptions
     {
-        /// <summary>Null: always the most likely token; of a reply what the makers of the model advise.</summary>
+        /// <summary>Null: the most likely token; for a reply the sampling that the authors of the model
+        /// advise.</summary>
         public Sampling Sampling;
-        /// <summary>Tokens at most; 0: no limit but the capacity.</summary>
+        /// <summary>Maximum number of tokens; 0: as many as fit into the context.</summary>
         public int MaxTokens;
-        /// <summary>The text ends ahead of the first of these, that of a reply in its content.</summary>
+        /// <summary>Stop sequences: the text ends before the first of them. In a reply they apply to the
+        /// content.</summary>
         public IReadOnlyList<string> Stops = new string[0];
-        /// <summary>How many of the likeliest tokens are told with each, at most 32.</summary>
+        /// <summary>Number of most likely tokens, at most 32, that Logprobs() returns for each token.</summary>
         public int Logprobs;
-        /// <summary>Lookup: out of the text; Model: by DraftModel, a small one of the same vocabulary; Mtp: by a layer
-        /// of the model itself, of LoadOptions.Mtp.</summary>
+        /// <summary>Lookup: from the text itself; Model: by DraftModel, a small model with the same vocabulary; Mtp: by
+        /// the MTP head of the model, which LoadOptions.Mtp loads.</summary>
         public Draft Draft;
         public Model DraftModel;
-        /// <summary>Tokens of a draft at most; 0: as many as the library chooses.</summary>
+        /// <summary>Maximum number of draft tokens; 0: as many as the library chooses.</summary>
         public int DraftMax;
-        /// <summary>Priority among the jobs of one step: the higher go first; 0 by default.</summary>
+        /// <summary>Priority among the jobs of one batch step: higher ones go first; 0 by default.</summary>
         public int Priority;
 
         internal int Row(Model model) => Math.Min(Logprobs, model.Info.VocabSize) + 1;
@@ -64,7 +67,7 @@ namespace Realizar
         Context = Native.RZ_JOB_CONTEXT, Grammar = Native.RZ_JOB_GRAMMAR, Failed = Native.RZ_JOB_FAILED,
     }
 
-    /// <summary>A token that was made, and the likeliest ones in its place, the likeliest first.</summary>
+    /// <summary>A generated token, and the most likely tokens at its place in descending order.</summary>
     public sealed class TokenLogprobs
     {
         public Logprob Made { get; internal set; }
@@ -87,8 +90,8 @@ namespace Realizar
         }
     }
 
-    /// <summary>A generation that works when it is told to. Its session is busy until it is disposed of, which ends it
-    /// at any moment; the session keeps the tokens that are complete.</summary>
+    /// <summary>A generation that computes when it is stepped. Its session is busy until the job is disposed of, which
+    /// is allowed at any moment; the session keeps the tokens computed so far.</summary>
     public sealed class Job : IDisposable
     {
         private readonly JobHandle handle = new JobHandle();
@@ -127,19 +130,18 @@ namespace Realizar
             }
         }
 
-        /// <summary>Works until it has made a token or has ended; true: there is more to do.</summary>
+        /// <summary>Computes until there is a token, or the end. True if there is more to compute.</summary>
         public bool Step() => Step(Native.RZ_NO_LIMIT);
 
-        /// <summary>Works for about so many microseconds, of which a negative number is none; true: there is more to
-        /// do.</summary>
+        /// <summary>Computes for about so many microseconds; a negative number counts as 0. True if there is more to
+        /// compute.</summary>
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
         private unsafe bool Step(ulong microseconds) =>
             Native.Call(err => Native.rz_job_step(handle, microseconds, err), cancellation) != Native.RZ_DONE;
 
-        /// <summary>Steps several jobs of one model, prompts and single tokens together, in common passes over the
-        /// weights, until one of them has made a token; true: there is more to do. One that fails ends alone: Error
-        /// tells why.</summary>
+        /// <summary>Steps several jobs of one model as a batch, until one of them has a token. True if there is more to
+        /// compute. A job that fails ends without the others; Error is the reason.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs) => StepAll(jobs, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>
@@ -151,23 +153,23 @@ namespace Realizar
                 return Native.Call(err => Native.rz_jobs_step((IntPtr*)pins.Of(jobs.Select(job => job.handle)), (UIntPtr)jobs.Count, microseconds, err)) != Native.RZ_DONE;
         }
 
-        /// <summary>Has steps end with Status.Deadline after so long, at once where that has passed; null takes that
-        /// back.</summary>
+        /// <summary>Lets steps fail with Status.Deadline after this time, at once if it is not positive; null removes
+        /// the deadline.</summary>
         public void SetDeadline(TimeSpan? time) { cancelling.SetDeadline(time); }
 
-        /// <summary>Takes a deadline back, and a cancel: the job goes on with the next step.</summary>
+        /// <summary>Takes back a deadline or a cancel, so that the next step continues.</summary>
         public void Resume() { cancelling.Reset(); }
 
-        /// <summary>Text that has come since this was asked last, in whole characters, stop strings cut out.</summary>
+        /// <summary>The text since the last call: whole characters without stop strings.</summary>
         public unsafe string Text() =>
             Native.SizedText(128, (text, capacity, n, err) => Native.rz_job_text_into(handle, (byte*)text, capacity, n, err));
 
-        /// <summary>Tokens that have come since this was asked last, one that ends the text included.</summary>
+        /// <summary>The tokens since the last call, with the one that ends the text.</summary>
         public unsafe uint[] Tokens() =>
             Native.Sized<uint>(64, (tokens, capacity, n, err) => Native.rz_job_tokens_into(handle, (uint*)tokens, capacity, n, err));
 
-        /// <summary>Tokens that have come since this was asked last with their probabilities, of
-        /// JobOptions.Logprobs.</summary>
+        /// <summary>The tokens since the last call with their log probabilities, if JobOptions.Logprobs is
+        /// set.</summary>
         public unsafe IReadOnlyList<TokenLogprobs> Logprobs() => TokenLogprobs.All(row, (tokens, values, capacity, n, err) =>
             Native.rz_job_logprobs_into(handle, tokens, values, capacity, n, err));
 
@@ -175,11 +177,11 @@ namespace Realizar
         public JobEnd End => (JobEnd)Info().end;
         /// <summary>Number of tokens made.</summary>
         public int Count => (int)Info().n_tokens;
-        /// <summary>Number of tokens of the prompt that the session did not hold.</summary>
+        /// <summary>Number of prompt tokens that the session did not hold.</summary>
         public int PromptCount => (int)Info().prompt_total;
 
-        /// <summary>The error by which it has ended (JobEnd.Failed), which Step throws and StepAll does not; null for
-        /// any other job.</summary>
+        /// <summary>The error of a job that has ended with JobEnd.Failed, else null. Step throws this error, StepAll
+        /// does not.</summary>
         public unsafe RealizarException Error
         {
             get
@@ -191,7 +193,7 @@ namespace Realizar
             }
         }
 
-        /// <summary>Tokens of drafts that were computed, and those of them that were right.</summary>
+        /// <summary>Number of draft tokens that were verified, and the number of them that were accepted.</summary>
         public int Drafted => (int)Info().drafted;
         public int Accepted => (int)Info().accepted;
 

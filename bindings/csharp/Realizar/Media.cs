@@ -6,39 +6,42 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>Parameters of loading an encoder; zero stands for the default.</summary>
+    /// <summary>Options of loading an encoder. Zero stands for the default.</summary>
     public sealed class EncoderOptions
     {
-        /// <summary>Index of a device: 1, the CPU, or 0.</summary>
+        /// <summary>Index of a device: 0 or 1, both of which are the CPU.</summary>
         public int Device;
-        /// <summary>GGML type id to which matrices of floats are converted; 0: none.</summary>
+        /// <summary>GGML type to which float matrices are quantized; 0: none.</summary>
         public int Quantize;
-        /// <summary>The most rows that a picture or a sound may have; 0: what the files allow, at most 4096.</summary>
+        /// <summary>Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096.</summary>
         public int MaxRows;
-        /// <summary>The encoder of a file that has several; without one that of pictures, else that of sound.</summary>
+        /// <summary>Which encoder of a file to load, if the file has both; null: the vision encoder, if there is
+        /// one.</summary>
         public MediaKind? Kind;
-        /// <summary>Keys and tensors that are not known are passed over.</summary>
+        /// <summary>Ignores unknown keys and tensors.</summary>
         public bool AllowUnknown;
-        /// <summary>Told how many bytes are done, and how many there are, on a thread of the library; what it throws
-        /// ends the load.</summary>
+        /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An exception
+        /// ends the load, which rethrows it.</summary>
         public Action<ulong, ulong> Progress;
     }
 
-    /// <summary>Parameters of encoding a picture; zero stands for the default.</summary>
+    /// <summary>Options of encoding an image. Zero stands for the default.</summary>
     public sealed class MediaOptions
     {
-        /// <summary>Smaller pictures are enlarged and larger ones shrunk, where the model takes any size.</summary>
+        /// <summary>Bounds on the number of rows: smaller images are enlarged and larger ones shrunk, if the model
+        /// takes any size.</summary>
         public int MinRows, MaxRows;
-        /// <summary>The most tiles, an overview not counted; 1: the whole picture alone.</summary>
+        /// <summary>Maximum number of tiles, not counting an overview; 1: the whole image only.</summary>
         public int MaxTiles;
-        /// <summary>The most pixels of a picture in a file; 0: 64 million.</summary>
+        /// <summary>Maximum number of pixels of an image file; 0: 64 million.</summary>
         public int MaxPixels;
         /// <summary>The background color of transparent pixels, 0xffRRGGBB; 0: white.</summary>
         public uint Background;
-        /// <summary>Told how many tiles are done, and how many there are; what it throws ends the call.</summary>
+        /// <summary>Receives the number of tiles encoded so far and in total. An exception ends the call, which
+        /// rethrows it.</summary>
         public Action<ulong, ulong> Progress;
 
-        /// <summary>Media.Step does the work, in slices of time; nobody is told, and no token ends it.</summary>
+        /// <summary>Media.Step computes, in slices of time. Progress and the cancellation token are ignored.</summary>
         public bool InSteps;
 
         internal unsafe rz_media_params Parameters() => new rz_media_params {
@@ -58,35 +61,35 @@ namespace Realizar
     public sealed class EncoderInfo
     {
         public string Projector { get; internal set; }
-        /// <summary>The rows of a picture see each other, so that one step of the model computes them.</summary>
+        /// <summary>The rows of an image attend to each other, so that one step of the model computes them.</summary>
         public bool IsMutual { get; internal set; }
         public int RowDim { get; internal set; }
         public int Layers { get; internal set; }
-        /// <summary>Pixels of the side of a tile; 0: a picture is one tile of any size.</summary>
+        /// <summary>Side of a tile in pixels; 0: an image is one tile of any size.</summary>
         public int TileSide { get; internal set; }
-        /// <summary>Pixels of which the sides of tiles are multiples.</summary>
+        /// <summary>The sides of tiles are multiples of so many pixels.</summary>
         public int Grain { get; internal set; }
         public int MinRows { get; internal set; }
         public int MaxRows { get; internal set; }
         public ulong WeightBytes { get; internal set; }
         public ulong ScratchBytes { get; internal set; }
-        /// <summary>The kinds of media that it makes.</summary>
+        /// <summary>The kinds of media that the encoder makes.</summary>
         public IReadOnlyList<MediaKind> Kinds { get; internal set; }
-        /// <summary>Samples a second that sound is brought to; 0 of pictures.</summary>
+        /// <summary>Samples per second to which sound is resampled; 0 for a vision encoder.</summary>
         public int SampleRate { get; internal set; }
     }
 
-    /// <summary>Memory that an encoder takes beside that of its model, in bytes.</summary>
+    /// <summary>Memory that an encoder takes in addition to its model, in bytes.</summary>
     public sealed class EncoderPlan
     {
-        /// <summary>Rows of the largest picture.</summary>
+        /// <summary>Rows of the largest image.</summary>
         public int MaxRows { get; internal set; }
         public ulong WeightsHost { get; internal set; }
         public ulong ScratchHost { get; internal set; }
         public ulong Row { get; internal set; }
     }
 
-    /// <summary>The encoder of a model that sees or hears. Any number of threads may use it at once.</summary>
+    /// <summary>The vision or audio encoder of a multimodal model. Any number of threads may use it at once.</summary>
     public sealed class Encoder : IDisposable
     {
         internal readonly EncoderHandle Handle = new EncoderHandle();
@@ -95,9 +98,8 @@ namespace Realizar
         private unsafe delegate int Loading(byte* path, rz_encoder_params* p, rz_error* err);
         private unsafe delegate int Encoding(rz_media_params* p, IntPtr* pointer, rz_error* err);
 
-        /// <summary>Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a
-        /// folder with a config.json, that of the model where it has both; or the encoder of a model of the Hub,
-        /// "hf:owner/name".</summary>
+        /// <summary>Loads the encoder of a model from the .gguf file with the projector ("mmproj-..."), from a folder
+        /// with a config.json, which may be that of the model, or from the Hub ("hf:owner/name").</summary>
         public unsafe Encoder(Model model, string path, EncoderOptions options = null, CancellationToken cancellation = default(CancellationToken))
             : this(Fetched(path, options, cancellation), options, cancellation, (name, p, out_, err) => Native.rz_encoder_load(model.Handle, name, p, out_, err)) { }
 
@@ -132,7 +134,7 @@ namespace Realizar
             };
         }
 
-        /// <summary>The memory that an encoder will take, before a weight is read.</summary>
+        /// <summary>The memory that an encoder will take. Reads no weights.</summary>
         public static unsafe EncoderPlan Plan(Model model, string path, EncoderOptions options = null)
         {
             var plan = new[] { new rz_encoder_plan { struct_size = (uint)sizeof(rz_encoder_plan) } };
@@ -169,7 +171,7 @@ namespace Realizar
                 fixed (byte* at = Native.Given(file, nameof(file))) return Native.rz_media_from_image(Handle, at, (UIntPtr)file.Length, p, pointer, err);
             });
 
-        /// <summary>Encodes a picture in memory, its rows from the top.</summary>
+        /// <summary>Encodes an image in memory, whose rows start at the top.</summary>
         /// <param name="stride">Bytes from one row to the next; 0: rows follow one another.</param>
         public unsafe Media Encode(byte[] pixels, PixelFormat format, int width, int height, int stride = 0, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken))
@@ -193,7 +195,7 @@ namespace Realizar
         }
 
         /// <summary>Encodes a video: at least two frames of one size, one behind the other without gaps, and the time
-        /// of each in seconds from its beginning. MaxTiles and MaxPixels do not count; MaxRows is a bound on all frames
+        /// of each in seconds from its beginning. MaxTiles and MaxPixels are ignored; MaxRows is a bound on all frames
         /// together.</summary>
         public unsafe Media EncodeFrames(byte[] pixels, double[] times, PixelFormat format, int width, int height, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken))
@@ -220,9 +222,9 @@ namespace Realizar
             });
         }
 
-        /// <summary>Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1,
-        /// <paramref name="rate"/> of each a second. Several channels become their mean. Of the options MaxRows and
-        /// Progress, which is told of parts, count.</summary>
+        /// <summary>Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, <paramref
+        /// name="rate"/> of each a second. Several channels become their mean. Of the options, MaxRows and Progress
+        /// apply; Progress counts parts.</summary>
         public unsafe Media EncodeSamples(float[] samples, int channels, int rate, MediaOptions options = null,
             CancellationToken cancellation = default(CancellationToken)) =>
             Encoded(options, cancellation, (p, pointer, err) => {
@@ -256,8 +258,8 @@ namespace Realizar
             return new Media(pointer);
         }
 
-        /// <summary>The info that a picture of so many pixels would have, or a sound of <paramref name="width"/>
-        /// samples of a channel at the rate of the encoder and no height, without one; time and hash are
+        /// <summary>The info of an image of this size, without the image. For sound, <paramref name="width"/> is the
+        /// number of samples per channel at the rate of the encoder, and the height is 0. Time and hash are
         /// zero.</summary>
         public unsafe MediaInfo Measure(int width, int height, MediaOptions options = null)
         {
@@ -282,30 +284,29 @@ namespace Realizar
     public sealed class MediaInfo
     {
         public MediaKind Kind { get; internal set; }
-        /// <summary>Rows, each of which takes the place of a token in a session.</summary>
+        /// <summary>Number of rows, each of which takes the place of a token.</summary>
         public int Rows { get; internal set; }
-        /// <summary>Tokens of a prompt that it takes: its rows, and the model's tokens around and between
-        /// them.</summary>
+        /// <summary>Number of prompt tokens: the rows, and the model's tokens around and between them.</summary>
         public int Tokens { get; internal set; }
         public int RowDim { get; internal set; }
-        /// <summary>Rows of a line, and lines, of a tile where there are several, of a pair of frames.</summary>
+        /// <summary>The grid of rows of the image, of a tile if there are several, or of a pair of frames.</summary>
         public int Columns { get; internal set; }
         public int Lines { get; internal set; }
         /// <summary>Pairs of frames of a video.</summary>
         public int Pairs { get; internal set; }
-        /// <summary>Tiles beside and above one another; 0 where the picture is one tile.</summary>
+        /// <summary>The grid of tiles; 0 if the image is one tile.</summary>
         public int TileColumns { get; internal set; }
         public int TileLines { get; internal set; }
         public bool HasOverview { get; internal set; }
-        /// <summary>Pixels of the picture, turned upright; 0 for rows of the caller.</summary>
+        /// <summary>Size of the upright image in pixels; 0 for rows of the caller.</summary>
         public int Width { get; internal set; }
         public int Height { get; internal set; }
-        /// <summary>Pixels as the model sees them, by which places that it names are mapped back.</summary>
+        /// <summary>Size in pixels after resizing, to which coordinates in the model's output refer.</summary>
         public int SeenWidth { get; internal set; }
         public int SeenHeight { get; internal set; }
         public ulong Bytes { get; internal set; }
         public ulong EncodeNanoseconds { get; internal set; }
-        /// <summary>32 bytes, the same for the same pixels, options and encoder: a key for tables.</summary>
+        /// <summary>32 bytes that are the same for the same pixels, options and encoder: a key for caches.</summary>
         public byte[] Hash { get; internal set; }
 
         internal static unsafe MediaInfo Of(rz_media_info* info)
@@ -321,13 +322,13 @@ namespace Realizar
         }
     }
 
-    /// <summary>The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. Any
-    /// number of threads may use it at once.</summary>
+    /// <summary>The encoded rows of an image, a video or a sound, which take the place of tokens in any number of
+    /// prompts. Any number of threads may use a medium at once.</summary>
     public sealed class Media : IDisposable
     {
         internal readonly MediaHandle Handle = new MediaHandle();
         public MediaInfo Info { get; private set; }
-        /// <summary>The key of Info.</summary>
+        /// <summary>The hash of Info.</summary>
         public byte[] Hash => Info.Hash;
 
         internal unsafe Media(IntPtr pointer)
@@ -344,8 +345,8 @@ namespace Realizar
             Info = MediaInfo.Of(&info);
         }
 
-        /// <summary>Works for about so long on a medium of MediaOptions.InSteps; null: to its end. True while there is
-        /// more to do.</summary>
+        /// <summary>Computes for about this time on a medium of MediaOptions.InSteps; null: to its end. True if there
+        /// is more to compute.</summary>
         public unsafe bool Step(TimeSpan? budget = null)
         {
             rz_error err;
@@ -355,9 +356,10 @@ namespace Realizar
             return status == Native.RZ_AGAIN;
         }
 
-        /// <summary>A medium of rows that an encoder of the caller gave, one behind the other.</summary>
-        /// <param name="columns">Times <paramref name="lines"/> the number of rows, for models whose positions go by
-        /// both; 0 for both: one line.</param>
+        /// <summary>A medium of rows that the caller has encoded, one after the other.</summary>
+        /// <param name="columns">Columns of the grid of rows, for models with two-dimensional positions (M-RoPE):
+        /// <paramref name="columns"/> times <paramref name="lines"/> is the number of rows. 0 for both: one
+        /// line.</param>
         public static unsafe Media FromRows(Model model, float[] rows, int rowDim, MediaKind kind = MediaKind.Image, int columns = 0, int lines = 0)
         {
             if (rowDim < 1 || Native.Given(rows, nameof(rows)).Length % rowDim != 0)
@@ -370,7 +372,7 @@ namespace Realizar
             return new Media(pointer);
         }
 
-        /// <summary>The medium that Save has written; no encoder is needed.</summary>
+        /// <summary>Reads the medium that Save has written. No encoder is needed.</summary>
         public static unsafe Media Load(Model model, System.IO.Stream stream)
         {
             using (var transfer = new Transfer(stream))
@@ -392,7 +394,7 @@ namespace Realizar
             }
         }
 
-        /// <summary>The rows one behind the other, each of Info.RowDim numbers.</summary>
+        /// <summary>The rows one after the other, each of Info.RowDim numbers.</summary>
         public unsafe float[] Rows() => Native.Sized<float>(Info.Rows * Info.RowDim, (rows, capacity, n, err) =>
             Native.rz_media_rows_into(Handle, (float*)rows, capacity, n, err));
 
@@ -412,10 +414,10 @@ namespace Realizar
         public static implicit operator PromptPart(Media media) => new PromptPart(media);
     }
 
-    /// <summary>Tokens and media in their order. Any number of threads may use it at once.</summary>
+    /// <summary>A sequence of tokens and media. Any number of threads may use it at once.</summary>
     public sealed class Prompt : IDisposable
     {
-        /// <summary>Instead of a token id in the tokens of sessions and prompts: a row of a medium.</summary>
+        /// <summary>Stands for a row of a medium in the tokens of sessions and prompts.</summary>
         public const uint MediaToken = Native.RZ_TOKEN_MEDIA;
 
         internal readonly PromptHandle Handle = new PromptHandle();
@@ -423,7 +425,7 @@ namespace Realizar
         /// <summary>A prompt of parts, which keeps their media alive.</summary>
         public Prompt(Model model, params PromptPart[] parts) : this(model, parts, false) { }
 
-        /// <param name="bare">The rows of media alone, without the model's tokens around and between them.</param>
+        /// <param name="bare">Leaves out the model's tokens around and between the rows of media.</param>
         public unsafe Prompt(Model model, IReadOnlyList<PromptPart> parts, bool bare)
         {
             using (var pins = new Pins())
@@ -436,8 +438,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>A prompt of a conversation in JSON, up to where the answer begins, whose messages may have parts
-        /// with the numbers of media: {"type": "image", "media": 0}.</summary>
+        /// <summary>A prompt of a conversation in JSON, up to where the reply begins. Messages may have parts with
+        /// numbers of <paramref name="media"/>: {"type": "image", "media": 0}.</summary>
         public static unsafe Prompt OfChat(Model model, string json, params Media[] media)
         {
             var bytes = Native.Terminated(json, nameof(json));
@@ -471,7 +473,7 @@ namespace Realizar
         public void Dispose() { Handle.Dispose(); }
     }
 
-    /// <summary>Who is told of a long call, for the time of it.</summary>
+    /// <summary>The progress callback of a call, and the exception that the callback has thrown.</summary>
     internal sealed class Progressing : IDisposable
     {
         private static readonly rz_progress_callback Forward = ForwardProgress;
@@ -490,7 +492,7 @@ namespace Realizar
         internal IntPtr Callback => call == null ? IntPtr.Zero : Forwarding;
         internal IntPtr User => GCHandle.ToIntPtr(self);
 
-        /// <summary>Throws what was thrown there, or what the call failed with.</summary>
+        /// <summary>Throws the exception of the callback, else that of the call.</summary>
         internal unsafe void Check(int status, rz_error* err, CancellationToken cancellation)
         {
             if (raised != null) throw raised;

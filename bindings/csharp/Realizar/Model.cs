@@ -7,39 +7,38 @@ using System.Threading;
 
 namespace Realizar
 {
-    /// <summary>How a model is loaded; zero stands for the default.</summary>
+    /// <summary>Options of a load. Zero stands for the default.</summary>
     public sealed class LoadOptions
     {
         public Runtime Runtime;
-        /// <summary>Threads that compute, without a Runtime; 0: one a processor core.</summary>
+        /// <summary>Number of threads that compute, if Runtime is null; 0: one per processor core.</summary>
         public int Threads;
         public int Device, GpuLayers;
-        /// <summary>GPUs over which the layers are divided in this order; null: Device alone counts.</summary>
+        /// <summary>GPUs among which the layers are divided, in this order; null: Device applies.</summary>
         public int[] Devices;
-        /// <summary>Sizes of the parts of Devices in relation to one another; null: in proportion to free
-        /// memory.</summary>
+        /// <summary>Relative sizes of the parts of Devices; null: in proportion to free memory.</summary>
         public float[] Shares;
-        /// <summary>The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; null: with their
-        /// layers.</summary>
+        /// <summary>Where the experts (MoE) of layers on GPUs are placed, such as "experts=auto" or "experts=cpu";
+        /// null: with their layers.</summary>
         public string Placement;
         public bool Deterministic, Mmap, TextOnly;
-        /// <summary>Mtp: load the layer too that predicts a further token, for Draft.Mtp. Profile: measure the parts of
-        /// each step on a GPU, which takes longer. AllowUnknown: pass over keys and tensors that nothing knows;
-        /// ModelInfo.Unknown counts them. Bf16Products: products on the CPU are in BF16 where that is faster for
-        /// prompts, with other results.</summary>
+        /// <summary>Mtp: loads the multi-token prediction (MTP) head too, for Draft.Mtp. Profile: measures the parts of
+        /// each step on GPUs, which makes steps slower. AllowUnknown: ignores unknown keys and tensors;
+        /// ModelInfo.Unknown counts them. Bf16Products: computes matrix products on the CPU in BF16 if that is faster
+        /// for prompts, which changes the results.</summary>
         public bool Mtp, Profile, AllowUnknown, Bf16Products;
-        /// <summary>GGML type that matrices of floats are converted to; 0: none.</summary>
+        /// <summary>GGML type to which float matrices are quantized; 0: none.</summary>
         public int Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
-        /// <summary>File of the tests that GPUs have passed, which later processes need not make again; null:
+        /// <summary>File that records the self-tests that GPUs have passed, so that later processes skip them; null:
         /// none.</summary>
         public string TestedPath;
-        /// <summary>Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first
-        /// tokens sooner and others later.</summary>
+        /// <summary>Maximum number of prompt tokens that a batch step computes together with generated tokens; 0: 64. A
+        /// larger number shortens the time to first token and lengthens the time between other tokens.</summary>
         public int PromptTokensBeside;
-        /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on
-        /// there.</summary>
+        /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An exception
+        /// ends the load, which rethrows it.</summary>
         public Action<ulong, ulong> Progress;
     }
 
@@ -52,18 +51,19 @@ namespace Realizar
         public int HiddenDim { get; internal set; }
         public int VocabSize { get; internal set; }
         public int ContextLength { get; internal set; }
-        /// <summary>The device of the model; of several GPUs the first.</summary>
+        /// <summary>The device of the model; the first one, if the model is on several GPUs.</summary>
         public int Device { get; internal set; }
-        /// <summary>GPUs that have layers, in the order of these, and the layers on each of them.</summary>
+        /// <summary>GPUs that have layers, in the order of the layers, and the number of layers on each of
+        /// them.</summary>
         public IReadOnlyList<int> Devices { get; internal set; }
         public IReadOnlyList<int> DeviceLayers { get; internal set; }
         public ulong Parameters { get; internal set; }
         public ulong WeightBytes { get; internal set; }
         public bool HasChatTemplate { get; internal set; }
         public bool TemplateWritesBos { get; internal set; }
-        /// <summary>Keys and tensors that LoadOptions.AllowUnknown passed over.</summary>
+        /// <summary>Number of keys and tensors that LoadOptions.AllowUnknown ignored.</summary>
         public int Unknown { get; internal set; }
-        /// <summary>Tokens that begin and end a text; null where the model names none.</summary>
+        /// <summary>Tokens that begin and end a text; null if the model has none.</summary>
         public uint? BosToken { get; internal set; }
         public uint? EosToken { get; internal set; }
     }
@@ -84,7 +84,7 @@ namespace Realizar
     public sealed class Metrics
     {
         public Phase Load, Tokenize, Prefill, Decode, Sample, Detokenize, Encode;
-        /// <summary>Parts of the work on a GPU, counted with LoadOptions.Profile.</summary>
+        /// <summary>Parts of steps on GPUs, measured with LoadOptions.Profile.</summary>
         public Phase GpuProducts, GpuAttention, GpuExperts, GpuHead, GpuOther;
     }
 
@@ -97,7 +97,7 @@ namespace Realizar
         public ulong[] LatencyHistogram;
     }
 
-    /// <summary>The element type of what a session remembers.</summary>
+    /// <summary>The element type of a KV cache.</summary>
     public enum CacheType
     {
         F16 = Native.RZ_CACHE_TYPE_F16, Q4_0 = Native.RZ_CACHE_TYPE_Q4_0, Q8_0 = Native.RZ_CACHE_TYPE_Q8_0, F32 = Native.RZ_CACHE_TYPE_F32,
@@ -124,19 +124,20 @@ namespace Realizar
 
         /// <summary>The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in
         /// the cache of the Hub's own client, which is fetched where it is not complete there: by the largest
-        /// quantisation of at most 8 bits that fits into the free memory where none is named. Bytes that have come are
-        /// kept where a connection ends. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies
-        /// of the environment are heeded.</summary>
-        /// <param name="progress">Bytes done and in all; an exception of it ends the fetch.</param>
+        /// quantisation of at most 8 bits that fits into the free memory where none is named. A later call continues a
+        /// fetch that was interrupted. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of
+        /// the environment are heeded.</summary>
+        /// <param name="progress">Receives the number of bytes fetched so far and in total. An exception ends the
+        /// fetch.</param>
         public static string Fetch(string name, Action<ulong, ulong> progress = null, CancellationToken cancellation = default(CancellationToken)) =>
             Hub.Fetch(name, Device.All().Where(device => device.Unavailable == "").Max(device => device.MemoryFree), progress, cancellation);
 
-        /// <summary>A model whose files are bytes in memory, each under its name. Nothing of them is needed
-        /// afterwards.</summary>
+        /// <summary>A model whose files are bytes in memory, each under its name. The bytes are not needed after the
+        /// load.</summary>
         public static unsafe Model Load(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Made(options, cancellation, (p, pointer, err) => WithSources(files, (sources, n) => Native.rz_model_load_from((rz_source*)sources, n, p, pointer, err)));
 
-        /// <summary>What a load and so many sessions will take, before a weight is read.</summary>
+        /// <summary>The memory that a load and a number of sessions will take. Reads no weights.</summary>
         public static unsafe Plan Plan(string path, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
         {
             var name = Native.Terminated(path, nameof(path));
@@ -276,8 +277,8 @@ namespace Realizar
             catch (RealizarException e) when (isList && e.Status == Status.InvalidArgument) { return all; }
         }
 
-        /// <summary>What the makers of the model advise for sampling, null where they do not. Nothing of it takes
-        /// effect by itself.</summary>
+        /// <summary>The sampling that the authors of the model advise, or null. A Session does not apply it by
+        /// itself.</summary>
         public unsafe Sampling AdvisedSampling()
         {
             rz_error err;
@@ -302,7 +303,7 @@ namespace Realizar
                 Native.rz_tokenize_into(Handle, at, len, flags, (uint*)tokens, capacity, n, err)));
         }
 
-        /// <summary>The text of tokens, with control tokens where <paramref name="special"/>.</summary>
+        /// <summary>The text of tokens; <paramref name="special"/>: with control tokens.</summary>
         public unsafe string Detokenize(uint[] tokens, bool special = false)
         {
             fixed (uint* t = Native.Given(tokens, nameof(tokens)))
@@ -320,8 +321,8 @@ namespace Realizar
         /// <summary>True for a token that ends a turn or a text.</summary>
         public bool IsEnd(uint token) => Native.rz_token_is_end(Handle, token) != 0;
 
-        /// <summary>A conversation in JSON, {"messages": [...], "tools": [...], "variables": {...}}, as the text that
-        /// the model was trained on, by the template in its file.</summary>
+        /// <summary>The text of a conversation by the model's chat template. The conversation is JSON: {"messages":
+        /// [...], "tools": [...], "variables": {...}}.</summary>
         public unsafe string Render(string json, bool addGenerationPrompt = true)
         {
             var bytes = Native.Terminated(json, nameof(json));
@@ -330,7 +331,7 @@ namespace Realizar
                 Native.rz_chat_render_json_into(Handle, at, len, flags, (byte*)text, capacity, n, err)));
         }
 
-        /// <summary>A conversation in JSON as tokens, up to where the answer begins; no text in it becomes a control
+        /// <summary>The tokens of a conversation in JSON, up to where the reply begins. No text in it becomes a control
         /// token.</summary>
         public unsafe uint[] TokenizeChat(string json)
         {
@@ -343,19 +344,19 @@ namespace Realizar
         public unsafe TextStream NewTextStream() =>
             new TextStream(Native.Made((stream, err) => Native.rz_textstream_new(Handle, stream, err)));
 
-        /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChat of the same JSON) were the
-        /// prompt.</summary>
+        /// <summary>A parser for the reply to a conversation, if the prompt was TokenizeChat of the same
+        /// JSON.</summary>
         public unsafe ChatParser NewChatParser(string json) =>
             new ChatParser(Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
                 Native.Made((parser, err) => Native.rz_chat_parser_new(Handle, at, len, parser, err))));
 
-        /// <summary>A low-rank adapter: a GGUF file or a folder of PEFT.</summary>
+        /// <summary>Loads a LoRA adapter: a GGUF file or a folder of PEFT.</summary>
         public unsafe Adapter LoadAdapter(string path) =>
             new Adapter(Native.Pinned(Native.Terminated(path, nameof(path)), (at, len) =>
                 Native.Made((adapter, err) => Native.rz_adapter_load(Handle, at, adapter, err))));
 
-        /// <summary>A grammar for what is written.</summary>
-        /// <param name="whitespace">JSON may have some between its parts.</param>
+        /// <summary>Compiles a grammar for constrained decoding.</summary>
+        /// <param name="whitespace">JSON may have white space between its parts.</param>
         public unsafe Grammar NewGrammar(GrammarKind kind, string text, bool whitespace = false)
         {
             var flags = (uint)kind | (whitespace ? Native.RZ_GRAMMAR_WHITESPACE : 0u);
@@ -363,8 +364,9 @@ namespace Realizar
                 Native.Made((grammar, err) => Native.rz_grammar_new(Handle, flags, at, len, grammar, err))));
         }
 
-        /// <summary>An empty session. <paramref name="capacity"/> in tokens; 0: as many as the model was made for, at
-        /// most 8192.</summary> <param name="keys">Type of what the session remembers, and of its values.</param>
+        /// <summary>An empty session with a context of <paramref name="capacity"/> tokens; 0: the context length of the
+        /// model, at most 8192.</summary>
+        /// <param name="keys">Element type of the keys in the KV cache.</param>
         public Session NewSession(int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) => new Session(this, capacity, keys, values);
 
         /// <summary>The session that Session.Save has written.</summary>
@@ -379,8 +381,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>A vector for each text; with Pooling.None one for each token, with Pooling.Rank its
-        /// scores.</summary>
+        /// <summary>Embeddings of texts: a vector for each text; with Pooling.None a vector for each token, with
+        /// Pooling.Rank the scores of each text.</summary>
         public float[][] Embed(IReadOnlyList<string> texts, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
         {
             var tokens = new uint[Native.Given(texts, nameof(texts)).Count][];
@@ -419,7 +421,7 @@ namespace Realizar
             return result;
         }
 
-        /// <summary>What the model did since it was loaded.</summary>
+        /// <summary>Counters of the calls since the model was loaded.</summary>
         public unsafe Metrics GetMetrics()
         {
             rz_error err;
@@ -434,7 +436,8 @@ namespace Realizar
             };
         }
 
-        /// <summary>What the processors, or with <paramref name="isGpu"/> the GPUs, did since it was loaded.</summary>
+        /// <summary>The work of the CPU, or with <paramref name="isGpu"/> of the GPUs, since the model was
+        /// loaded.</summary>
         public unsafe Work GetWork(bool isGpu = false)
         {
             rz_error err;

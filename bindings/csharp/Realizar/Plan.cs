@@ -9,25 +9,25 @@ namespace Realizar
         public int GpuLayers { get; private set; }
         public ulong WeightsHost { get; private set; }
         public ulong WeightsDevice { get; private set; }
-        /// <summary>Of one session with room for all its tokens.</summary>
+        /// <summary>Memory of one session at its full context length.</summary>
         public ulong CacheHost { get; private set; }
         public ulong CacheDevice { get; private set; }
-        /// <summary>What one more token of capacity adds to a session.</summary>
+        /// <summary>Memory that one more token of context adds to a session.</summary>
         public ulong CacheToken { get; private set; }
         public ulong ScratchHost { get; private set; }
         public ulong ScratchDevice { get; private set; }
-        /// <summary>The most that is held while the model is loaded.</summary>
+        /// <summary>Peak memory during the load.</summary>
         public ulong LoadPeakHost { get; private set; }
         public ulong TotalHost { get; private set; }
         public ulong TotalDevice { get; private set; }
-        /// <summary>Parts of the weights: experts of layers on GPUs.</summary>
+        /// <summary>Memory of the experts (MoE) of layers on GPUs, which is part of the weights.</summary>
         public ulong ExpertsHost { get; private set; }
         public ulong ExpertsDevice { get; private set; }
-        /// <summary>The first layer whose experts of these are on the CPU, and the number of layers up to the
-        /// last.</summary>
+        /// <summary>The first layer on a GPU whose experts are on the CPU, and the number of layers up to the last
+        /// one.</summary>
         public int FirstExpertsHost { get; private set; }
         public int NExpertsHost { get; private set; }
-        /// <summary>What lies on each GPU that has layers.</summary>
+        /// <summary>Memory on each GPU that has layers.</summary>
         public IReadOnlyList<OnDevice> Devices { get; private set; }
 
         public struct OnDevice

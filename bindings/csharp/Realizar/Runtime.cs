@@ -8,7 +8,7 @@ namespace Realizar
 {
     public enum LogLevel { Error = Native.RZ_LOG_ERROR, Warning = Native.RZ_LOG_WARNING, Info = Native.RZ_LOG_INFO }
 
-    /// <summary>A device, with the reason why it cannot be used where it cannot.</summary>
+    /// <summary>A device. Unavailable is the reason why it cannot be used, empty if it can.</summary>
     public sealed class Device
     {
         public int Index { get; private set; }
@@ -38,7 +38,7 @@ namespace Realizar
         }
     }
 
-    /// <summary>Threads, a log and a ceiling on memory, shared by models.</summary>
+    /// <summary>Threads, a log and a memory limit, which several models share.</summary>
     public sealed class Runtime : IDisposable
     {
         internal readonly RuntimeHandle Handle = new RuntimeHandle();
@@ -51,10 +51,10 @@ namespace Realizar
             get { Native.Initialize(); return Native.Text(Native.rz_version()); }
         }
 
-        /// <param name="threads">0: one a processor core.</param>
-        /// <param name="memoryLimit">Bytes of weights and caches; 0: no limit.</param>
-        /// <param name="log">Called on any thread; an exception of it is lost.</param>
-        /// <param name="processors">Those that the threads are bound to; null: none.</param>
+        /// <param name="threads">Number of threads that compute; 0: one per processor core.</param>
+        /// <param name="memoryLimit">Maximum bytes of weights and KV caches; 0: no limit.</param>
+        /// <param name="log">Receives the log, on any thread. Its exceptions are ignored.</param>
+        /// <param name="processors">The processors that threads are bound to; null: threads are not bound.</param>
         public unsafe Runtime(int threads = 0, ulong memoryLimit = 0, Action<LogLevel, string> log = null, int[] processors = null)
         {
             Native.Initialize();
@@ -76,7 +76,7 @@ namespace Realizar
             Handle.Take(pointer);
         }
 
-        /// <summary>Changes the number of threads that compute, from the next step on; 0: one a processor
+        /// <summary>Changes the number of threads that compute, from the next step on; 0: one per processor
         /// core.</summary>
         public unsafe void SetThreads(int threads) => Native.Call(err => Native.rz_runtime_threads_set(Handle, Native.Whole(threads, nameof(threads)), err));
 
@@ -107,7 +107,7 @@ namespace Realizar
             registration = token.Register(handle => Native.rz_cancel_fire((CancelHandle)handle), Handle);
         }
 
-        /// <summary>Fires after so long, at once where that has passed; null takes that back.</summary>
+        /// <summary>Fires after this time, at once if it is not positive; null removes the deadline.</summary>
         internal unsafe void SetDeadline(TimeSpan? time)
         {
             // A tick is 100 ns; a begun microsecond counts as a whole.
@@ -118,7 +118,7 @@ namespace Realizar
         /// <summary>Takes a deadline back, and a cancel.</summary>
         internal void Reset() { Native.rz_cancel_reset(Handle); }
 
-        /// <summary>The same for another user, which disposes of it too.</summary>
+        /// <summary>Returns this object for another user, which disposes of it too.</summary>
         internal Cancelling Share()
         {
             Interlocked.Increment(ref users);

@@ -6,21 +6,19 @@ using System.Threading.Tasks;
 
 namespace Realizar
 {
-    /// <summary>How tokens are chosen; zero switches a part off, so that all zeros choose the most likely
-    /// token.</summary>
+    /// <summary>Sampling parameters. Zero switches a parameter off; all zeros choose the most likely token.</summary>
     public sealed class Sampling
     {
         public float Temperature, TopP, MinP, RepeatPenalty, PresencePenalty, FrequencyPenalty;
         public int TopK, PenaltyWindow;
         public ulong Seed;
-        /// <summary>The filters see the distribution that the temperature leaves, which is the order of
-        /// transformers.</summary>
+        /// <summary>Applies the temperature before the filters, which is the order of transformers.</summary>
         public bool TemperatureFirst;
         public float TypicalP, TopNSigma, XtcProbability, XtcThreshold, TemperatureRange, TemperatureExponent;
         public float MirostatTau, MirostatEta, DryMultiplier, DryBase;
         public int DryAllowedLength, DryWindow, NoRepeatNgramSize;
         public IReadOnlyList<uint[]> DryBreakers = new uint[0][], BannedSequences = new uint[0][];
-        /// <summary>The filters and the temperature; empty: in the default order.</summary>
+        /// <summary>The order of the filters and the temperature; empty: the default order.</summary>
         public IReadOnlyList<Filter> Order = new Filter[0];
         public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
     }
@@ -33,7 +31,8 @@ namespace Realizar
         Temperature = Native.RZ_FILTER_TEMPERATURE,
     }
 
-    /// <summary>Chooses tokens; it has random numbers of its own, so that a seed repeats itself.</summary>
+    /// <summary>Chooses tokens. A sampler has a random generator of its own, so that the same seed gives the same
+    /// tokens.</summary>
     public sealed class Sampler : IDisposable
     {
         internal readonly SamplerHandle Handle = new SamplerHandle();
@@ -71,20 +70,21 @@ namespace Realizar
         private static IntPtr Sequences(IEnumerable<uint[]> all, Pins pins) => pins.Of(
             all.Select(tokens => new rz_token_sequence { tokens = pins.Of(tokens), n_tokens = (UIntPtr)tokens.Length }).ToArray());
 
-        /// <summary>Lets it choose only what continues a text of the grammar, from its start; null: anything.</summary>
+        /// <summary>Restricts tokens to texts of the grammar, from its start (constrained decoding); null: no
+        /// restriction.</summary>
         public unsafe void SetGrammar(Grammar grammar) => Native.Call(err => Native.rz_sampler_grammar_set(Handle, grammar?.Handle ?? GrammarHandle.None, err));
 
         public void Dispose() { Handle.Dispose(); }
     }
 
-    /// <summary>A token and the logarithm of its probability.</summary>
+    /// <summary>A token and its log probability.</summary>
     public struct Logprob
     {
         public uint Token;
         public float Value;
     }
 
-    /// <summary>A low-rank adapter of a model. Immutable: any number of sessions may use it at once.</summary>
+    /// <summary>A LoRA adapter of a model. Immutable: any number of sessions may use it at once.</summary>
     public sealed class Adapter : IDisposable
     {
         internal readonly AdapterHandle Handle = new AdapterHandle();
@@ -94,8 +94,8 @@ namespace Realizar
         public void Dispose() { Handle.Dispose(); }
     }
 
-    /// <summary>A line of tokens. It keeps what it has computed: a prompt that begins like the one before costs only
-    /// its new end. One call at a time: a second one gets Status.Busy.</summary>
+    /// <summary>The tokens of a text with their KV cache, so that only new tokens are computed. One call at a time: a
+    /// second one fails with Status.Busy.</summary>
     public sealed class Session : IDisposable
     {
         internal readonly CacheHandle Handle = new CacheHandle();
@@ -124,25 +124,24 @@ namespace Realizar
         public int Length => (int)Native.rz_cache_len(Handle);
         public int Capacity => (int)Native.rz_cache_capacity(Handle);
 
-        /// <summary>A second session with the same past.</summary>
+        /// <summary>A second session with the same tokens, which shares their KV cache (copy-on-write).</summary>
         public unsafe Session Fork() => new Session(Model, Native.Made((fork, err) => Native.rz_cache_fork(Handle, fork, err)));
 
-        /// <summary>Rewinds to the first <paramref name="length"/> tokens.</summary>
+        /// <summary>Keeps the first <paramref name="length"/> tokens and removes the others.</summary>
         public unsafe void Truncate(int length) => Native.Call(err => Native.rz_cache_truncate(Handle, Native.Whole(length, nameof(length)), err));
 
         /// <summary>The tokens of the session.</summary>
         public unsafe uint[] Tokens() =>
             Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_cache_tokens_into(Handle, (uint*)tokens, capacity, n, err));
 
-        /// <summary>Forgets <paramref name="drop"/> tokens behind the first <paramref name="keep"/>, to make room; the
-        /// next call that needs those behind them computes them again.</summary>
+        /// <summary>Removes <paramref name="drop"/> tokens after the first <paramref name="keep"/>, to make room. The
+        /// next call computes the tokens after them again.</summary>
         public unsafe void Shift(int keep, int drop) => Native.Call(err => Native.rz_cache_shift(Handle, Native.Whole(keep, nameof(keep)), Native.Whole(drop, nameof(drop)), err));
 
-        /// <summary>Gives the memory of keys and values back; the next call that needs them computes them
-        /// again.</summary>
+        /// <summary>Frees the KV cache and keeps the tokens. The next call computes the KV cache again.</summary>
         public unsafe void Release() => Native.Call(err => Native.rz_cache_release(Handle, err));
 
-        /// <summary>Writes the session, so that it outlives the process; Model.Restore reads it.</summary>
+        /// <summary>Writes the tokens and their KV cache. Model.Restore reads them, in another process too.</summary>
         public unsafe void Save(System.IO.Stream stream)
         {
             using (var transfer = new Transfer(stream))
@@ -152,7 +151,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>Has the session use some adapters, each with a scale, or none; empties it.</summary>
+        /// <summary>Sets the LoRA adapters of the session, each with a scale, and removes all tokens, whose KV cache
+        /// was computed without them.</summary>
         public unsafe void SetAdapters(IReadOnlyDictionary<Adapter, float> adapters)
         {
             using (var pins = new Pins())
@@ -160,7 +160,7 @@ namespace Realizar
                     (float*)pins.Of(adapters.Values.ToArray()), (UIntPtr)adapters.Count, err));
         }
 
-        /// <summary>Appends tokens; afterwards there are logits of the last one.</summary>
+        /// <summary>Appends tokens and computes the logits after the last one.</summary>
         public unsafe void Prefill(uint[] more, CancellationToken cancellation = default(CancellationToken))
         {
             rz_error err;
@@ -169,7 +169,7 @@ namespace Realizar
                     RealizarException.Check(Native.rz_prefill(Handle, at, (UIntPtr)more.Length, cancelling.Handle, &err), &err, cancellation);
         }
 
-        /// <summary>The number of the first tokens of a prompt that the session need not compute again.</summary>
+        /// <summary>The number of leading tokens of a prompt that the KV cache holds already.</summary>
         public unsafe int Match(Prompt prompt)
         {
             rz_error err;
@@ -178,8 +178,8 @@ namespace Realizar
             return (int)common;
         }
 
-        /// <summary>Appends the tokens of a prompt from number <paramref name="first"/> on, at least one: 0, or what
-        /// Match gave once the session was truncated to it.</summary>
+        /// <summary>Appends the tokens of a prompt from number <paramref name="first"/> on, at least one. <paramref
+        /// name="first"/> is 0, or the result of Match after the session was truncated to it.</summary>
         public unsafe void Prefill(Prompt prompt, int first = 0, CancellationToken cancellation = default(CancellationToken))
         {
             rz_error err;
@@ -187,7 +187,7 @@ namespace Realizar
                 RealizarException.Check(Native.rz_prefill_prompt(Handle, prompt.Handle, (UIntPtr)Native.Whole(first, nameof(first)), cancelling.Handle, &err), &err, cancellation);
         }
 
-        /// <summary>Chooses a token from the logits, the most likely one without a sampler.</summary>
+        /// <summary>Chooses a token by the logits; the most likely one if <paramref name="sampler"/> is null.</summary>
         public unsafe uint Sample(Sampler sampler = null)
         {
             rz_error err;
@@ -205,8 +205,8 @@ namespace Realizar
             return next;
         }
 
-        /// <summary>Decode for several sessions of one model, in one pass over the weights.</summary>
-        /// <param name="samplers">One for each, of which any may be null; null: none.</param>
+        /// <summary>Decode for several sessions of one model in one batch.</summary>
+        /// <param name="samplers">A sampler per session, any of which may be null; null: no samplers.</param>
         public static unsafe uint[] DecodeAll(IReadOnlyList<Session> sessions, uint[] tokens, IReadOnlyList<Sampler> samplers = null)
         {
             if (tokens.Length != sessions.Count || samplers != null && samplers.Count != sessions.Count)
@@ -232,7 +232,7 @@ namespace Realizar
             return Enumerable.Range(0, (int)n).Select(i => new Logprob { Token = tokens[i], Value = values[i] }).ToArray();
         }
 
-        /// <summary>Appends tokens, as Prefill does, and gives the logarithm of the probability of each after all
+        /// <summary>Appends tokens, as Prefill does, and returns the log probability of each one, given all tokens
         /// before it.</summary>
         public unsafe float[] Score(uint[] more, CancellationToken cancellation = default(CancellationToken))
         {
@@ -245,8 +245,7 @@ namespace Realizar
             return scores;
         }
 
-        /// <summary>Logits after the last token, one for each entry of the vocabulary, which the library writes to the
-        /// array itself.</summary>
+        /// <summary>Writes the logits after the last token to an array, one per token of the vocabulary.</summary>
         public unsafe void Logits(float[] logits)
         {
             rz_error err;
@@ -255,8 +254,8 @@ namespace Realizar
                 RealizarException.Check(Native.rz_logits_into(Handle, at, (UIntPtr)logits.Length, &n, &err), &err);
         }
 
-        /// <summary>Continues tokens in a job; those that the session holds already, from its start, are not computed
-        /// again.</summary>
+        /// <summary>Makes a job that continues a prompt. Leading tokens that the KV cache holds already are not
+        /// computed again.</summary>
         public unsafe Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken))
         {
             rz_error err;
@@ -281,7 +280,7 @@ namespace Realizar
         }
 
         /// <summary>Continues a text piece by piece; each piece is whole characters.</summary>
-        /// <param name="maxTokens">Tokens of the answer at most; 0: no limit but the capacity.</param>
+        /// <param name="maxTokens">Maximum number of generated tokens; 0: as many as fit into the context.</param>
         public IEnumerable<string> Generate(string prompt, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
             Generate(prompt, new JobOptions { Sampling = sampling, MaxTokens = maxTokens }, cancellation);
 

@@ -2,17 +2,18 @@ using System;
 
 namespace Realizar
 {
-    /// <summary>Limits of a store; zero stands for the default.</summary>
+    /// <summary>Limits of a store. Zero stands for the default.</summary>
     public sealed class StoreOptions
     {
-        /// <summary>Prefixes of fewer tokens are neither kept nor looked for; 0: 64.</summary>
+        /// <summary>Minimum length of a prefix in tokens; 0: 64.</summary>
         public int MinTokens;
-        /// <summary>Bytes and number of prefixes in memory; 0: 1 GiB, and 1024.</summary>
+        /// <summary>Maximum bytes of prefixes in memory, and maximum number of them; 0: 1 GiB, and 1024.</summary>
         public ulong MemoryLimit;
         public int MaxEntries;
-        /// <summary>Folder of files that outlive the process, made where it is missing; null: none.</summary>
+        /// <summary>Folder for files that outlive the process; it is created if it is missing. Null: no
+        /// files.</summary>
         public string Path;
-        /// <summary>Bytes of files in the folder; 0: 16 GiB.</summary>
+        /// <summary>Maximum bytes of files in the folder; 0: 16 GiB.</summary>
         public ulong DiskLimit;
     }
 
@@ -24,17 +25,18 @@ namespace Realizar
         public int Files { get; internal set; }
         public ulong MemoryBytes { get; internal set; }
         public ulong DiskBytes { get; internal set; }
-        /// <summary>Times that a prefix was found, and was not.</summary>
+        /// <summary>How often a prefix was found, and was not.</summary>
         public ulong Hits { get; internal set; }
         public ulong Misses { get; internal set; }
-        /// <summary>Tokens that were not computed because of it.</summary>
+        /// <summary>Tokens that were not computed because a prefix was found.</summary>
         public ulong ReusedTokens { get; internal set; }
-        /// <summary>Prefixes that were forgotten because they could not be written, as on a full disk.</summary>
+        /// <summary>Prefixes that were dropped because they could not be written, for instance to a full
+        /// disk.</summary>
         public int Unwritten { get; internal set; }
     }
 
-    /// <summary>Remembers what prompts left behind, for sessions and conversations of one model that begin with the
-    /// same tokens. With a folder it does so for other processes too. Any number of threads may use it at
+    /// <summary>A prefix cache: keeps the KV cache of prompts, for sessions and conversations of one model that begin
+    /// with the same tokens. With a folder, other processes share it. Any number of threads may use it at
     /// once.</summary>
     public sealed class Store : IDisposable
     {
@@ -56,9 +58,8 @@ namespace Realizar
             }
         }
 
-        /// <summary>A session for a prompt, which holds so many of its first tokens as the store knows, but never the
-        /// last one: those behind Session.Length are to be appended. Capacity and types as of
-        /// Model.NewSession.</summary>
+        /// <summary>A session that holds the leading tokens of a prompt that the store knows, but never the last one.
+        /// The caller appends the tokens from Session.Length on. Capacity and types as in Model.NewSession.</summary>
         public unsafe Session Take(uint[] tokens, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
         {
             var p = Session.Parameters(capacity, keys, values);
@@ -70,8 +71,7 @@ namespace Realizar
             return new Session(model, pointer);
         }
 
-        /// <summary>The same for a prompt: Session.Prefill of it appends the rest, from token Session.Length
-        /// on.</summary>
+        /// <summary>The same for a Prompt. Session.Prefill appends the rest, from token Session.Length on.</summary>
         public unsafe Session Take(Prompt prompt, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
         {
             var p = Session.Parameters(capacity, keys, values);
@@ -82,10 +82,10 @@ namespace Realizar
             return new Session(model, pointer);
         }
 
-        /// <summary>Remembers the tokens that a session holds, which goes on by itself.</summary>
+        /// <summary>Adds the tokens of a session with their KV cache. The session remains usable.</summary>
         public unsafe void Put(Session session) => Native.Call(err => Native.rz_store_put(Handle, session.Handle, err));
 
-        /// <summary>Forgets all prefixes, and removes the files of the model from the folder.</summary>
+        /// <summary>Removes all prefixes, and the files of the model in the folder.</summary>
         public unsafe void Clear() => Native.Call(err => Native.rz_store_clear(Handle, err));
 
         public unsafe StoreInfo Info

@@ -10,7 +10,7 @@ namespace Realizar
 
         internal TextStream(IntPtr pointer) { handle.Take(pointer); }
 
-        /// <summary>Puts tokens ahead of those to come, such as a prompt, without their text.</summary>
+        /// <summary>Adds tokens whose text is not returned, such as a prompt, before the tokens to come.</summary>
         public unsafe void Follow(uint[] tokens)
         {
             rz_error err;
@@ -18,11 +18,11 @@ namespace Realizar
                 RealizarException.Check(Native.rz_textstream_follow(handle, at, (UIntPtr)tokens.Length, &err), &err);
         }
 
-        /// <summary>Adds a token, and gives the text that is complete with it, often none.</summary>
+        /// <summary>Adds a token and returns the text that it completes, often none.</summary>
         public unsafe string Push(uint token) =>
             Native.SizedText(64, (text, capacity, n, err) => Native.rz_textstream_push_into(handle, token, (byte*)text, capacity, n, err));
 
-        /// <summary>Ends the text, and gives the rest of it.</summary>
+        /// <summary>Ends the text and returns the rest of it.</summary>
         public unsafe string Flush() =>
             Native.SizedText(64, (text, capacity, n, err) => Native.rz_textstream_flush_into(handle, (byte*)text, capacity, n, err));
 

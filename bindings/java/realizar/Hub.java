@@ -56,9 +56,10 @@ import java.util.stream.Stream;
 final class Hub {
     static final String PREFIX = "hf:";
     private static final int ATTEMPTS = 5, IO = -6, OUT_OF_MEMORY = -3, INVALID_ARGUMENT = -1;
-    /** Milliseconds ahead of the second attempt; each later pause is twice as long. Tests shorten it. */
+    /** Milliseconds before the second attempt; each later pause is twice as long. Tests shorten it. */
     static long pause = 1000;
-    /** Milliseconds for the headers of an answer and for a listing, and without a byte of a file. Tests shorten it. */
+    /** Time limit in milliseconds for the headers of a response, for a listing, and for a pause between bytes of a
+     * file. Tests shorten it. */
     static int timeout = 30_000;
     private static final Timer TIMER = new Timer("realizar hub", true);
     /** Tells whether links are made. */
@@ -325,7 +326,7 @@ final class Hub {
         return one.getScheme().equals(other.getScheme()) && String.valueOf(one.getAuthority()).equals(other.getAuthority());
     }
 
-    /** The response to a GET, from this byte on, behind redirects. The token goes to the Hub's own host alone. */
+    /** The response to a GET from this byte on, after redirects. The token is sent to the Hub's own host only. */
     private HttpURLConnection get(String address, long start) throws Cut {
         try {
             var at = URI.create(address);
@@ -434,7 +435,8 @@ final class Hub {
             && Arrays.stream(file.split("/", -1)).noneMatch(List.of("", ".", "..")::contains);
     }
 
-    /** Does something again where a connection fails, while {@code progressed} gets further in between than it was ever. */
+    /** Repeats {@code work} after a failed connection, as long as {@code progressed} reaches a new maximum between
+     * attempts. */
     private <T> T attempts(LongSupplier progressed, Callable<T> work) throws IOException {
         long furthest = progressed.getAsLong();
         for (int n = 0;;) {
@@ -606,7 +608,7 @@ final class Hub {
         }
     }
 
-    /** Goes on with a file until it has its size, and tells whether it has the hash too. */
+    /** Continues a file up to its size. True if the file has the right hash. */
     private boolean receive(String commit, String file, Path part, Listed listed) throws IOException {
         String escaped;
         try {
