@@ -1,9 +1,9 @@
 /** Version of the library. */
 export const version: string;
 
-/** A call of the library that failed. */
+/** A failed call of the library. */
 export class RealizarError extends Error {
-  /** Name of its status, such as "RZ_ERR_CONTEXT_FULL". */
+  /** Name of the status, such as "RZ_ERR_CONTEXT_FULL". */
   readonly code: string;
   readonly status: number;
   /** The `errno` of the system call that failed, else 0. */
@@ -15,7 +15,7 @@ export interface Device {
   name: string;
   kind: "cpu" | "cuda";
   available: boolean;
-  /** Why it cannot be used. */
+  /** The reason why the device cannot be used; empty if it can. */
   unavailable: string;
   isa: string;
   memoryTotal: number;
@@ -24,9 +24,9 @@ export interface Device {
 export function devices(): Device[];
 
 /** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
- * Hub's own client, which is fetched where it is not complete there: by the largest quantisation of at most 8 bits that
- * fits into the free memory where none is named. What has come is kept where a connection ends. HF_HOME, HF_HUB_CACHE,
- * HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded. */
+ * Hub's own client. A model that is not complete in the cache is fetched; if no quantisation is named, the largest one
+ * of at most 8 bits that fits into free memory. A later call continues a fetch that was interrupted. HF_HOME,
+ * HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded. */
 export function fetchModel(
   model: string,
   options?: { signal?: AbortSignal; progress?: (done: number, total: number) => void },
@@ -35,21 +35,22 @@ export function fetchModel(
 export interface LoadOptions {
   /** Index of a device; 0: chosen by the library. */
   device?: number;
-  /** Indices of GPUs over which the layers are divided, and the sizes of their parts. */
+  /** Indices of GPUs among which the layers are divided. `shares`: relative sizes of their parts. */
   devices?: number[];
   shares?: number[];
   gpuLayers?: number;
-  /** The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; absent: with their layers. */
+  /** Where the experts (MoE) of layers on GPUs are placed, such as "experts=auto" or "experts=cpu"; by default with
+   * their layers. */
   placement?: string;
-  /** GGML type to which matrices of floats are converted. */
+  /** GGML type to which float matrices are quantized. */
   quantize?: number;
-  /** File of packed weights, which processes share. */
+  /** File of packed weights, made by the first load and mapped by later ones, in other processes too. */
   packedPath?: string;
-  /** File of the tests that GPUs have passed, which later processes need not make again. */
+  /** File that records the self-tests that GPUs have passed, so that later processes skip them. */
   testedPath?: string;
-  /** Threads that compute; 0: one a processor core. */
+  /** Number of threads that compute; 0: one per processor core. */
   threads?: number;
-  /** Bytes of weights and caches at most; 0: no limit. */
+  /** Maximum bytes of weights and KV caches; 0: no limit. */
   memoryLimit?: number;
   promptTokensBeside?: number;
   deterministic?: boolean;
@@ -57,7 +58,7 @@ export interface LoadOptions {
   textOnly?: boolean;
   mtp?: boolean;
   allowUnknown?: boolean;
-  /** Products on the CPU are in BF16 where that is faster for prompts, with other results. */
+  /** Computes matrix products on the CPU in BF16 if that is faster for prompts, which changes the results. */
   bf16Products?: boolean;
 }
 
@@ -73,13 +74,14 @@ export interface Plan {
   loadPeakHost: number;
   totalHost: number;
   totalDevice: number;
-  /** The first layer on a GPU whose experts are on the CPU, and the number of them up to the last. */
+  /** The first layer on a GPU whose experts are on the CPU. `expertsHostLayers`: the number of layers up to the last
+   * one. */
   expertsHostFirst: number;
   expertsHostLayers: number;
   expertsHost: number;
   expertsDevice: number;
 }
-/** Bytes that a load and so many sessions will take, before a weight is read. */
+/** The memory, in bytes, that a load and a number of sessions will take. Reads no weights. */
 export function plan(
   source: string | Uint8Array,
   options?: LoadOptions & { sessions?: number; cache?: CacheOptions },
@@ -103,11 +105,11 @@ export interface ModelInfo {
   nUnknown: number;
   bosToken?: number;
   eosToken?: number;
-  /** True where there is a template for conversations. */
+  /** True if the model has a chat template. */
   chatTemplate: boolean;
 }
 
-/** Chooses tokens. A member that is absent is off, so that {} chooses the most likely token. */
+/** Sampling parameters. An absent one is off, so that {} chooses the most likely token. */
 export interface Sampling {
   temperature?: number;
   topK?: number;
@@ -117,10 +119,10 @@ export interface Sampling {
   presencePenalty?: number;
   frequencyPenalty?: number;
   penaltyWindow?: number;
-  /** The temperature comes ahead of the filters. */
+  /** Applies the temperature before the filters. */
   temperatureFirst?: boolean;
   seed?: number;
-  /** Pairs of a token and what is added to its logit. */
+  /** Logit biases: pairs of a token and the number that is added to its logit. */
   biases?: [token: number, bias: number][];
   typicalP?: number;
   topNSigma?: number;
@@ -140,7 +142,8 @@ export interface Sampling {
   order?: ("topNSigma" | "topK" | "typicalP" | "topP" | "minP" | "xtc" | "temperature")[];
 }
 
-/** The form of a text; `whitespace` lets JSON have some. */
+/** Grammar of a text (constrained decoding), of exactly one kind. `whitespace`: JSON may have white space between its
+ * parts. */
 export type Grammar =
   | { jsonSchema: object | string; whitespace?: boolean }
   | { json: true; whitespace?: boolean }
@@ -154,28 +157,31 @@ export type Tokens = Uint32Array | number[];
 
 declare class Handle {
   protected constructor();
-  /** Frees what this stands for, or with the call that is using it. Closing twice is fine. */
+  /** Frees the object, after the calls that use it. Closing twice is fine. */
   close(): void;
   [Symbol.dispose](): void;
 }
 
-/** Weights, tokenizer and metadata. Any number of calls, and of conversations, may use one at once. */
+/** A loaded model. Any number of calls and conversations may use it at once. */
 export class Model extends Handle {
   private constructor();
-  /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, as of `fetchModel`. */
+  /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, which `fetchModel` fetches.
+   */
   static load(
     source: string | Uint8Array,
     options?: LoadOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Model>;
   readonly info: ModelInfo;
-  /** The makers' advice; undefined where they advise nothing. */
+  /** The sampling that the authors of the model advise, or undefined. */
   readonly advisedSampling: Sampling | undefined;
   /** A value of the metadata as text. */
   meta(key: string): string;
-  /** `special`: with tokens that begin and end a text (true). `parse`: "<|im_end|>" is its token (false). */
+  /** `special` (default true): adds the tokens that begin and end a text. `parse` (default false): names of control
+   * tokens in the text, such as "<|im_end|>", become these tokens; not for text that users typed. */
   tokenize(text: string, options?: { special?: boolean; parse?: boolean }): Uint32Array;
   detokenize(tokens: Tokens, options?: { special?: boolean }): string;
-  /** A vector for each text, or list of tokens; with the pooling "none" those of its tokens, one behind the other. */
+  /** Embeddings: a vector for each text, list of tokens or prompt; with the pooling "none" the vectors of all its
+   * tokens, one after the other. */
   embed(
     texts: (string | Tokens | Prompt)[],
     options?: { pooling?: "model" | "none" | "mean" | "cls" | "last" | "rank"; raw?: boolean; signal?: AbortSignal },
@@ -183,39 +189,39 @@ export class Model extends Handle {
   adapter(path: string): Promise<Adapter>;
 }
 
-/** A low-rank adapter of a model. */
+/** A LoRA adapter of a model. */
 export class Adapter extends Handle {
   private constructor();
 }
 
 export interface EncoderOptions {
-  /** Index of a device: 1, the CPU, or 0. */
+  /** Index of a device: 0 or 1, both of which are the CPU. */
   device?: number;
-  /** GGML type to which matrices of floats are converted. */
+  /** GGML type to which float matrices are quantized. */
   quantize?: number;
-  /** The most rows that a picture or a sound may have; 0: what the files allow, at most 4096. */
+  /** Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096. */
   maxRows?: number;
-  /** The encoder of a file that has several; without it that of pictures, else that of sound. */
+  /** Which encoder of a file to load, if the file has both; by default the vision encoder. */
   kind?: "image" | "audio";
   allowUnknown?: boolean;
 }
 export interface EncoderInfo {
   projector: string;
-  /** The rows of a picture see each other, so that one step of the model computes them. */
+  /** The rows of an image attend to each other, so that one step of the model computes them. */
   isMutual: boolean;
   rowDim: number;
   nLayers: number;
-  /** Pixels of the side of a tile; 0: a picture is one tile of any size. */
+  /** Side of a tile in pixels; 0: an image is one tile of any size. */
   tileSide: number;
-  /** Pixels of which the sides of tiles are multiples. */
+  /** The sides of tiles are multiples of so many pixels. */
   grain: number;
   minRows: number;
   maxRows: number;
   weightBytes: number;
   scratchBytes: number;
-  /** It makes media of sounds, and not of pictures. */
+  /** True for an audio encoder. */
   hears: boolean;
-  /** Samples a second that sound is brought to; 0 of pictures. */
+  /** Samples per second to which sound is resampled; 0 for a vision encoder. */
   sampleRate: number;
 }
 export interface EncoderPlan {
@@ -225,87 +231,86 @@ export interface EncoderPlan {
   /** Bytes of a row. */
   row: number;
 }
-/** A picture in memory, its rows from the top, such as an ImageData. */
+/** An image in memory, whose rows start at the top, such as an ImageData. */
 export interface Pixels {
   data: Uint8Array | Uint8ClampedArray;
   width: number;
   height: number;
-  /** "rgba8" where it is absent. */
+  /** Default: "rgba8". */
   format?: "rgb8" | "rgba8" | "bgra8" | "gray8";
   /** Bytes from one row to the next. */
   stride?: number;
 }
 export interface MediaOptions {
-  /** Smaller pictures are enlarged and larger ones shrunk, where the model takes any size. */
+  /** Bounds on the number of rows: smaller images are enlarged and larger ones shrunk, if the model takes any size. */
   minRows?: number;
   maxRows?: number;
-  /** The most tiles, an overview not counted; 1: the whole picture alone. */
+  /** Maximum number of tiles, not counting an overview; 1: the whole image only. */
   maxTiles?: number;
-  /** The most pixels of a picture in a file; 0: 64 million. */
+  /** Maximum number of pixels of an image file; 0: 64 million. */
   maxPixels?: number;
   /** The background color of transparent pixels, 0xffRRGGBB; 0: white. */
   background?: number;
-  /** `Media.step` does the work, and prompts refuse the medium until it is done. Signals and progress do nothing
-   * then. */
+  /** `Media.step` computes, and prompts reject the medium until it is complete. Signals and progress are ignored. */
   inSteps?: boolean;
 }
 
-/** The encoder of a model that sees or hears. Any number of calls may use one at once. */
+/** The vision or audio encoder of a multimodal model. Any number of calls may use it at once. */
 export class Encoder extends Handle {
   private constructor();
-  /** The .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model, where it has
-   * both; or the bytes of the file; or that of a model of the Hub, "hf:owner/name". */
+  /** Loads the .gguf file with the projector ("mmproj-..."), its bytes, a folder with a config.json, which may be that
+   * of the model, or the encoder of a model of the Hub, "hf:owner/name". */
   static load(
     model: Model,
     path: string | Uint8Array,
     options?: EncoderOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Encoder>;
-  /** Bytes that an encoder will take, before a weight is read. */
+  /** The memory, in bytes, that an encoder will take. Reads no weights. */
   static plan(model: Model, path: string, options?: EncoderOptions): Promise<EncoderPlan>;
   readonly info: EncoderInfo;
-  /** A medium of the bytes of a PNG, JPEG, WebP, GIF or BMP file, or of pixels. */
+  /** Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file, or from pixels. */
   encode(
     image: Uint8Array | Pixels,
     options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Media>;
-  /** A medium of a video: at least two frames of one size, one behind the other in `data` without gaps, and the time of
-   * each in seconds from its beginning. Rows of the options are bounds on all frames together. */
+  /** Encodes a video: at least two frames of one size, one after the other in `data` without gaps, and the time of each
+   * in seconds from its beginning. `minRows` and `maxRows` are bounds on all frames together. */
   encodeVideo(
     frames: Omit<Pixels, "stride">,
     times: ArrayLike<number>,
     options?: MediaOptions & { signal?: AbortSignal; progress?: (done: number, total: number) => void },
   ): Promise<Media>;
-  /** A medium of the bytes of a WAV, MP3, FLAC or Ogg file, or of samples from -1 to 1 of so many `channels`, one of each after the
-   * other, `rate` of each a second. Several channels become their mean. */
+  /** Encodes sound from the bytes of a WAV, MP3, FLAC or Ogg file, or from samples from -1 to 1. Samples of several
+   * `channels` are interleaved and become their mean; `rate` is samples per second of each channel. */
   encodeSound(
     sound: Uint8Array | Float32Array,
     options?: { channels?: number; rate?: number; maxRows?: number; inSteps?: boolean; signal?: AbortSignal;
       progress?: (done: number, total: number) => void },
   ): Promise<Media>;
-  /** The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the encoder,
-   * without one; time and hash are zero. */
+  /** The info of an image of this size, without the image. For sound, `width` is the number of samples per channel at
+   * the rate of the encoder. Time and hash are zero. */
   measure(width: number, height?: number, options?: MediaOptions): MediaInfo;
 }
 
 export interface MediaInfo {
   kind: "image" | "audio" | "text" | "vector" | "video";
-  /** Rows, each of which takes the place of a token in a session. */
+  /** Number of rows, each of which takes the place of a token. */
   nRows: number;
-  /** Tokens of a prompt that it takes: its rows, and the model's tokens around and between them. */
+  /** Number of prompt tokens: the rows, and the model's tokens around and between them. */
   nTokens: number;
   rowDim: number;
-  /** Rows of a line, and lines, of a tile where there are several, of a pair of frames. */
+  /** The grid of rows of the image, of a tile if there are several, or of a pair of frames. */
   columns: number;
   lines: number;
   /** Pairs of frames of a video. */
   pairs: number;
-  /** 0 where the picture is one tile. */
+  /** The grid of tiles; 0 if the image is one tile. */
   tileColumns: number;
   tileLines: number;
   hasOverview: boolean;
   width: number;
   height: number;
-  /** Pixels as the model sees them, by which places that it names are mapped back. */
+  /** Size in pixels after resizing, to which coordinates in the model's output refer. */
   seenWidth: number;
   seenHeight: number;
   bytes: number;
@@ -313,11 +318,11 @@ export interface MediaInfo {
   hash: Uint8Array;
 }
 
-/** The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. */
+/** The encoded rows of an image, a video or a sound, which take the place of tokens in any number of prompts. */
 export class Media extends Handle {
   private constructor();
-  /** Rows that an encoder of the caller gave, one behind the other. `columns` times `lines` is their number, for models
-   * whose positions go by both. */
+  /** A medium of rows that the caller has encoded, one after the other. `columns` times `lines` is their number, for
+   * models with two-dimensional positions (M-RoPE). */
   static fromRows(
     model: Model,
     rows: Float32Array,
@@ -326,36 +331,37 @@ export class Media extends Handle {
   static load(model: Model, bytes: Uint8Array): Promise<Media>;
   save(): Promise<Uint8Array>;
   readonly info: MediaInfo;
-  /** 32 bytes, the same for the same pixels, options and encoder: a key for tables. */
+  /** 32 bytes that are the same for the same pixels, options and encoder: a key for caches. */
   readonly hash: Uint8Array;
-  /** Works for about so many milliseconds, or to the end, on a medium that was made with `inSteps`; whether there is
-   * more to do. One step at a time. */
+  /** Computes for about so many milliseconds, by default to the end, on a medium that was made with `inSteps`. True if
+   * there is more to compute. One step at a time. */
   step(milliseconds?: number): Promise<boolean>;
-  /** The rows one behind the other, each of `info.rowDim` numbers. */
+  /** The rows one after the other, each of `info.rowDim` numbers. */
   rows(): Float32Array;
 }
 
-/** Instead of a token in the tokens of sessions and prompts: a row of a medium. */
+/** Stands for a row of a medium in the tokens of sessions and prompts. */
 export const MEDIA_TOKEN: number;
 
-/** Tokens and media in their order. */
+/** A sequence of tokens and media. */
 export class Prompt extends Handle {
-  /** A text as the first part has the tokens that begin a text. `bare`: the rows of media alone, without the model's
-   * tokens around and between them. */
+  /** A text gets the tokens that begin a text if it is the first part. `bare`: leaves out the model's tokens around and
+   * between the rows of media. */
   constructor(model: Model, parts: (string | Tokens | Media)[], options?: { bare?: boolean });
-  /** Messages up to where the answer begins. Their content may have media: {type: "image" or "audio", media}. */
+  /** A prompt of messages, up to where the reply begins. Their content may have media: {type: "image" or "audio",
+   * media}. */
   static ofChat(
     model: Model,
     messages: Message[],
     rest?: { tools?: object[]; variables?: Record<string, unknown> },
   ): Prompt;
   readonly length: number;
-  /** The tokens, MEDIA_TOKEN for each row of a medium. */
+  /** The tokens, with MEDIA_TOKEN for each row of a medium. */
   readonly tokens: Uint32Array;
 }
 
 export interface StoreOptions {
-  /** Folder of files that outlive the process. */
+  /** Folder for files that outlive the process, which other processes may share. */
   path?: string;
   minTokens?: number;
   memoryLimit?: number;
@@ -373,18 +379,18 @@ export interface StoreInfo {
   reusedTokens: number;
 }
 
-/** Remembers what prompts left behind, for conversations of one model that begin alike. */
+/** A prefix cache: keeps the KV cache of prompts, for conversations of one model that begin with the same tokens. */
 export class Store extends Handle {
   private constructor();
   static open(model: Model, options?: StoreOptions): Promise<Store>;
   readonly info: StoreInfo;
-  /** Forgets all, and removes the model's files. */
+  /** Removes all prefixes, and the files of the model in the folder. */
   clear(): Promise<void>;
 }
 
 export type CacheType = "f16" | "q8" | "q4" | "f32";
 export interface CacheOptions {
-  /** Tokens; 0: those of the model, at most 8192. */
+  /** Context length in tokens; 0: that of the model, at most 8192. */
   capacity?: number;
   kType?: CacheType;
   vType?: CacheType;
@@ -408,9 +414,10 @@ export interface ConversationOptions {
   tools?: object[];
   toolChoice?: "auto" | "none" | "required" | { function: { name: string } };
   parallelToolCalls?: boolean;
-  /** Variables of the template. */
+  /** Variables of the chat template. */
   variables?: Record<string, unknown>;
-  /** Messages that have no room let the reply fail with RZ_ERR_CONTEXT_FULL, or the oldest turns are left out. */
+  /** What happens if messages exceed the context: the reply fails with RZ_ERR_CONTEXT_FULL, or the oldest turns are
+   * left out. */
   overflow?: "fail" | "forget";
   cache?: CacheOptions;
   store?: Store;
@@ -418,40 +425,42 @@ export interface ConversationOptions {
 }
 
 export interface GenerateOptions {
-  /** 0: as many as there is room for. */
+  /** Maximum number of tokens; 0: as many as fit into the context. */
   maxTokens?: number;
   sampling?: Sampling;
   grammar?: Grammar;
-  /** The text ends ahead of the first that is complete. */
+  /** Stop sequences: the text ends before the first of them. */
   stops?: string[];
-  /** Source of guesses at the next tokens, which change nothing but the time: the text, a layer, a model. */
+  /** Source of draft tokens (speculative decoding), which changes the speed only: the text itself, the model's MTP
+   * head, or a small model. */
   draft?: "none" | "lookup" | "mtp" | Model;
   draftMax?: number;
-  /** Among replies that are made in common the higher go first. */
+  /** Priority in a batch of replies: higher ones go first. */
   priority?: number;
-  /** Ends the loop, with its reason. */
+  /** Ends the loop, which throws the reason of the signal. */
   signal?: AbortSignal;
 }
 
-/** A reply without `sampling` follows what the makers advise; a grammar is that of the content. */
+/** Without `sampling`, a reply is sampled as the authors of the model advise. The grammar applies to the content. */
 export interface ReplyOptions extends GenerateOptions {
   reasoning?: "model" | "off" | "on";
-  /** Tokens of reasoning at most; 0: no bound. */
+  /** Maximum number of reasoning tokens; 0: no limit. */
   reasoningTokens?: number;
-  /** Likeliest tokens that `logprobs` tells with each. */
+  /** Number of most likely tokens that `Conversation.logprobs` returns for each token. */
   logprobs?: number;
-  /** Makes a message of the part of a reply that was said before it is given up. */
+  /** The text of a reply that is given up becomes a message. */
   keep?: boolean;
-  /** Goes on with the last message, a reply that was cut. */
+  /** Continues the last message, a reply that was cut. */
   continue?: boolean;
 }
 
 export interface Part {
   kind: "content" | "reasoning" | "toolName" | "toolArguments" | "end";
   text: string;
-  /** Number of the call that it belongs to. */
+  /** Number of the tool call that the part belongs to. */
   call: number;
-  /** True where the part of a call was not understood, or is not complete. */
+  /** True for content that begins like a tool call but is none, and for the end of a reply that had such content or
+   * broke off in a tool call. */
   unparsed: boolean;
 }
 
@@ -467,7 +476,7 @@ export interface ConversationInfo {
   state: "prompt" | "tokens" | "ended" | null;
   end: End | null;
   promptTokens: number;
-  /** Tokens of the prompt that were not computed again. */
+  /** Number of prompt tokens that the KV cache held already. */
   reusedTokens: number;
   promptDone: number;
   nTokens: number;
@@ -476,17 +485,18 @@ export interface ConversationInfo {
   accepted: number;
   cacheLen: number;
   cacheCapacity: number;
-  /** Media that messages name. */
+  /** Number of media in the messages. */
   nMedia: number;
   promptNs: number;
   tokensNs: number;
   firstTokenNs: number;
 }
 
-/** Messages with a model, and what is computed of them. One call at a time: a second one gets RZ_ERR_BUSY. */
+/** Messages with a model, and their KV cache. Only tokens that are new since the last reply are computed. One call at a
+ * time: a second one fails with RZ_ERR_BUSY. */
 export class Conversation extends Handle {
   constructor(model: Model, options?: ConversationOptions);
-  /** The conversation that `save` has written, which goes on as the saved one would have. */
+  /** Reads the conversation that `save` has written. */
   static load(
     model: Model,
     bytes: Uint8Array,
@@ -496,25 +506,26 @@ export class Conversation extends Handle {
   readonly info: ConversationInfo;
   /** Appends a text of a role ("user"), a message, or a list of them. */
   add(messages: string | Message | Message[], role?: string): void;
-  /** The media that messages name, by the numbers in their parts. */
+  /** The media of the messages, by the numbers in their parts. */
   readonly media: Media[];
   messages(first?: number): Message[];
-  /** Forgets the messages after the first so many. */
+  /** Removes the messages after the first `count`. */
   rewind(count: number): void;
   fork(): Conversation;
   save(): Promise<Uint8Array>;
-  /** A message of the user, and the content of the reply. What was said stays where the loop is left or aborted; any
-   * other failure leaves the messages as they were. */
+  /** Adds a message of the user and yields the content of the reply. If the loop is left or aborted, the text so far
+   * stays as a message; any other failure restores the messages. */
   say(text: string, options?: ReplyOptions): AsyncGenerator<string, void, void>;
-  /** All parts of a reply. A loop that is left early gives it up; with `keep` it keeps what was said. */
+  /** Yields all parts of a reply. Leaving the loop early gives the reply up; with `keep` the text so far becomes a
+   * message. */
   reply(options?: ReplyOptions): AsyncGenerator<Part, void, void>;
-  /** Has the loop over a reply end, as if it were left. */
+  /** Ends the loop over a reply, as if the loop had been left. */
   stop(): void;
-  /** Tokens of content that are new since the last call, of a reply with `logprobs`. */
+  /** The tokens of the content since the last call with their log probabilities, of a reply with `logprobs`. */
   logprobs(): (TokenLogprob & { likeliest: TokenLogprob[] })[];
 }
 
-/** A line of tokens, for all that is no conversation. */
+/** The tokens of a text with their KV cache, for texts that are no conversations. */
 export class Session extends Handle {
   constructor(model: Model, options?: { cache?: CacheOptions; adapters?: Adapters });
   static load(model: Model, bytes: Uint8Array, options?: { cache?: CacheOptions }): Promise<Session>;
@@ -525,7 +536,7 @@ export class Session extends Handle {
   truncate(length: number): void;
   fork(): Session;
   save(): Promise<Uint8Array>;
-  /** Goes on with a text, tokens or a prompt; what the session holds of them from its start is not computed again.
-   * The most likely token is chosen if there is no `sampling`. */
+  /** Continues a text, tokens or a prompt. Leading tokens that the KV cache holds already are not computed again.
+   * Without `sampling`, the most likely token is chosen. */
   generate(prompt: string | Tokens | Prompt, options?: GenerateOptions): AsyncGenerator<string, void, void>;
 }

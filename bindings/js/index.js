@@ -9,7 +9,7 @@ const fs = require("node:fs");
 const path = require("node:path");
 const hub = require("./hub.js");
 
-/** A call of the library that failed. `code` is the name of its status, such as "RZ_ERR_CONTEXT_FULL". */
+/** A failed call of the library. `code` is the name of the status, such as "RZ_ERR_CONTEXT_FULL". */
 class RealizarError extends Error {
   constructor(code, status, message, systemCode = 0) {
     super(message);
@@ -36,7 +36,7 @@ function libraryPath() {
   return fs.existsSync(file) ? file : installed;
 }
 
-/** Microseconds of a slice of a prompt. Tokens come one by one. */
+/** Microseconds of a slice of a prompt. Decode steps generate one token each. */
 const SLICE = 5_000;
 /** Texts that are embedded in one slice. */
 const TEXTS = 16;
@@ -60,7 +60,7 @@ const SAMPLING = ["temperature", "topK", "topP", "minP", "repeatPenalty", "prese
   "temperatureRange", "temperatureExponent", "mirostatTau", "mirostatEta", "dryMultiplier", "dryBase", "dryAllowedLength",
   "dryWindow", "dryBreakers", "noRepeatNgramSize", "bannedSequences", "order"];
 
-/** The options as an object, all of whose names are known. */
+/** Returns the options, or {} if there are none. Throws unless they are an object with known names only. */
 function check(options, known, what = "the options") {
   if (options === undefined || options === null) return {};
   if (typeof options !== "object" || Array.isArray(options))
@@ -73,7 +73,7 @@ function check(options, known, what = "the options") {
   return options;
 }
 
-/** An array, which is not null. */
+/** Returns `value`, which must be an array. */
 function arrayOf(value, what) {
   if (!Array.isArray(value)) throw invalid(`${what} are no array`);
   return value;
@@ -109,7 +109,7 @@ function handleOf(object, kind) {
 }
 
 class Handle {
-  /** Frees what this stands for, or with the call that is using it. Closing twice is fine. */
+  /** Frees the object, after the calls that use it. Closing twice is fine. */
   close() {
     native.close(handles.get(this));
   }
@@ -132,7 +132,7 @@ function made(kind, handle) {
 // Calls at work end with the process, which waits for its threads.
 process.once("exit", () => native.fireAll());
 
-/** A flag that stops calls, which the signal fires, and what ends its use. */
+/** A cancel that the signal fires, and a function that releases both. */
 function newFlag(signal) {
   if (signal && !(signal instanceof AbortSignal)) throw invalid("the signal is no AbortSignal");
   signal?.throwIfAborted();
@@ -146,7 +146,8 @@ function newFlag(signal) {
   return { cancel, release };
 }
 
-/** Runs `work` with a flag that the signal fires; what it throws because of that is the signal's reason. */
+/** Runs `work` with a cancel that the signal fires. If the signal has ended the work, throws the reason of the signal.
+ */
 async function cancellable(signal, work) {
   const { cancel, release } = newFlag(signal);
   try {
@@ -158,7 +159,8 @@ async function cancellable(signal, work) {
   }
 }
 
-/** The same for something that is made, with progress some times a second: what it throws ends the work. */
+/** The same for work that makes an object, with progress several times per second. An exception of `progress` ends the
+ * work. */
 async function watched(signal, progress, work) {
   return cancellable(signal, async (cancel) => {
     let failed;
@@ -213,19 +215,20 @@ async function fetchModel(model, options = {}) {
   }
 }
 
-/** Bytes that a load and `sessions` sessions will take, before a weight is read. */
+/** The memory, in bytes, that a load and `sessions` sessions will take. Reads no weights. */
 function plan(source, options = {}) {
   const { sessions = 1, cache, ...load } = check(options, [...LOAD, "sessions", "cache"]);
   return native.plan(source, { ...load, ...check(cache, CACHE, "the options of the cache"), nCaches: sessions });
 }
 
-/** Weights, tokenizer and metadata. Any number of calls, and of conversations, may use one at once. */
+/** A loaded model. Any number of calls and conversations may use it at once. */
 class Model extends Handle {
   constructor() {
     throw new TypeError("a model is made by Model.load");
   }
 
-  /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, as of `fetchModel`. */
+  /** Loads a file, a folder, the bytes of a file, which are copied, or a model of the Hub, which `fetchModel` fetches.
+   */
   static async load(source, given = {}) {
     const { signal, progress, ...options } = check(given, [...LOAD, ...WATCHED]);
     if (isOfHub(source)) source = await fetchModel(source, { signal, progress });
@@ -245,13 +248,13 @@ class Model extends Handle {
     return native.meta(handles.get(this), key);
   }
 
-  /** The makers' advice for sampling; undefined where they advise nothing. */
+  /** The sampling that the authors of the model advise, or undefined. */
   get advisedSampling() {
     return native.advised(handles.get(this));
   }
 
-  /** Tokens of a text. `special`: with those that begin and end one. `parse`: "<|im_end|>" is its token, not for users'
-   * text. */
+  /** The tokens of a text. `special`: adds the tokens that begin and end a text. `parse`: names of control tokens in
+   * the text become these tokens; not for text that users typed. */
   tokenize(text, options = {}) {
     const { special = true, parse = false } = check(options, ["special", "parse"]);
     return native.tokenize(handles.get(this), text, { special, parse });
@@ -278,33 +281,33 @@ class Model extends Handle {
     });
   }
 
-  /** Loads a low-rank adapter of this model. */
+  /** Loads a LoRA adapter of this model. */
   async adapter(file) {
     return made(Adapter, await native.adapter(handles.get(this), file));
   }
 }
 
-/** A low-rank adapter, for the option `adapters`: a list of adapters, or of pairs [adapter, scale]. */
+/** A LoRA adapter, for the option `adapters`: a list of adapters, or of pairs [adapter, scale]. */
 class Adapter extends Handle {
   constructor() {
     throw new TypeError("an adapter is made by model.adapter");
   }
 }
 
-/** Bytes of a view of memory. */
+/** The bytes of an ArrayBufferView. */
 function bytesOf(view, name) {
   if (!ArrayBuffer.isView(view)) throw invalid(`${name} are no view of memory`);
   return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 }
 
-/** The encoder of a model that sees or hears. Any number of calls may use one at once. */
+/** The vision or audio encoder of a multimodal model. Any number of calls may use it at once. */
 class Encoder extends Handle {
   constructor() {
     throw new TypeError("an encoder is made by Encoder.load");
   }
 
-  /** Loads the encoder that belongs to a model: the .gguf file with the projector ("mmproj-..."), or a folder with a
-   * config.json, that of the model where it has both; or the bytes of the file; or that of a model of the Hub. */
+  /** Loads the encoder of a model: the .gguf file with the projector ("mmproj-..."), its bytes, a folder with a
+   * config.json, which may be that of the model, or the encoder of a model of the Hub. */
   static async load(model, file, given = {}) {
     const { signal, progress, ...options } = check(given, [...ENCODER, ...WATCHED]);
     const handle = handleOf(model, Model);
@@ -312,7 +315,7 @@ class Encoder extends Handle {
     return watched(signal, progress, async (cancel) => made(Encoder, await native.encoder(handle, file, options, cancel)));
   }
 
-  /** Bytes that an encoder will take, before a weight is read. */
+  /** The memory, in bytes, that an encoder will take. Reads no weights. */
   static async plan(model, file, given = {}) {
     const options = check(given, ENCODER);
     const handle = handleOf(model, Model);
@@ -324,8 +327,8 @@ class Encoder extends Handle {
     return native.info(handles.get(this));
   }
 
-  /** A medium of the bytes of a PNG, JPEG, WebP, GIF or BMP file, or of pixels, {data, width, height, format, stride}, such
-   * as an ImageData. */
+  /** Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file, or from pixels, {data, width, height,
+   * format, stride}, such as an ImageData. */
   async encode(image, given = {}) {
     const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
     const isFile = ArrayBuffer.isView(image);
@@ -337,8 +340,8 @@ class Encoder extends Handle {
     );
   }
 
-  /** A medium of a video: `frames` {data, width, height, format}, at least two of one size, one behind the other
-   * without gaps, and `times`, the time of each in seconds from its beginning. */
+  /** Encodes a video: `frames` {data, width, height, format}, at least two of one size, one after the other without
+   * gaps, and `times`, the time of each in seconds from its beginning. */
   async encodeVideo(frames, times, given = {}) {
     const { signal, progress, ...options } = check(given, [...MEDIA, ...WATCHED]);
     const { width, height, format = "rgba8" } = frames;
@@ -348,8 +351,8 @@ class Encoder extends Handle {
     );
   }
 
-  /** A medium of the bytes of a WAV file, or of samples, a Float32Array of so many `channels`, one of each after the
-   * other, `rate` of each a second. */
+  /** Encodes sound from the bytes of a WAV, MP3, FLAC or Ogg file, or from samples, a Float32Array. Samples of several
+   * `channels` are interleaved; `rate` is samples per second of each channel. */
   async encodeSound(sound, given = {}) {
     const { signal, progress, channels = 1, ...others } = check(given, ["channels", "rate", "maxRows", "inSteps", ...WATCHED]);
     const bytes = bytesOf(sound, "the sound"), options = { channels, ...others };
@@ -359,20 +362,20 @@ class Encoder extends Handle {
     );
   }
 
-  /** The info of a picture of so many pixels, or of a sound of `width` samples of a channel at the rate of the encoder,
-   * without one; time and hash are zero. */
+  /** The info of an image of this size, without the image. For sound, `width` is the number of samples per channel at
+   * the rate of the encoder. Time and hash are zero. */
   measure(width, height = 0, options = {}) {
     return native.measure(handles.get(this), width, height, check(options, MEDIA));
   }
 }
 
-/** The rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. */
+/** The encoded rows of an image, a video or a sound, which take the place of tokens in any number of prompts. */
 class Media extends Handle {
   constructor() {
     throw new TypeError("a medium is made by encoder.encode, Media.fromRows or Media.load");
   }
 
-  /** A medium of rows that an encoder of the caller gave, one behind the other in a Float32Array. */
+  /** A medium of rows that the caller has encoded, one after the other in a Float32Array. */
   static fromRows(model, rows, options) {
     const { rowDim, kind = "image", columns = 0, lines = 0 } = check(options, ["rowDim", "kind", "columns", "lines"]);
     if (!(rows instanceof Float32Array)) throw invalid("rows are no Float32Array");
@@ -380,7 +383,7 @@ class Media extends Handle {
     return made(Media, native.mediaOfRows(handleOf(model, Model), bytesOf(rows, "rows"), shape));
   }
 
-  /** The medium that `save` has written; no encoder is needed. */
+  /** Reads the medium that `save` has written. No encoder is needed. */
   static async load(model, bytes) {
     return made(Media, await native.restoreMedia(handleOf(model, Model), bytes));
   }
@@ -393,37 +396,38 @@ class Media extends Handle {
     return native.info(handles.get(this));
   }
 
-  /** 32 bytes, the same for the same pixels, options and encoder: a key for tables. */
+  /** 32 bytes that are the same for the same pixels, options and encoder: a key for caches. */
   get hash() {
     return this.info.hash;
   }
 
-  /** Works for about so many milliseconds on a medium that was made with `inSteps`; whether there is more to do. */
+  /** Computes for about so many milliseconds on a medium that was made with `inSteps`. True if there is more to
+   * compute. */
   async step(milliseconds = Infinity) {
     const whole = Math.min(Math.ceil(milliseconds * 1000), Number.MAX_SAFE_INTEGER);
     return native.stepMedia(handles.get(this), Math.max(whole, 1));
   }
 
-  /** The rows one behind the other, each of `info.rowDim` numbers. */
+  /** The rows one after the other, each of `info.rowDim` numbers. */
   rows() {
     return native.rowsOf(handles.get(this));
   }
 }
 
-/** Instead of a token in the tokens of sessions and prompts: a row of a medium. */
+/** Stands for a row of a medium in the tokens of sessions and prompts. */
 const MEDIA_TOKEN = 0xfffffffe;
 
-/** JSON, with a number for each medium, and the media. */
+/** A value as JSON in which a number stands for each medium, and the list of these media. */
 function numbered(value) {
   const media = [];
   const number = (_, value) => (value instanceof Media ? media.push(handles.get(value)) - 1 : value);
   return { json: JSON.stringify(value, number), media };
 }
 
-/** Tokens and media in their order. */
+/** A sequence of tokens and media. */
 class Prompt extends Handle {
-  /** `parts`: media, lists of tokens, and texts, of which the first has the tokens that begin a text if it is the first
-   * part. `bare`: the rows of media alone, without the model's tokens around and between them. */
+  /** `parts`: media, lists of tokens, and texts. A text gets the tokens that begin a text if it is the first part.
+   * `bare`: leaves out the model's tokens around and between the rows of media. */
   constructor(model, parts, options = {}) {
     super();
     const { bare = false } = check(options, ["bare"]);
@@ -435,8 +439,8 @@ class Prompt extends Handle {
     handles.set(this, native.prompt(handle, taken, { bare }));
   }
 
-  /** A prompt of messages, up to where the answer begins, whose content may have parts with media:
-   * {type: "image", media}. `rest`: tools and variables, as of a conversation. */
+  /** A prompt of messages, up to where the reply begins. Their content may have parts with media: {type: "image",
+   * media}. `rest`: tools and variables, as in a conversation. */
   static ofChat(model, messages, rest = {}) {
     const { json, media } = numbered({ messages, ...rest });
     return made(Prompt, native.chatPrompt(handleOf(model, Model), json, media));
@@ -452,13 +456,13 @@ class Prompt extends Handle {
   }
 }
 
-/** Remembers what prompts left behind, for conversations of one model that begin alike. */
+/** A prefix cache: keeps the KV cache of prompts, for conversations of one model that begin with the same tokens. */
 class Store extends Handle {
   constructor() {
     throw new TypeError("a store is made by Store.open");
   }
 
-  /** `path`: a folder of files that outlive the process, which other processes may have too. */
+  /** `path`: a folder for files that outlive the process, which other processes may share. */
   static async open(model, options = {}) {
     const known = ["path", "minTokens", "memoryLimit", "maxEntries", "diskLimit"];
     return made(Store, await native.store(handleOf(model, Model), check(options, known)));
@@ -468,13 +472,13 @@ class Store extends Handle {
     return native.info(handles.get(this));
   }
 
-  /** Forgets all prefixes, and removes the model's files. */
+  /** Removes all prefixes, and the files of the model in the folder. */
   clear() {
     return native.clear(handles.get(this));
   }
 }
 
-/** Options of a cache as the addon takes them, with the bytes that the garbage collector is told of. */
+/** Options of a KV cache as the addon takes them, with its bytes for the garbage collector. */
 function opened(model, { cache, adapters, store, ...rest }) {
   cache = check(cache, CACHE, "the options of the cache");
   const info = model.info;
@@ -510,16 +514,17 @@ function grammarText(kind, value) {
   return kind === "json" ? "" : JSON.stringify(value);
 }
 
-/** Lets one loop at a time have an object. */
+/** Lets one loop at a time use an object. */
 class Turn {
   #current;
 
-  /** Refuses calls while a loop has its turn. */
+  /** Rejects calls while a loop uses the object. */
   check(what) {
     if (this.#current) throw new RealizarError("RZ_ERR_BUSY", -2, `the ${what} is in use by another call`);
   }
 
-  /** The turn of a loop, which ends with `leave`. `isIdle`: the loop's body runs. `cleanUp` ends what is unfinished. */
+  /** Begins the use by a loop, which ends with `leave`. `isIdle`: the body of the loop is running. `cleanUp` gives up
+   * an unfinished reply or closes the job. */
   take(what, signal) {
     this.check(what);
     const { cancel, release } = newFlag(signal);
@@ -534,7 +539,8 @@ class Turn {
     return (this.#current = turn);
   }
 
-  /** Has the loop end, if there is one: at once, or with the slice that it waits for. With an error the loop throws it. */
+  /** Ends the loop, if there is one: at once, or after the slice that it waits for. The loop throws `error`, if there
+   * is one. */
   end(error) {
     const turn = this.#current;
     if (!turn) return;
@@ -545,19 +551,19 @@ class Turn {
   }
 }
 
-/** Calls what may fail because the object is closed. */
+/** Makes a call and ignores its failure, because the object may be closed. */
 function quietly(call) {
   try {
     call();
   } catch {}
 }
 
-/** Steps of the replies of one model: those that are asked for at a time are made in common, by one thread. */
+/** Steps the replies of one model: one thread makes the requested steps as a batch. */
 class Steps {
   #waiting = [];
   #isRunning = false;
 
-  /** Makes a step of the reply: {more, parts, error}. */
+  /** Steps a reply. Resolves to {more, parts, error}. */
   step(handle) {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ handle, resolve, reject });
@@ -592,7 +598,7 @@ class Steps {
 /** The Steps of each model. */
 const steps = new WeakMap();
 
-/** Messages with a model, and what is computed of them. */
+/** Messages with a model, and their KV cache. */
 class Conversation extends Handle {
   #turn = new Turn();
   #row = 1;
@@ -616,7 +622,7 @@ class Conversation extends Handle {
     );
   }
 
-  /** The conversation that `save` has written, which goes on as the saved one would have. */
+  /** Reads the conversation that `save` has written. */
   static async load(model, bytes, options = {}) {
     const known = check(options, ["cache", "store"]);
     const handle = await native.restoreConversation(handleOf(model, Model), bytes, opened(model, known));
@@ -624,7 +630,7 @@ class Conversation extends Handle {
   }
 
   /** Appends a text of a role, a message, or a list of them, whose content may have parts with media: {type: "image",
-   * media}. Nothing is computed. */
+   * media}. Computes nothing. */
   add(messages, role = "user") {
     this.#turn.check("conversation");
     if (typeof messages === "string") return native.addText(handles.get(this), role, messages);
@@ -632,7 +638,7 @@ class Conversation extends Handle {
     native.add(handles.get(this), json, media);
   }
 
-  /** The media that messages name, by the numbers in their parts. */
+  /** The media of the messages, by the numbers in their parts. */
   get media() {
     return Array.from({ length: this.info.nMedia }, (_, i) => made(Media, native.mediaOf(handles.get(this), i)));
   }
@@ -642,19 +648,19 @@ class Conversation extends Handle {
     return JSON.parse(native.messages(handles.get(this), first));
   }
 
-  /** Forgets the messages after the first so many. */
+  /** Removes the messages after the first `count`. */
   rewind(count) {
     this.#turn.check("conversation");
     native.rewind(handles.get(this), count);
   }
 
-  /** A second conversation with the same past. */
+  /** A second conversation with the same messages, which shares their KV cache (copy-on-write). */
   fork() {
     this.#turn.check("conversation");
     return new Conversation(this.model, {}, native.fork(handles.get(this)));
   }
 
-  /** A Uint8Array of the conversation and what is computed of it. */
+  /** A Uint8Array of the conversation and its KV cache. */
   async save() {
     this.#turn.check("conversation");
     return native.save(handles.get(this));
@@ -664,7 +670,7 @@ class Conversation extends Handle {
     return native.info(handles.get(this));
   }
 
-  /** Tokens of content that are new since the last call with their probabilities, of a reply with `logprobs`. */
+  /** The tokens of the content since the last call with their log probabilities, of a reply with `logprobs`. */
   logprobs() {
     const { tokens, logprobs } = native.logprobs(handles.get(this));
     const entries = Array.from(tokens, (token, i) => ({ token, logprob: logprobs[i] }));
@@ -675,7 +681,7 @@ class Conversation extends Handle {
     return rows;
   }
 
-  /** Has the loop over a reply end, as if it were left. */
+  /** Ends the loop over a reply, as if the loop had been left. */
   stop() {
     this.#turn.end();
   }
@@ -685,8 +691,8 @@ class Conversation extends Handle {
     super.close();
   }
 
-  /** Replies to the messages, part by part. A loop that is left early gives the reply up; with `keep` it keeps what was
-   * said. */
+  /** Replies to the messages, part by part. Leaving the loop early gives the reply up; with `keep` the text so far
+   * becomes a message. */
   async *reply(given = {}) {
     const { signal, ...options } = check(given, REPLY);
     const turn = this.#turn.take("conversation", signal);
@@ -721,8 +727,8 @@ class Conversation extends Handle {
     }
   }
 
-  /** A message of the user, and the content of the reply to it. What was said stays where the loop is left or aborted;
-   * any other failure leaves the messages as they were. */
+  /** Adds a message of the user and yields the content of the reply. If the loop is left or aborted, the text so far
+   * stays as a message; any other failure restores the messages. */
   async *say(text, given = {}) {
     const { signal, ...options } = check(given, REPLY);
     const turn = this.#turn.take("conversation", signal);
@@ -747,7 +753,7 @@ class Conversation extends Handle {
   }
 }
 
-/** A line of tokens, for all that is no conversation. */
+/** The tokens of a text with their KV cache, for texts that are no conversations. */
 class Session extends Handle {
   #turn = new Turn();
 
@@ -758,7 +764,7 @@ class Session extends Handle {
     handles.set(this, handle ?? native.session(handleOf(model, Model), opened(model, known)));
   }
 
-  /** The session that `save` has written. */
+  /** Reads the session that `save` has written. */
   static async load(model, bytes, options = {}) {
     const known = check(options, ["cache"]);
     return new Session(model, {}, await native.restoreSession(handleOf(model, Model), bytes, opened(model, known)));
@@ -772,12 +778,12 @@ class Session extends Handle {
     return native.info(handles.get(this)).capacity;
   }
 
-  /** The tokens it holds. */
+  /** The tokens of the session. */
   get tokens() {
     return native.tokens(handles.get(this));
   }
 
-  /** Rewinds to the first so many tokens. */
+  /** Keeps the first `length` tokens and removes the others. */
   truncate(length) {
     this.#turn.check("session");
     native.truncate(handles.get(this), length);
@@ -798,7 +804,7 @@ class Session extends Handle {
     super.close();
   }
 
-  /** Goes on with a text, tokens or a prompt, piece by piece. What the session holds of them from its start is not
+  /** Continues a text, tokens or a prompt, piece by piece. Leading tokens that the KV cache holds already are not
    * computed again. */
   async *generate(prompt, given = {}) {
     const { signal, ...options } = check(given, GENERATE);
