@@ -180,7 +180,7 @@ namespace Realizar
             var row = (format == PixelFormat.Gray8 ? 1L : format == PixelFormat.Rgb8 ? 3L : 4L) * width;
             var step = stride == 0 ? row : stride;
             // The library cannot see where the array ends.
-            if (width < 1 || height < 1 || step < row || step * (height - 1) + row > pixels.LongLength)
+            if (width < 1 || height < 1 || width > 65535 || height > 65535 || step < row || step * (height - 1) + row > pixels.LongLength)
                 throw new ArgumentException($"{pixels.LongLength} bytes are no {width} x {height} pixels", nameof(pixels));
             return Encoded(options, cancellation, (p, pointer, err) => {
                 fixed (byte* at = pixels)

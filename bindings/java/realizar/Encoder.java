@@ -245,7 +245,7 @@ public final class Encoder extends Handle {
     public Media encode(ByteBuffer pixels, PixelFormat format, int width, int height, int stride, Choices choices) {
         long row = (long) format.bytes * width, step = stride == 0 ? row : stride;
         // The library cannot see where the buffer ends.
-        if (width < 1 || height < 1 || step < row || step * (height - 1) + row > pixels.remaining()) {
+        if (width < 1 || height < 1 || width > 65535 || height > 65535 || step < row || step * (height - 1) + row > pixels.remaining()) {
             throw new IllegalArgumentException(pixels.remaining() + " bytes are no " + width + " x " + height + " pixels");
         }
         return encoded(choices, arena -> {

@@ -163,6 +163,8 @@ class Tests {
                 check(Arrays.equals(direct.rows(), video.rows()) && Arrays.equals(direct.hash(), video.hash()), "frames outside the heap");
             }
             thrown(IllegalArgumentException.class, () -> encoder.encodeFrames(pixels, new double[2], Encoder.PixelFormat.RGB8, width, height, new Encoder.Choices()));
+            int most = Integer.MAX_VALUE; // whose product is negative
+            thrown(IllegalArgumentException.class, () -> encoder.encode(pixels, Encoder.PixelFormat.RGBA8, most, most, 0, new Encoder.Choices()));
             check(encoder.measure(84, 56, new Encoder.Choices().background(0xff102030)).rows() > 0, "an opaque color");
             var late = thrown(RealizarException.class,
                 () -> encoder.encodeFrames(pixels, new double[] {0, 2, 1}, Encoder.PixelFormat.RGB8, width, height, new Encoder.Choices()));
