@@ -72,7 +72,8 @@ fun options(
     return options
 }
 
-/** Loads a model. [load] has the choices that have no name here; a cancelled coroutine stops it. */
+/** Loads a model. [load] has the options that are no parameters here. A cancelled coroutine stops the load, in place of
+ * the cancel of [load]. */
 suspend fun loadModel(
     path: Path,
     threads: Int? = null,

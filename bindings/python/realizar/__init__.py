@@ -1490,7 +1490,7 @@ class Session(Handle):
         """Logits after the last token, one for each entry of the vocabulary, written to `out` or to a new array of float32."""
         if out is None:
             out = np.empty(self.model.info.vocab_size, dtype=np.float32)
-        if out.dtype != np.float32 or not out.flags.c_contiguous or not out.flags.writeable:
+        if not isinstance(out, np.ndarray) or out.dtype != np.float32 or not out.flags.c_contiguous or not out.flags.writeable:
             raise InvalidArgument("out is no contiguous array of float32 that can be written")
         n = ctypes.c_size_t()
         self._call("rz_logits_into", out.ctypes.data, out.size, byref(n))

@@ -999,9 +999,9 @@ sys.exit(7)
                 lambda: realizar.Store(5), lambda: realizar.Conversation(model, store=nothing), lambda: realizar.Conversation(None),
                 lambda: session.set_adapters([5]), lambda: realizar.step_jobs([5]), lambda: realizar.step_conversations(talk), lambda: realizar.Runtime(log=5),
                 lambda: realizar.Runtime(cpus="0"), lambda: realizar.decode_batch([5], [1]), lambda: realizar.Conversation(model, store=model),
-                lambda: realizar.Media.from_rows(model, np.ones((1, 64)) * 1j), lambda: realizar.Media.from_rows(model, [["a"]]),
+                lambda: session.logits([0.0]), lambda: realizar.Media.from_rows(model, np.ones((1, 64)) * 1j), lambda: realizar.Media.from_rows(model, [["a"]]),
             ):  # fmt: skip
-                with self.assertRaisesRegex(realizar.InvalidArgument, " (must be|are no numbers|is a handle of another kind|is NULL)", msg=inspect.getsource(call)):
+                with self.assertRaisesRegex(realizar.InvalidArgument, " (must be|are no numbers|is no contiguous array|is a handle of another kind|is NULL)", msg=inspect.getsource(call)):
                     call()
             # What can be read once is read once.
             vectors = model.embed((text for text in ["a", "b"]), pooling="mean")
