@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -60,6 +61,29 @@ func (p *packed) Read(data []byte) (n int, err error) {
 
 func (p *packed) Close() error { return p.body.Close() }
 
+// counted is a body whose bytes count among the bytes of all requests, until release. As many bytes are taken as those
+// requests may have that can run or wait; more would take the memory of the machine, however they come.
+type counted struct {
+	io.ReadCloser
+	all   *atomic.Int64
+	most  int64
+	bytes int64
+}
+
+func (c *counted) Read(data []byte) (n int, err error) {
+	n, err = c.ReadCloser.Read(data)
+	c.bytes += int64(n)
+	if c.all.Add(int64(n)) > c.most {
+		err = &apiError{
+			status: http.StatusServiceUnavailable, code: "overloaded", retryAfter: time.Second,
+			message: "cannot read the body: other requests take the memory for bodies; try again later",
+		}
+	}
+	return n, err
+}
+
+func (c *counted) release() { c.all.Add(-c.bytes) }
+
 // readBody reads the body of a request, whose size and time the server bounds.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
@@ -71,7 +95,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	var large *http.MaxBytesError
 	var network interface{ Timeout() bool }
+	var refused *apiError
 	switch {
+	case errors.As(err, &refused):
+		return nil, refused
 	case errors.As(err, &large):
 		return nil, &apiError{
 			status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is longer than %d bytes", large.Limit),

@@ -361,6 +361,35 @@ func TestCompressedBodies(t *testing.T) {
 	}
 }
 
+// Bodies that come at the same time take no more memory together than requests that can run or wait.
+func TestBodiesHaveABoundTogether(t *testing.T) {
+	s := serve(t, "-slots", "1", "-queue", "0", "-body", "500000") // two models, so 1,000,000 bytes
+	large := body("plain", strings.Repeat("x", 400000), ``)
+	var half []net.Conn
+	for range 2 {
+		half = append(half, s.raw(t, "POST /v1/chat/completions HTTP/1.1\r\nX: y", ""))
+	}
+	for _, connection := range half {
+		_, err := fmt.Fprintf(connection, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 499999\r\n\r\n%s", large)
+		must(t, err)
+	}
+	until(t, "the bodies do not come", func() bool { return s.bodies.Load() >= 2*400000 })
+	for path, answer := range asked {
+		long := fmt.Sprintf(answer, strings.Repeat("y", 300000))
+		if status, answer, header := s.post(t, path, long); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+			t.Error(path, status, answer)
+		}
+	}
+	s.chat(t, "plain", "Hi", `"max_tokens": 1`) // for which there is room
+	for _, connection := range half {
+		connection.Close()
+	}
+	until(t, "bytes of bodies that are gone", func() bool { return s.bodies.Load() == 0 })
+	if status, answer, _ := s.post(t, "/v1/chat/completions", large); status != http.StatusBadRequest { // it is too long for the context
+		t.Error(status, answer)
+	}
+}
+
 func TestErrorsHaveTheFormOfTheClient(t *testing.T) {
 	s := serve(t)
 	for _, path := range []string{"/v1/models/none", "/v1/nothing"} {

@@ -62,6 +62,7 @@ type server struct {
 	threads keeper[*thread]
 	keys    [][sha256.Size]byte // digests; nil: no key is asked for
 	state   atomic.Int32
+	bodies  atomic.Int64 // bytes of the bodies of requests that run
 }
 
 // States of a server, in their order.
@@ -218,6 +219,9 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 	if err := unpack(w, r, s.options.body); err != nil {
 		return err
 	}
+	body := &counted{ReadCloser: r.Body, all: &s.bodies, most: s.options.body * int64((s.options.slots+s.options.queue)*len(s.options.models))}
+	defer body.release()
+	r.Body = body
 	return route.handler(s, w, r)
 }
 
