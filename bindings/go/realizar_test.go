@@ -92,4 +92,26 @@ func TestModelFromReader(t *testing.T) {
 	if _, err := LoadFrom(t.Context(), []Source{{Size: stat.Size(), Reader: half}}, nil); !errors.Is(err, io.EOF) {
 		t.Error("a source that is shorter than it says:", err)
 	}
+	// A panic goes on behind the call, also one on a thread of the library, where weights are read.
+	for _, from := range []int64{0, stat.Size() / 2} {
+		wrong := panicking{file, from}
+		if value := panics(func() {
+			_, _ = LoadFrom(t.Context(), []Source{{Size: stat.Size(), Reader: wrong}}, &LoadOptions{Threads: 2})
+		}); value != "read" {
+			t.Error(from, value)
+		}
+	}
+}
+
+// panicking panics where it is read from some byte on.
+type panicking struct {
+	io.ReaderAt
+	from int64
+}
+
+func (p panicking) ReadAt(bytes []byte, offset int64) (int, error) {
+	if offset+int64(len(bytes)) > p.from {
+		panic("read")
+	}
+	return p.ReaderAt.ReadAt(bytes, offset)
 }
