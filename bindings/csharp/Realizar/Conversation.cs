@@ -177,14 +177,23 @@ namespace Realizar
             fixed (byte* r = who, t = what)
             {
                 var (at, to) = ((IntPtr)r, (IntPtr)t);
-                Native.Call(err => Native.rz_conversation_add_text(handle, (byte*)at, (byte*)to, (UIntPtr)(what.Length - 1), err));
+                Changed(err => Native.rz_conversation_add_text(handle, (byte*)at, (byte*)to, (UIntPtr)(what.Length - 1), err));
             }
         }
 
         /// <summary>Appends a message in JSON, or a list of them, such as the result of a tool: {"role": "tool",
         /// "tool_call_id": "...", "content": "..."}.</summary>
         public unsafe void AddJson(string json) => Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
-            Native.Call(err => Native.rz_conversation_add(handle, at, len, err)));
+            Changed(err => Native.rz_conversation_add(handle, at, len, err)));
+
+        /// <summary>Makes a call that gives up an unfinished reply. An enumeration of that reply ends with an
+        /// InvalidOperationException.</summary>
+        private int Changed(Native.Calling call)
+        {
+            var status = Native.Call(call);
+            replies++;
+            return status;
+        }
 
         /// <summary>The same for messages whose content has parts with numbers of the array <paramref name="media"/>:
         /// {"type": "image", "media": 0}. The media may be disposed of afterwards.</summary>
@@ -194,7 +203,7 @@ namespace Realizar
             {
                 var raw = pins.Of(media.Select(one => one.Handle));
                 Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
-                    Native.Call(err => Native.rz_conversation_add_media(handle, at, len, (IntPtr*)raw, (UIntPtr)media.Length, err)));
+                    Changed(err => Native.rz_conversation_add_media(handle, at, len, (IntPtr*)raw, (UIntPtr)media.Length, err)));
             }
         }
 
@@ -366,7 +375,7 @@ namespace Realizar
             Native.rz_conversation_json_into(handle, Native.Whole(first, nameof(first)), (byte*)text, capacity, n, err));
 
         /// <summary>Removes the messages after the first <paramref name="messages"/>.</summary>
-        public unsafe void Rewind(int messages) => Native.Call(err => Native.rz_conversation_rewind(handle, Native.Whole(messages, nameof(messages)), err));
+        public unsafe void Rewind(int messages) => Changed(err => Native.rz_conversation_rewind(handle, Native.Whole(messages, nameof(messages)), err));
 
         public unsafe ConversationInfo Info
         {

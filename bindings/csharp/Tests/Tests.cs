@@ -797,6 +797,13 @@ internal static class Tests
                     Check(Throws<ArgumentNullException>(call, argument.Key).ParamName == argument.Key, argument.Key);
             foreach (var wrong in new[] { float.NaN, float.PositiveInfinity, -1 })
                 Check(Throws<RealizarException>(() => new Sampler(new Sampling { Temperature = wrong }), "a temperature").Status == Status.InvalidArgument, "a temperature");
+            // A change in the middle of a reply stays, and ends the reply.
+            talk.Rewind(0);
+            Throws<InvalidOperationException>(() => { foreach (var piece in talk.Say(Prompt)) talk.Add("x"); }, "a change in the middle");
+            Check(talk.Info.Messages == 3 && talk.Messages(2) == "[{\"role\":\"user\",\"content\":\"x\"}]", talk.Messages());
+            Throws<InvalidOperationException>(() => { foreach (var piece in talk.Say(Prompt)) talk.Rewind(1); }, "a change in the middle");
+            Check(talk.Info.Messages == 1, talk.Messages());
+            talk.Rewind(0);
             // The parts of a reply come once.
             var said = talk.Say(Prompt, new ReplyOptions { MaxTokens = 3 });
             Check(said.Any(), "a reply");

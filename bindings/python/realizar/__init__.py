@@ -1776,6 +1776,10 @@ _STATES = {value: name for name, value in _numbers("RZ_JOB_STATE_").items()}
 _STOPPED = {_c.RZ_ERR_CANCELLED: "cancelled", _c.RZ_ERR_DEADLINE: "deadline"}
 
 
+class _GivenUp(InvalidArgument):
+    """A reply was given up by a change of the messages, which are to stay as they are."""
+
+
 class Conversation(Handle):
     """Messages with a model, which remembers what it has computed of them, and the reply that is being made."""
 
@@ -1829,14 +1833,19 @@ class Conversation(Handle):
         `Prompt.of_chat` takes them; nothing is computed. A picture that the template leaves out is refused by the reply."""
         if isinstance(messages, str):
             text = messages.encode()
-            self._call("rz_conversation_add_text", _string(role, "a role"), text, len(text))
+            self._change("rz_conversation_add_text", _string(role, "a role"), text, len(text))
         else:
             data, found = _numbered(messages if isinstance(messages, Mapping) else _list(messages, "messages"))
             if found:
                 with _use_all(found) as media:
-                    self._call("rz_conversation_add_media", data, len(data), media, len(found))
+                    self._change("rz_conversation_add_media", data, len(data), media, len(found))
             else:
-                self._call("rz_conversation_add", data, len(data))
+                self._change("rz_conversation_add", data, len(data))
+
+    def _change(self, name: str, *arguments: Any) -> None:
+        """Makes a call that gives an unfinished reply up, which an iteration over it is to notice."""
+        self._call(name, *arguments)
+        self._reply += 1
 
     @property
     def media(self) -> List[Media]:
@@ -1894,7 +1903,7 @@ class Conversation(Handle):
         try:
             while going:
                 if reply != self._reply:
-                    raise InvalidArgument("the reply is given up; the conversation has gone on without it")
+                    raise _GivenUp("the reply is given up; the conversation has gone on without it")
                 going = self.step()
                 yield from self.parts()
         except BaseException:
@@ -1925,7 +1934,7 @@ class Conversation(Handle):
             for part in parts:
                 if part.kind == "content":
                     yield part.text
-        except (Cancelled, DeadlineExceeded, Busy, Closed):
+        except (Cancelled, DeadlineExceeded, Busy, Closed, _GivenUp):
             raise
         except Error:
             self.rewind(n)
@@ -1943,7 +1952,7 @@ class Conversation(Handle):
 
     def rewind(self, n_messages: int) -> None:
         """Forgets the messages after the first so many, to edit or to answer anew."""
-        self._call("rz_conversation_rewind", _whole(n_messages, "n_messages"))
+        self._change("rz_conversation_rewind", _whole(n_messages, "n_messages"))
 
     def fork(self) -> "Conversation":
         """A second conversation with the same past."""

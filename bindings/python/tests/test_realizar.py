@@ -1455,6 +1455,26 @@ class Conversations(unittest.TestCase):
         del older
         self.assertEqual(len(list(newer)), 5)
 
+    def test_a_change_in_the_middle_of_a_reply_stays(self):
+        """The reply that the change gave up ends with an error, and takes no messages away."""
+        talk = realizar.Conversation(self.model)
+        for name, change, left in (
+            ("add", lambda: talk.add("x"), ["x"]), ("say", lambda: list(talk.say("b", max_tokens=2)), ["b", None]), ("begin", lambda: talk.begin(), []),
+            ("rewind", lambda: talk.rewind(1), None),
+        ):  # fmt: skip
+            with self.subTest(name):
+                talk.rewind(0)
+                talk.add("first")
+                with self.assertRaisesRegex(realizar.InvalidArgument, "is given up"):
+                    for _ in talk.say("a"):
+                        change()
+                contents = [message["content"] for message in talk.messages()]
+                if left is None:
+                    self.assertEqual(contents, ["first"])
+                else:
+                    self.assertEqual((contents[:2], len(contents)), (["first", "a"], 3 + len(left)))
+                    self.assertTrue(all(wanted in (None, content) for wanted, content in zip(left, contents[3:])))
+
     def test_a_second_call_is_refused(self):
         talk = self.talk(capacity=8192)
         talk.add((PROMPT + " ") * 400)
