@@ -1,9 +1,9 @@
-// Connections of clients. A client that only ends what it sends (half-closed) gets its answer, and a client that has hung
-// up is noticed; net/http takes the first for the second.
+// Connections of clients. A client that closes only its sending direction (half-closed) gets its answer, and a client
+// that has hung up is noticed; net/http takes the first for the second.
 //
-// Both ends look the same to a reader: an end of file. They differ in what becomes of bytes that are written: a system
-// answers bytes for a closed socket with a reset, after which writes fail. So while an answer has not begun, bytes that
-// every HTTP/1.1 client skips are written ("100 Continue"), and a stream writes comments.
+// Both look the same to a reader: an end of file. Writing tells them apart, because a system answers bytes for a closed
+// socket with a reset, after which writes fail. So while an answer has not begun, bytes that every HTTP/1.1 client skips
+// are written ("100 Continue"), and a stream writes comments.
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT: the time in milliseconds for which sent bytes may stay unacknowledged.
 const tcpUserTimeout = 18
 
-// giveUpSilent ends a connection whose client does not acknowledge what it is sent, such as of a container that is gone.
+// giveUpSilent ends a connection whose client acknowledges nothing for writeTimeout, such as a container that is gone.
 func giveUpSilent(c net.Conn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {

@@ -359,8 +359,8 @@ func (l *lease) admit(ctx context.Context, all []*generation, later bool) (place
 
 // generate makes the replies of one request, event by event; an error comes last and ends all of them. They are made
 // side by side as far as there are places, the others in turn. If the request is refused, the error comes before any
-// event. If the first piece takes a while, an accepted event comes before it, and waiting events while nothing comes. If
-// the loop is left or the context ends, the slots are free within a step.
+// event. If the first piece takes a while, an accepted event comes before it, and waiting events while nothing comes.
+// If the loop is left or the context ends, the slots are free within a step.
 func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[event, error] {
 	for _, g := range all {
 		l.adapt(g)
@@ -469,8 +469,8 @@ func (l *lease) generate(ctx context.Context, all ...*generation) iter.Seq2[even
 	}
 }
 
-// reply makes one reply, with the slot of a place, and passes its events to tell as long as tell returns true. The first
-// event is accepted.
+// reply makes one reply, with the slot of a place, and passes its events to tell as long as tell returns true. The
+// first event is accepted.
 func (l *lease) reply(ctx context.Context, place *place, g *generation, tell func(event) bool) error {
 	start := time.Now()
 	told := false

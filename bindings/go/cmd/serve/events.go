@@ -75,8 +75,8 @@ func appended(events []event, e event) []event {
 	return append(events, e)
 }
 
-// mailbox has the events of all replies of a request which its client has not taken yet. Replies never wait for a client
-// that reads slowly, because they have slots.
+// mailbox has the events of all replies of a request that its client has not taken yet. Replies have slots, so they
+// never wait for a client that reads slowly.
 type mailbox struct {
 	mu     sync.Mutex
 	events []event
