@@ -2,14 +2,17 @@ package realizar;
 
 import java.math.BigDecimal;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /** Converts between JSON and Java values: maps, lists, strings, numbers (Long or BigDecimal), booleans and null. */
 public final class Json {
     private static final int DEEPEST = 500;
+    private static final Pattern NUMBER = Pattern.compile("-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][-+]?[0-9]+)?");
     private final String text;
     private int at, depth;
 
@@ -21,8 +24,12 @@ public final class Json {
     public static String write(Object value) {
         if (value == null || value instanceof Boolean || value instanceof Number) return String.valueOf(value);
         if (value instanceof Json json) return json.text;
-        if (value instanceof List<?> list) return list.stream().map(Json::write).collect(Collectors.joining(", ", "[", "]"));
-        if (!(value instanceof Map<?, ?> map)) return quoted(value.toString());
+        if (value instanceof Collection<?> list) return list.stream().map(Json::write).collect(Collectors.joining(", ", "[", "]"));
+        if (value instanceof CharSequence || value instanceof Character || value instanceof Enum) return quoted(value.toString());
+        if (!(value instanceof Map<?, ?> map)) {
+            throw new IllegalArgumentException("a value of JSON is a " + value.getClass().getTypeName()
+                + "; it must be a map, a collection, a string, a number, a boolean or null");
+        }
         return map.entrySet().stream().map(entry -> quoted(entry.getKey().toString()) + ": " + write(entry.getValue()))
             .collect(Collectors.joining(", ", "{", "}"));
     }
@@ -101,9 +108,10 @@ public final class Json {
     private void entries(String open, String close, Runnable entry) {
         expect(open);
         if (++depth > DEEPEST) throw wrong();
-        for (boolean more = !skips(close); more; more = !skips(close)) {
-            entry.run();
-            if (peek() != close.charAt(0)) expect(",");
+        if (!skips(close)) {
+            do entry.run();
+            while (skips(","));
+            expect(close);
         }
         depth--;
     }
@@ -113,6 +121,7 @@ public final class Json {
         var out = new StringBuilder();
         for (; at < text.length() && text.charAt(at) != '"'; at++) {
             char c = text.charAt(at);
+            if (c < ' ') throw wrong();
             if (c == '\\' && ++at < text.length()) c = escaped(text.charAt(at));
             out.append(c);
         }
@@ -124,14 +133,20 @@ public final class Json {
         int plain = "\"\\/bfnrt".indexOf(c);
         if (plain >= 0) return "\"\\/\b\f\n\r\t".charAt(plain);
         if (c != 'u' || at + 4 >= text.length()) throw wrong();
-        at += 4;
-        return (char) Integer.parseInt(text.substring(at - 3, at + 1), 16);
+        int unit = 0;
+        for (int i = 0; i < 4; i++) {
+            int digit = Character.digit(text.charAt(++at), 16);
+            if (digit < 0) throw wrong();
+            unit = 16 * unit + digit;
+        }
+        return (char) unit;
     }
 
     private Number number() {
-        int start = at;
-        while (at < text.length() && "+-.eE0123456789".indexOf(text.charAt(at)) >= 0) at++;
-        var number = new BigDecimal(text.substring(start, at));
+        var found = NUMBER.matcher(text).region(at, text.length());
+        if (!found.lookingAt()) throw wrong();
+        at = found.end();
+        var number = new BigDecimal(found.group());
         try {
             return number.longValueExact();
         } catch (ArithmeticException e) {

@@ -22,6 +22,7 @@ public final class Sampler extends Handle {
         Memory sequences = arena.allocate(size * all.size());
         for (int i = 0; i < all.size(); i++) {
             var sequence = sequences.part(i * size, size);
+            for (int token : all.get(i)) Native.whole(token, "a token of a sequence");
             Native.set(sequence, Header.rz_token_sequence, "tokens", Native.ints(arena, all.get(i)));
             Native.set(sequence, Header.rz_token_sequence, "n_tokens", (long) all.get(i).length);
         }
@@ -56,7 +57,7 @@ public final class Sampler extends Handle {
         Memory biases = arena.allocate((long) Header.rz_logit_bias.size * options.logitBias.size());
         int i = 0;
         for (var bias : options.logitBias.entrySet()) {
-            biases.set(8 * i, bias.getKey().intValue());
+            biases.set(8 * i, Native.whole(bias.getKey(), "a token of logitBias"));
             biases.set(8 * i++ + 4, bias.getValue().floatValue());
         }
         Native.set(params, Header.rz_sampler_params, "biases", biases);

@@ -252,6 +252,7 @@ public final class Session extends Handle {
                 for (int at = 0, got; at < bytes.length; at += got) {
                     got = in.read(bytes, at, bytes.length - at);
                     if (got < 0) throw new EOFException("the input has no more bytes");
+                    if (got > bytes.length - at) throw new IOException("the input read " + got + " bytes; it was asked for " + (bytes.length - at));
                 }
                 new Memory(to, n).copy(bytes);
                 return 0;

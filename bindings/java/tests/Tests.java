@@ -543,9 +543,15 @@ class Tests {
         check(Json.write(Json.read(" " + json + "\n")).equals(json), "JSON that is read");
         check(Json.read("[\"\\/\\n\\u00f6\", -1.50, 9e99, null, {}, []]").equals(java.util.Arrays.asList("/\nö", new java.math.BigDecimal("-1.50"),
             new java.math.BigDecimal("9e99"), null, Map.of(), List.of())), "JSON of others");
-        for (String wrong : List.of("", "[1", "{\"a\" 1}", "\"a", "nul", "1 2", "[1}", "\"\\x\"", "\"\\u12", "\"\\uzzzz\"", "--", "[".repeat(100_000))) {
+        for (String wrong : List.of("", "[1", "{\"a\" 1}", "\"a", "nul", "1 2", "[1}", "\"\\x\"", "\"\\u12", "\"\\uzzzz\"", "--",
+            "[1,]", "{\"a\": 1,}", "[,1]", "01", "+1", ".5", "1.", "1e", "\"a\nb\"", "\"\\u+123\"", "NaN", "[".repeat(100_000))) {
             thrown(IllegalArgumentException.class, () -> Json.read(wrong));
         }
+        // What is no JSON is refused, not written as toString has it.
+        for (Object wrong : List.of(new String[] {"a"}, new int[] {1}, new Object(), List.of("a").stream(), java.util.Optional.of(1))) {
+            check(thrown(IllegalArgumentException.class, () -> Json.write(Map.of("content", wrong))).getMessage().contains("it must be a map"), "a value");
+        }
+        check(Json.write(java.util.Set.of(new StringBuilder("a"))).equals("[\"a\"]"), "a set");
         check(model.render(new Transcript().user(PROMPT), true).equals("<s>" + PROMPT), "a template");
         check(model.tokenizeChat(new Transcript().user(PROMPT)).length == model.tokenize(PROMPT).length, "tokens of a conversation");
     }
@@ -704,6 +710,9 @@ class Tests {
                 String message = thrown(IllegalArgumentException.class, call).getMessage();
                 check(message.startsWith(name + " is -1; it must be a whole number from 0 to "), name + ": " + message);
             });
+            for (var options : List.of(new Options().logitBias(Map.of(-1, 1f)), new Options().bannedSequences(new int[] {1, -1}), new Options().dry(1, 0, 0, 0, new int[] {-1}))) {
+                check(thrown(IllegalArgumentException.class, () -> new Sampler(options)).getMessage().contains(" is -1; it must be"), "a token");
+            }
             try (var generation = session.generate(PROMPT, new Options().priority(-1).temperature(1).seed(-1).maxTokens(1))) {
                 check(generation.readAll() != null && generation.count() == 1, "what may be negative");
             }
