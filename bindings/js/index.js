@@ -417,11 +417,18 @@ class Media extends Handle {
 /** Stands for a row of a medium in the tokens of sessions and prompts. */
 const MEDIA_TOKEN = 0xfffffffe;
 
-/** A value as JSON in which a number stands for each medium, and the list of these media. */
+/** A value as JSON in which a number stands for each medium, and the list of these media. Values that JSON.stringify
+ * would leave out or write as null or {} are refused, except undefined. */
 function numbered(value) {
   const media = [];
-  const number = (_, value) => (value instanceof Media ? media.push(handles.get(value)) - 1 : value);
-  return { json: JSON.stringify(value, number), media };
+  const written = (name, value) => {
+    if (value instanceof Media) return media.push(handles.get(value)) - 1;
+    const isOther = value instanceof Map || value instanceof Set || ["function", "symbol"].includes(typeof value);
+    if (isOther || (typeof value === "number" && !Number.isFinite(value)))
+      throw invalid(`${name || "the value"} is ${String(value)}, which has no JSON; it must be a value of JSON`);
+    return value;
+  };
+  return { json: JSON.stringify(value, written), media };
 }
 
 /** A sequence of tokens and media. */
@@ -511,7 +518,7 @@ function replyOptions({ draft, grammar, ...rest }) {
 function grammarText(kind, value) {
   if (kind === "whitespace" || typeof value === "string") return value;
   if (kind === "json" && value !== true) throw invalid(`the grammar json is ${String(value)}; it must be true`);
-  return kind === "json" ? "" : JSON.stringify(value);
+  return kind === "json" ? "" : numbered(value).json;
 }
 
 /** Lets one loop at a time use an object. */
@@ -608,18 +615,19 @@ class Conversation extends Handle {
     super();
     const { system, messages, tools, toolChoice, parallelToolCalls, variables, ...options } = check(given, CONVERSATION);
     this.model = model;
+    if (handle) return void handles.set(this, handle);
     const first = system === undefined ? [] : [{ role: "system", content: system }];
-    const json = {
-      messages: [...first, ...arrayOf(messages ?? [], "the messages")],
+    const begun = [...first, ...arrayOf(messages ?? [], "the messages")];
+    const { json, media } = numbered(begun);
+    const rest = {
+      messages: media.length ? [] : begun,
       tools,
       tool_choice: toolChoice,
       parallel_tool_calls: parallelToolCalls,
       variables,
     };
-    handles.set(
-      this,
-      handle ?? native.conversation(handleOf(model, Model), { ...opened(model, options), json: JSON.stringify(json) }),
-    );
+    handles.set(this, native.conversation(handleOf(model, Model), { ...opened(model, options), json: numbered(rest).json }));
+    if (media.length) native.add(handles.get(this), json, media); // media come with messages that are added
   }
 
   /** Reads the conversation that `save` has written. */

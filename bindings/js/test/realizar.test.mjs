@@ -176,6 +176,9 @@ test("rows of media stand for tokens, and wrong ones are refused", async () => {
   await all(shown.reply({ maxTokens: 5 }));
   assert.deepEqual([shown.info.nMedia, shown.media[0].hash], [1, media.hash]);
   assert.deepEqual(shown.messages()[0].content[0], { type: "image", media: 0 });
+  const begun = new Conversation(model, { system: "S", messages: [{ role: "user", content: [{ type: "image", media }] }] });
+  assert.deepEqual(begun.messages()[1].content, [{ type: "image", media: 0 }]);
+  assert.equal(begun.info.nMedia, 1);
   for (const pooling of ["mean", "none"]) {
     assert.deepEqual(await model.embed([prompt, "Once"], { pooling }), await model.embed([ids, "Once"], { pooling }));
   }
@@ -597,6 +600,19 @@ test("options of an unknown name are refused, all that are declared are known", 
   for (const given of [{ adapters: "x" }, { messages: "x" }, { messages: "" }])
     assert.throws(() => talk(given), fails("RZ_ERR_INVALID_ARGUMENT", /no array/));
   await assert.rejects(talk().say(PROMPT, { signal: {} }).next(), fails("RZ_ERR_INVALID_ARGUMENT", /no AbortSignal/));
+});
+
+test("what has no JSON is refused", async () => {
+  const refused = fails("RZ_ERR_INVALID_ARGUMENT", /has no JSON/);
+  for (const value of [NaN, Infinity, new Map([["a", 1]]), new Set([1]), () => 1, Symbol("a")]) {
+    assert.throws(() => talk({ variables: { a: value } }), refused);
+    assert.throws(() => talk({ variables: { list: [{ a: value }] } }), refused);
+    assert.throws(() => talk().add({ role: "user", content: value }), refused);
+    assert.throws(() => Prompt.ofChat(model, [{ role: "user", content: value }]), refused);
+    await assert.rejects(talk().say(PROMPT, { grammar: { jsonSchema: { const: value } } }).next(), refused);
+  }
+  assert.throws(() => talk({ variables: new Map([["a", 1]]) }), refused);
+  assert.equal(talk({ messages: [{ role: "user", content: "x", name: undefined }] }).messages().length, 1);
 });
 
 test("half of a surrogate pair is refused, and U+FFFD is a character", async () => {
