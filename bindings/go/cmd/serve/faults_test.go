@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -363,6 +364,9 @@ func TestCompressedBodies(t *testing.T) {
 
 // Bodies that come at the same time take no more memory together than requests that can run or wait.
 func TestBodiesHaveABoundTogether(t *testing.T) {
+	if most := (&options{slots: 8, queue: 64, body: 1 << 62, models: repeated{"a=b"}}).maxBodies(); most != math.MaxInt64 {
+		t.Error(most)
+	}
 	s := serve(t, "-slots", "1", "-queue", "0", "-body", "500000") // two models, so 1,000,000 bytes
 	large := body("plain", strings.Repeat("x", 400000), ``)
 	var half []net.Conn

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -74,6 +75,15 @@ func parse(arguments []string) (*options, error) {
 		return nil, errors.New("a number is too small, or there are more than 1024 slots")
 	}
 	return o, nil
+}
+
+// maxBodies is how many bytes the bodies of all requests have at most that can run or wait.
+func (o *options) maxBodies() int64 {
+	requests := int64(o.slots+o.queue) * int64(len(o.models))
+	if o.body > math.MaxInt64/requests {
+		return math.MaxInt64
+	}
+	return o.body * requests
 }
 
 // packed is the file of packed weights of a model, "" where none is kept.

@@ -219,7 +219,7 @@ func (s *server) checked(route route, w http.ResponseWriter, r *http.Request) (e
 	if err := unpack(w, r, s.options.body); err != nil {
 		return err
 	}
-	body := &counted{ReadCloser: r.Body, all: &s.bodies, most: s.options.body * int64((s.options.slots+s.options.queue)*len(s.options.models))}
+	body := &counted{ReadCloser: r.Body, all: &s.bodies, most: s.options.maxBodies()}
 	defer body.release()
 	r.Body = body
 	return route.handler(s, w, r)
