@@ -872,7 +872,7 @@ rz_status rz_chat_tokenize_into(const rz_model *model,
 #define RZ_CHAT_EVENT_REASONING 1  /* Kind of a part of a reply: what the model thinks ahead of its answer. */
 #define RZ_CHAT_EVENT_CONTENT 2    /* Kind of a part of a reply: text of the answer. */
 
-/* Kind of a part of a reply: the whole name of a tool, with which its call begins. */
+/* Kind of a part of a reply: the whole name of a tool, which follows the id of its call. */
 #define RZ_CHAT_EVENT_TOOL_NAME 3
 
 /* Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object. */
@@ -880,6 +880,11 @@ rz_status rz_chat_tokenize_into(const rz_model *model,
 
 /* Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty. */
 #define RZ_CHAT_EVENT_END 5
+
+/* Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the
+ * same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
+ * takes; an id that the model has written before the arguments is kept. */
+#define RZ_CHAT_EVENT_TOOL_ID 6
 
 /* Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
  * With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
@@ -920,12 +925,12 @@ rz_status rz_chat_parser_end(rz_chat_parser *parser, rz_error *err);
  * from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is
  * none right now, and behind the end none at all.
  *
- * A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments,
- * which come out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White
- * space next to tags is left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED
- * where it was not understood. Calls with which a reply ends within reasoning are calls; what follows them there makes
- * them reasoning. Where there are tools, an object with the name and the arguments of one that is the whole reply,
- * fenced or not, is a call.
+ * A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
+ * arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
+ * schema. White space next to tags is left out, and the tags are; all else is handed on, as content with
+ * RZ_CHAT_EVENT_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls; what
+ * follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of one
+ * that is the whole reply, fenced or not, is a call.
  *
  * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
  * what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */

@@ -70,6 +70,8 @@ static void write_parts(uint32_t *last) {
     uint32_t kind, call;
     size_t len;
     while (check(rz_conversation_next_into(conversation, &kind, &call, text, sizeof text, &len, &err)) != RZ_DONE) {
+        if (kind == RZ_CHAT_EVENT_TOOL_ID)
+            continue;
         if (*last == RZ_CHAT_EVENT_TOOL_ARGUMENTS && kind != *last)
             putchar(')');
         if (kind == RZ_CHAT_EVENT_TOOL_NAME && *last)

@@ -249,7 +249,7 @@ func TestToolsAreCalled(t *testing.T) {
 		var by struct{ By string }
 		must(t, json.Unmarshal([]byte(parts[PartToolArguments]), &by))
 		if parts[PartToolName] != "go" || by.By != "car" && by.By != "bus" || message["finish_reason"] != "tool_calls" ||
-			function["name"] != "go" || function["arguments"] != parts[PartToolArguments] {
+			function["name"] != "go" || function["arguments"] != parts[PartToolArguments] || call["id"] != parts[PartToolID] {
 			t.Error(parts, message)
 		}
 		ids[call["id"]] = true

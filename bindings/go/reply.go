@@ -15,7 +15,8 @@ type PartKind uint32
 const (
 	PartReasoning     PartKind = C.RZ_CHAT_EVENT_REASONING
 	PartContent       PartKind = C.RZ_CHAT_EVENT_CONTENT
-	PartToolName      PartKind = C.RZ_CHAT_EVENT_TOOL_NAME      // whole; a call begins with it
+	PartToolID        PartKind = C.RZ_CHAT_EVENT_TOOL_ID        // whole; a call begins with it, and its message has the same
+	PartToolName      PartKind = C.RZ_CHAT_EVENT_TOOL_NAME      // whole
 	PartToolArguments PartKind = C.RZ_CHAT_EVENT_TOOL_ARGUMENTS // a piece of a JSON object
 	PartEnd           PartKind = C.RZ_CHAT_EVENT_END
 )
@@ -23,7 +24,7 @@ const (
 // Part is a part of a reply.
 type Part struct {
 	Kind     PartKind
-	Call     int // number of the call that a name or arguments belong to
+	Call     int // number of the call that an id, a name or arguments belong to
 	Text     string
 	Unparsed bool // content that begins like a call and is none; with PartEnd: there was such, or a call broke off
 }

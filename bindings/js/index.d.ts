@@ -455,7 +455,8 @@ export interface ReplyOptions extends GenerateOptions {
 }
 
 export interface Part {
-  kind: "content" | "reasoning" | "toolName" | "toolArguments" | "end";
+  /** A call begins with its `toolId`, which its message has too. */
+  kind: "content" | "reasoning" | "toolId" | "toolName" | "toolArguments" | "end";
   text: string;
   /** Number of the tool call that the part belongs to. */
   call: number;

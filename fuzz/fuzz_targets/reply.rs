@@ -6,7 +6,7 @@
 mod memory;
 mod styles;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hasher;
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -113,11 +113,15 @@ fn check(reply: &Reply, parts: &[Event]) {
     let (end, parts) = parts.split_last().expect("an end");
     assert_eq!(end.kind, EventKind::End);
     assert!(end.unparsed || parts.iter().all(|part| !part.unparsed));
-    let mut calls: Vec<String> = Vec::new();
+    let (mut calls, mut ids) = (Vec::<String>::new(), HashSet::new());
     for part in parts {
         match part.kind {
-            EventKind::ToolName => {
+            EventKind::ToolId => {
                 assert_eq!(part.call as usize, calls.len());
+                assert!(ids.insert(&part.text), "{:?} twice", part.text);
+            }
+            EventKind::ToolName => {
+                assert_eq!((part.call as usize, ids.len()), (calls.len(), calls.len() + 1));
                 assert!(reply.tools.iter().any(|tool| tool.name == part.text), "{:?} is no tool", part.text);
                 calls.push(String::new());
             }

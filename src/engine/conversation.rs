@@ -18,7 +18,7 @@ use super::session::Logits;
 use super::turn::Turn;
 use super::{Adapter, CacheParams, Cancel, Model, Session, Store};
 use crate::error::{Error, Result, try_vec};
-use crate::text::{Chat, Event, EventKind, NewIds, check_members};
+use crate::text::{Chat, Event, EventKind, check_members};
 
 #[derive(Default)]
 pub struct ConversationParams<'a> {
@@ -430,9 +430,7 @@ impl Conversation {
     /// Makes a message of the reply, which ended for this reason.
     fn keep(&mut self, why: &str) -> Result<()> {
         let Some(turn) = &self.turn else { return Ok(()) };
-        let end = self.n_messages() - usize::from(turn.continues);
-        let mut ids = NewIds::new(self.model.reply_form()?.call_ids, &self.chat.messages()[..end]);
-        let (mut message, n_calls) = turn.message(&mut ids);
+        let (mut message, n_calls) = turn.message();
         message["finish_reason"] = Json::from(if why == "stop" && n_calls > 0 { "tool_calls" } else { why });
         if turn.continues {
             self.chat.truncate(self.n_messages() - 1);

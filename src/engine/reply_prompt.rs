@@ -7,7 +7,7 @@ use super::media::Media;
 use super::prompt::{self, Prompt};
 use super::{Cancel, Chooser, DraftParams, GrammarText, Model, SamplerParams};
 use crate::error::{Error, Result};
-use crate::text::{Chat, MarkedText, ToolChoice};
+use crate::text::{Chat, MarkedText, NewIds, ToolChoice};
 
 /// The handling of messages for which, with a reply, the cache has no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -156,6 +156,8 @@ impl<'p> PromptBuilder<'p> {
     fn job_params(&self, params: ReplyParams<'p>, prompt: &ReplyPrompt, seed: u64) -> Result<JobParams<'p>> {
         let mut reply = self.model.reply_to(&prompt.chat, &prompt.text)?;
         reply.may_reason = params.reasoning != Reasoning::Off;
+        // The prompt may be without the oldest turns.
+        reply.ids = NewIds::new(reply.form.call_ids, &self.chat.messages()[..self.end]);
         let grammar = match params.grammar {
             Some(content) => Some(self.model.reply_grammar(&reply, Some(&content), false)?),
             None if !prompt.chat.tools().is_empty() && prompt.chat.tool_choice != ToolChoice::None => {

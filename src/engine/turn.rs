@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::job::{Job, JobInfo};
 use crate::error::{Error, Result};
-use crate::text::{Event, EventKind, NewIds, is_object};
+use crate::text::{Event, EventKind, is_object};
 
 /// A reply, unfinished or the last one.
 pub struct Turn {
@@ -58,7 +58,7 @@ impl Turn {
                     && last.call == part.call
                     && last.unparsed == part.unparsed
                     && !last.text.is_empty()
-                    && part.kind != EventKind::ToolName =>
+                    && !matches!(part.kind, EventKind::ToolId | EventKind::ToolName) =>
             {
                 last.text.push_str(&part.text);
             }
@@ -66,21 +66,35 @@ impl Turn {
         }
     }
 
-    /// The reply as a message, and the number of its calls. A call that broke off is left out. Arguments
-    /// of a complete call stay as they were written, even if JSON readers reject them.
-    pub(super) fn message(&self, ids: &mut NewIds) -> (Json, usize) {
+    /// The reply as a message, and the number of its calls, which have the ids of their parts. A call that broke off is
+    /// left out. Arguments of a complete call stay as they were written, even if JSON readers reject them.
+    pub(super) fn message(&self) -> (Json, usize) {
         let text = |kind| -> String {
             self.parts.iter().filter(|part| part.kind == kind).map(|part| part.text.as_str()).collect()
         };
-        let mut calls = Vec::new();
-        for (i, name) in self.parts.iter().enumerate().filter(|(_, part)| part.kind == EventKind::ToolName) {
-            let is_its = |part: &&Event| part.kind == EventKind::ToolArguments && part.call == name.call;
-            let arguments: String = self.parts[i..].iter().filter(is_its).map(|part| part.text.as_str()).collect();
-            if is_object(&arguments) {
-                let function = json!({"name": name.text, "arguments": arguments});
-                calls.push(json!({"id": ids.next(&name.text), "type": "function", "function": function}));
+        // The id, the name and the arguments of each call, which come in this order.
+        let mut calls: Vec<[String; 3]> = Vec::new();
+        for part in &self.parts {
+            let place = match part.kind {
+                EventKind::ToolId => {
+                    calls.push(Default::default());
+                    0
+                }
+                EventKind::ToolName => 1,
+                EventKind::ToolArguments => 2,
+                EventKind::Reasoning | EventKind::Content | EventKind::End => continue,
+            };
+            if let Some(call) = calls.last_mut() {
+                call[place].push_str(&part.text);
             }
         }
+        calls.retain(|[_, _, arguments]| is_object(arguments));
+        let calls: Vec<Json> = calls
+            .into_iter()
+            .map(|[id, name, arguments]| {
+                json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+            })
+            .collect();
         let (content, reasoning, n) = (text(EventKind::Content), text(EventKind::Reasoning), calls.len());
         let mut message = json!({"role": "assistant", "content": content});
         if content.is_empty() && n > 0 {

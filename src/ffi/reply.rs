@@ -18,12 +18,16 @@ use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
 pub const RZ_CHAT_EVENT_REASONING: u32 = 1;
 /// Kind of a part of a reply: text of the answer.
 pub const RZ_CHAT_EVENT_CONTENT: u32 = 2;
-/// Kind of a part of a reply: the whole name of a tool, with which its call begins.
+/// Kind of a part of a reply: the whole name of a tool, which follows the id of its call.
 pub const RZ_CHAT_EVENT_TOOL_NAME: u32 = 3;
 /// Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object.
 pub const RZ_CHAT_EVENT_TOOL_ARGUMENTS: u32 = 4;
 /// Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty.
 pub const RZ_CHAT_EVENT_END: u32 = 5;
+/// Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the
+/// same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
+/// takes; an id that the model has written before the arguments is kept.
+pub const RZ_CHAT_EVENT_TOOL_ID: u32 = 6;
 /// Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
 /// With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
 /// whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels).
@@ -109,12 +113,12 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
 /// from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is
 /// none right now, and behind the end none at all.
 ///
-/// A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments,
-/// which come out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White
-/// space next to tags is left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED
-/// where it was not understood. Calls with which a reply ends within reasoning are calls; what follows them there makes
-/// them reasoning. Where there are tools, an object with the name and the arguments of one that is the whole reply,
-/// fenced or not, is a call.
+/// A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
+/// arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
+/// schema. White space next to tags is left out, and the tags are; all else is handed on, as content with
+/// RZ_CHAT_EVENT_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls; what
+/// follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of one
+/// that is the whole reply, fenced or not, is a call.
 ///
 /// With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
 /// what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
@@ -178,6 +182,7 @@ fn event_kind(kind: EventKind) -> u32 {
     match kind {
         EventKind::Reasoning => RZ_CHAT_EVENT_REASONING,
         EventKind::Content => RZ_CHAT_EVENT_CONTENT,
+        EventKind::ToolId => RZ_CHAT_EVENT_TOOL_ID,
         EventKind::ToolName => RZ_CHAT_EVENT_TOOL_NAME,
         EventKind::ToolArguments => RZ_CHAT_EVENT_TOOL_ARGUMENTS,
         EventKind::End => RZ_CHAT_EVENT_END,

@@ -54,14 +54,15 @@ impl Talk {
         let call = |(i, city): (usize, &&str)| {
             let name = ["weather", "find"][i];
             let function = json!({"name": name, "arguments": json!({"city": city}).to_string()});
-            json!({"id": ids.next(name), "type": "function", "function": function})
+            json!({"id": ids.next(name, None), "type": "function", "function": function})
         };
         let calls: Vec<Json> = cities.iter().enumerate().map(call).collect();
         json!({"role": "assistant", "content": null, "tool_calls": calls})
     }
 
-    /// The calls that the parser reads from the template's text of a reply, if that text begins with the prompt.
-    fn read_back(&self, said: &Json) -> Option<Vec<(String, Json)>> {
+    /// The calls that the parser reads from the template's text of a reply, each with its id, if that text begins with
+    /// the prompt.
+    fn read_back(&self, said: &Json) -> Option<Vec<(String, String, Json)>> {
         let prompt = self.render(&[], true).unwrap();
         let written = self.render(std::slice::from_ref(said), false).unwrap();
         let written = written.strip_prefix(&prompt)?;
@@ -73,23 +74,24 @@ impl Talk {
             parser.push(MODEL.tokenizer().unwrap(), 3 + u32::from(byte)).unwrap();
         }
         parser.end(true).unwrap();
-        let mut calls: Vec<(String, String)> = Vec::new();
+        let mut calls: Vec<(String, String, String)> = Vec::new();
         while let Some(event) = parser.next(|event| Ok(event.clone())).unwrap() {
             match event.kind {
-                EventKind::ToolName => calls.push((event.text, String::new())),
-                EventKind::ToolArguments => calls.last_mut().unwrap().1 += &event.text,
+                EventKind::ToolId => calls.push((event.text, String::new(), String::new())),
+                EventKind::ToolName => calls.last_mut().unwrap().1 = event.text,
+                EventKind::ToolArguments => calls.last_mut().unwrap().2 += &event.text,
                 EventKind::Reasoning | EventKind::Content | EventKind::End => {}
             }
         }
-        Some(calls.into_iter().map(|(name, text)| (name, serde_json::from_str(&text).unwrap())).collect())
+        Some(calls.into_iter().map(|(id, name, text)| (id, name, serde_json::from_str(&text).unwrap())).collect())
     }
 }
 
-fn of_calls(said: &Json) -> Vec<(String, Json)> {
+fn of_calls(said: &Json) -> Vec<(String, String, Json)> {
+    let text = |value: &Json| value.as_str().unwrap().to_owned();
     let read = |call: &Json| {
         let function = &call["function"];
-        let arguments = serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
-        (function["name"].as_str().unwrap().to_owned(), arguments)
+        (text(&call["id"]), text(&function["name"]), serde_json::from_str(&text(&function["arguments"])).unwrap())
     };
     said["tool_calls"].as_array().unwrap().iter().map(read).collect()
 }
@@ -121,7 +123,7 @@ fn talk(talk: &mut Talk) -> Result<usize, String> {
             talk.messages.push(result(&call["id"], &format!("result {turn}")));
         }
         let text = talk.render(&[], true).map_err(|e| format!("turn {turn}: {e}"))?;
-        let last = of_calls(&said).into_iter().map(|(_, arguments)| arguments["city"].as_str().unwrap().to_owned());
+        let last = of_calls(&said).into_iter().map(|(.., arguments)| arguments["city"].as_str().unwrap().to_owned());
         for word in last.chain([format!("result {turn}")]) {
             if !text.contains(&word) {
                 return Err(format!("turn {turn} lacks {word:?}"));

@@ -4,19 +4,19 @@ using System.Text;
 
 namespace Realizar
 {
-    /// <summary>The kind of a part of a reply. ToolName is a whole name; ToolArguments is a piece of a JSON
-    /// object.</summary>
+    /// <summary>The kind of a part of a reply. A tool call is its ToolId, which its message has too, its ToolName, both
+    /// whole, and ToolArguments, pieces of a JSON object.</summary>
     public enum PartKind
     {
         Reasoning = Native.RZ_CHAT_EVENT_REASONING, Content = Native.RZ_CHAT_EVENT_CONTENT, ToolName = Native.RZ_CHAT_EVENT_TOOL_NAME,
-        ToolArguments = Native.RZ_CHAT_EVENT_TOOL_ARGUMENTS, End = Native.RZ_CHAT_EVENT_END,
+        ToolArguments = Native.RZ_CHAT_EVENT_TOOL_ARGUMENTS, End = Native.RZ_CHAT_EVENT_END, ToolId = Native.RZ_CHAT_EVENT_TOOL_ID,
     }
 
     /// <summary>A part of a reply.</summary>
     public sealed class Part
     {
         public PartKind Kind { get; internal set; }
-        /// <summary>Number of the tool call that a name or arguments belong to.</summary>
+        /// <summary>Number of the tool call that an id, a name or arguments belong to.</summary>
         public int Call { get; internal set; }
         public string Text { get; internal set; }
         /// <summary>True for content that begins like a tool call but is none, and for the End of a reply that had such

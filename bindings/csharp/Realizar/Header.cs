@@ -694,6 +694,7 @@ namespace Realizar
         internal const int RZ_CHAT_EVENT_TOOL_NAME = 3;
         internal const int RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4;
         internal const int RZ_CHAT_EVENT_END = 5;
+        internal const int RZ_CHAT_EVENT_TOOL_ID = 6;
         internal const int RZ_CHAT_EVENT_UNPARSED = 256;
         internal const int RZ_FILTER_TOP_N_SIGMA = 1;
         internal const int RZ_FILTER_TOP_K = 2;

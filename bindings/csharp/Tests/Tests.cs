@@ -624,6 +624,7 @@ internal static class Tests
                 var by = string.Concat(Of(parts, PartKind.ToolArguments).Where(c => !char.IsWhiteSpace(c)));
                 Check(Of(parts, PartKind.ToolName) == "go" && (by == "{\"by\":\"car\"}" || by == "{\"by\":\"bus\"}"), "a call: " + by);
                 Check(parts.Last().Kind == PartKind.End && !parts.Last().Unparsed && parts.Last().Text == "", "the end of a reply");
+                Check(Of(parts, PartKind.ToolId) == "call0000" + turn, "an id: " + Of(parts, PartKind.ToolId));
                 Check(talk.Messages(1 + 2 * turn).Contains("\"id\":\"call0000" + turn + "\""), talk.Messages());
                 talk.AddJson("{\"role\": \"tool\", \"tool_call_id\": \"call0000" + turn + "\", \"content\": \"done\"}");
             }

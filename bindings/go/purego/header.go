@@ -67,6 +67,7 @@ const (
 	rz_CHAT_EVENT_TOOL_NAME       = 3
 	rz_CHAT_EVENT_TOOL_ARGUMENTS  = 4
 	rz_CHAT_EVENT_END             = 5
+	rz_CHAT_EVENT_TOOL_ID         = 6
 	rz_CHAT_EVENT_UNPARSED        = 256
 	rz_FILTER_TOP_N_SIGMA         = 1
 	rz_FILTER_TOP_K               = 2

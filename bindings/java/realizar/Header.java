@@ -64,6 +64,7 @@ final class Header {
     static final int RZ_CHAT_EVENT_TOOL_NAME = 3;
     static final int RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4;
     static final int RZ_CHAT_EVENT_END = 5;
+    static final int RZ_CHAT_EVENT_TOOL_ID = 6;
     static final int RZ_CHAT_EVENT_UNPARSED = 256;
     static final int RZ_FILTER_TOP_N_SIGMA = 1;
     static final int RZ_FILTER_TOP_K = 2;

@@ -7,9 +7,9 @@ import java.util.List;
  * for content that begins like a tool call but is none, and for the END of a reply that had such content or broke off
  * in a tool call. The text of END is the incomplete tag in which a reply broke off, usually empty. */
 public record Part(Kind kind, int call, String text, boolean unparsed) {
-    /** The kind of a part, in the order of the library's numbers from 1. TOOL_NAME is a whole name; TOOL_ARGUMENTS is a
-     * piece of a JSON object. */
-    public enum Kind { REASONING, CONTENT, TOOL_NAME, TOOL_ARGUMENTS, END }
+    /** The kind of a part, in the order of the library's numbers from 1. A tool call is its
+     * TOOL_ID, which its message has too, its TOOL_NAME, both whole, and TOOL_ARGUMENTS, pieces of a JSON object. */
+    public enum Kind { REASONING, CONTENT, TOOL_NAME, TOOL_ARGUMENTS, END, TOOL_ID }
 
     /** A function that writes the next part. */
     interface Next {

@@ -729,6 +729,7 @@ class Tests {
                 var message = chat.messages(1 + 2 * turn).get(0);
                 check(message.get("finish_reason").equals("tool_calls") && message.get("content") == null, "a message: " + message);
                 String id = ((Map<?, ?>) ((List<?>) message.get("tool_calls")).get(0)).get("id").toString();
+                check(of(parts, Part.Kind.TOOL_ID).equals(id), "an id: " + parts);
                 chat.add(Map.of("role", "tool", "tool_call_id", id, "name", "go", "content", " There."));
                 check(chat.messages(2 + 2 * turn).get(0).get("tool_call_id").equals(id), "the result of a tool");
             }

@@ -9,6 +9,7 @@ static const choice REASONINGS[] = {
     {"model", RZ_REASONING_MODEL}, {"off", RZ_REASONING_OFF}, {"on", RZ_REASONING_ON}, {NULL, 0}};
 static const choice PARTS[] = {{"reasoning", RZ_CHAT_EVENT_REASONING},
                                {"content", RZ_CHAT_EVENT_CONTENT},
+                               {"toolId", RZ_CHAT_EVENT_TOOL_ID},
                                {"toolName", RZ_CHAT_EVENT_TOOL_NAME},
                                {"toolArguments", RZ_CHAT_EVENT_TOOL_ARGUMENTS},
                                {"end", RZ_CHAT_EVENT_END},

@@ -393,12 +393,13 @@ test("calls follow their schemas", async () => {
   const conversation = talk({ tools: [GO], toolChoice: "required", parallelToolCalls: false });
   conversation.add(PROMPT);
   for (let turn = 0; turn < 2; turn++) {
-    const parts = { toolName: "", toolArguments: "" };
+    const parts = { toolId: "", toolName: "", toolArguments: "" };
     for await (const part of conversation.reply({ maxTokens: 200 })) parts[part.kind] += part.text;
     assert.equal(parts.toolName, "go");
     assert.ok(["car", "bus"].includes(JSON.parse(parts.toolArguments).by));
     const message = conversation.messages().at(-1);
     assert.equal(message.finish_reason, "tool_calls");
+    assert.equal(message.tool_calls[0].id, parts.toolId);
     assert.deepEqual(message.tool_calls[0].function, { name: "go", arguments: parts.toolArguments });
     conversation.add({ role: "tool", tool_call_id: message.tool_calls[0].id, content: "done" });
   }

@@ -34,7 +34,7 @@ export async function use(signal: AbortSignal): Promise<string> {
   const parts: Part[] = [];
   for await (const part of conversation.reply({ grammar: { jsonSchema: { type: "object" } }, draft: model }))
     parts.push(part);
-  const kinds: ("content" | "reasoning" | "toolName" | "toolArguments" | "end")[] = parts.map((part) => part.kind);
+  const kinds: ("content" | "reasoning" | "toolId" | "toolName" | "toolArguments" | "end")[] = parts.map((part) => part.kind);
   const [vector] = await model.embed(["text", model.tokenize("x")], { pooling: "mean" });
   const other = await Conversation.load(model, await conversation.save());
   for await (const text of new Session(other.model).generate("Once", { stops: ["."] })) said += text;

@@ -1329,9 +1329,10 @@ class TextStream(Handle):
 
 class Part(NamedTuple):
     kind: str
-    """ "reasoning", "content", "tool_name", "tool_arguments" (a piece of a JSON object), or "end"."""
+    """ "reasoning", "content", "tool_id" (which the message has too), "tool_name", "tool_arguments" (a piece of a JSON
+    object), or "end". A call begins with its id."""
     call: int
-    """The number of the call that a name or arguments belong to."""
+    """The number of the call that an id, a name or arguments belong to."""
     text: str
     unparsed: bool
     """Content that begins like a call and is none; with "end": there was such, or a call broke off."""

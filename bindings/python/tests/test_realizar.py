@@ -288,7 +288,7 @@ class Tiny(unittest.TestCase):
                     parts += parser.push(token)
                 parts += parser.end()
             self.assertEqual("".join(part.text for part in parts if part.kind == "content").strip(), "Well,")
-            self.assertEqual([part.text for part in parts if part.kind == "tool_name"], ["go"])
+            self.assertEqual([part.text for part in parts if part.kind in ("tool_id", "tool_name")], ["call00000", "go"])
             self.assertEqual(json.loads("".join(part.text for part in parts if part.kind == "tool_arguments")), {"by": "bus"})
             self.assertEqual((parts[-1].kind, parts[-1].unparsed), ("end", False))
             with self.assertRaises(realizar.InvalidArgument):

@@ -2,6 +2,7 @@
 //! takes.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
@@ -34,6 +35,17 @@ impl CallIds {
                 number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
             }
         }
+    }
+
+    /// Returns the id of a call for which a model has written this id, or the number at the end of an id.
+    fn written(self, name: &str, id: &str) -> Option<String> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        match self {
+            CallIds::Any => Some(id.to_owned()).filter(|id| !id.is_empty() && id.chars().all(is_word)),
+            CallIds::Short => Some(id.to_owned()),
+            CallIds::Numbered => Some(format!("functions.{name}:{id}")),
+        }
+        .filter(|id| self.takes(id, name))
     }
 
     /// Returns `given` if the template takes it, otherwise a replacement, which is always the same for the same id.
@@ -85,9 +97,13 @@ impl CallIds {
 }
 
 /// Ids for the tool calls of a reply. Each differs from the ids of all other tool calls in the conversation.
+#[derive(Clone, Default)]
 pub struct NewIds {
     form: CallIds,
-    taken: HashSet<String>,
+    /// The ids in the messages of the conversation.
+    taken: Arc<HashSet<String>>,
+    /// The ids of the reply so far.
+    given: HashSet<String>,
     n: usize,
 }
 
@@ -95,18 +111,30 @@ impl NewIds {
     pub fn new(form: CallIds, messages: &[Json]) -> NewIds {
         let calls = || messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
         let taken = calls().filter_map(|call| call["id"].as_str()).map(str::to_owned).collect();
-        NewIds { form, taken, n: calls().count() }
+        NewIds { form, taken: Arc::new(taken), given: HashSet::new(), n: calls().count() }
     }
 
-    /// Returns the id of the next tool call, a call of the tool `name`.
-    pub fn next(&mut self, name: &str) -> String {
+    /// Returns the id of the next tool call, a call of the tool `name`. `written`: the id that the model has written,
+    /// or the number at its end, which counts unless it is the id of another call.
+    pub fn next(&mut self, name: &str, written: Option<&str>) -> String {
+        let written = written.and_then(|id| self.form.written(name, id));
+        if let Some(id) = written.filter(|id| self.is_free(id)) {
+            self.n += 1;
+            self.given.insert(id.clone());
+            return id;
+        }
         loop {
             let id = self.form.id(name, self.n);
             self.n += 1;
-            if self.taken.insert(id.clone()) {
+            if self.is_free(&id) {
+                self.given.insert(id.clone());
                 return id;
             }
         }
+    }
+
+    fn is_free(&self, id: &str) -> bool {
+        !self.taken.contains(id) && !self.given.contains(id)
     }
 }
 
@@ -196,8 +224,23 @@ mod tests {
     fn new_ids_are_those_of_no_other_call() {
         let messages = [json!({"role": "assistant", "tool_calls": [call(json!("x")), call(json!("call00003"))]})];
         let mut new = NewIds::new(CallIds::Short, &messages);
-        assert_eq!([new.next("f"), new.next("f")], ["call00002", "call00004"]);
+        assert_eq!([new.next("f", None), new.next("f", None)], ["call00002", "call00004"]);
         let mut new = NewIds::new(CallIds::Numbered, &messages);
-        assert_eq!([new.next("f"), new.next("g")], ["functions.f:2", "functions.g:3"]);
+        assert_eq!([new.next("f", None), new.next("g", None)], ["functions.f:2", "functions.g:3"]);
+    }
+
+    #[test]
+    fn ids_that_models_write_are_kept() {
+        let messages = [json!({"role": "assistant", "tool_calls": [call(json!("functions.f:0"))]})];
+        let mut new = NewIds::new(CallIds::Numbered, &messages);
+        let mut next = |id: &str| new.next("f", Some(id));
+        // Ids of other calls, and what is no number.
+        assert_eq!(["7", "0", "7", "x", ""].map(&mut next), [7, 2, 3, 4, 5].map(|n| format!("functions.f:{n}")));
+        let mut new = NewIds::new(CallIds::Short, &messages);
+        let mut next = |id: &str| new.next("f", Some(id));
+        assert_eq!(["aB3456789", "aB3456789", "short"].map(&mut next), ["aB3456789", "call00002", "call00003"]);
+        let mut new = NewIds::new(CallIds::Any, &messages);
+        let mut next = |id: &str| new.next("f", Some(id));
+        assert_eq!(["a-7", "functions.f:0", "a b", ""].map(&mut next), ["a-7", "call00002", "call00003", "call00004"]);
     }
 }

@@ -9,7 +9,7 @@ use crate::text::chat::Chat;
 use crate::text::chat::ids::CallIds;
 use crate::text::reply::literal::Literal;
 use crate::text::reply::tags::{
-    ANY, KEY, NAME, common_prefix, common_suffix, first_tag, last_tag, merged, tag_end, tag_start,
+    ANY, KEY, NAME, any_of, common_prefix, common_suffix, first_tag, last_tag, merged, tag_end, tag_start,
 };
 use crate::text::template::chat_template::ChatTemplate;
 
@@ -47,6 +47,8 @@ pub struct CallForm {
     pub body: Body,
     /// Other texts that come before a call, in place of `open` and `before`, and what follows the name.
     pub others: Vec<Around>,
+    /// The text around the name has the id of the call, or the number at its end.
+    pub has_ids: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,12 +175,13 @@ fn find_parts(template: &ChatTemplate) -> Result<ReplyForm> {
                 text = probe.render(&[message], false)?;
             }
             let Some(text) = text else { continue };
+            let has_ids = text.contains(ids[0]);
             let text = ids.iter().fold(text[start(&text)..].to_owned(), |text, id| {
                 if id.contains('.') { text } else { text.replace(id, &ANY.to_string()) }
             });
             let read = (text.len() <= MAX_TEXT).then(|| read_calls(&text, n, behind, &form)).flatten();
             if let Some(form_of_calls) = read.filter(CallForm::is_sound) {
-                form.calls = Some(form_of_calls);
+                form.calls = Some(CallForm { has_ids, ..form_of_calls });
                 break;
             }
         }
@@ -230,6 +233,19 @@ impl CallForm {
         self.between = self.between.take().map(|between| format!("{close}{between}{open}"));
         self.open.push_str(&open);
         self.close.insert_str(0, &close);
+    }
+
+    /// The id, or the part of it, that a model has written in the text ahead of the arguments of a call.
+    pub fn written_id<'t>(&self, name: &str, text: &'t str) -> Option<&'t str> {
+        let middle = match &self.body {
+            Body::Named { middle, .. } | Body::Tagged { middle, .. } if self.has_ids => middle,
+            Body::Named { .. } | Body::Tagged { .. } | Body::Object { .. } => return None,
+        };
+        let tag = match middle.contains(ANY) {
+            true => format!("{name}{middle}"),
+            false => format!("{}{name}", self.before),
+        };
+        text.char_indices().find_map(|(at, _)| any_of(&tag, &text[at..]))
     }
 
     /// The form of arguments that stand between tags.
@@ -335,7 +351,7 @@ fn minimax() -> CallForm {
         before: format!("{MINIMAX}<invoke name=\""),
         after: format!("{MINIMAX}</invoke>"),
         body: Body::Tagged { middle: "\">".to_owned(), argument },
-        others: Vec::new(),
+        ..Default::default()
     }
 }
 
@@ -348,6 +364,7 @@ fn kimi() -> CallForm {
         after: "<|tool_call_end|>".to_owned(),
         body: Body::Named { middle: format!(":{ANY}{KIMI}"), dialect: Dialect::Json },
         others: Vec::new(),
+        has_ids: true,
     }
 }
 

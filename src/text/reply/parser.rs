@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, secured};
+use crate::text::chat::ids::NewIds;
 use crate::text::reply::form::{Body, CallForm};
 use crate::text::reply::literal::{Literal, WIDE_QUOTE, escape};
 use crate::text::reply::object::ObjectCall;
@@ -51,6 +52,7 @@ pub struct ReplyParser {
     is_unparsed: bool,
     any_unparsed: bool,
     calls: u32,
+    ids: NewIds,
     events: VecDeque<Event>,
     /// Bytes of the events.
     waiting: usize,
@@ -109,6 +111,7 @@ impl ReplyParser {
     fn begun(reply: Arc<Reply>, stops: Stops, state: State) -> ReplyParser {
         ReplyParser {
             drops_space: matches!(state, State::Reasoning),
+            ids: reply.ids.clone(),
             reply,
             stream: TextStream::continued(),
             held: String::new(),
@@ -376,7 +379,8 @@ impl ReplyParser {
             }
             Then::Call(Some(tool)) => {
                 let name = self.reply.tools[tool].name.clone();
-                self.emit(EventKind::ToolName, false, &name);
+                let written = self.reply.form.calls.as_ref().and_then(|calls| calls.written_id(&name, tag));
+                self.begin_call(&name, written);
                 self.state = match self.reply.form.calls.as_ref().map(|calls| &calls.body) {
                     Some(Body::Tagged { .. }) => {
                         self.emit(EventKind::ToolArguments, false, "{");
@@ -387,6 +391,13 @@ impl ReplyParser {
             }
             Then::Unknown => self.give_up(&(gap + tag)),
         }
+    }
+
+    /// Hands on the id and the name of a call. `written`: the id that the model has written, or a part of it.
+    fn begin_call(&mut self, name: &str, written: Option<&str>) {
+        let id = self.ids.next(name, written);
+        self.emit(EventKind::ToolId, false, &id);
+        self.emit(EventKind::ToolName, false, name);
     }
 
     /// Hands on what was taken for a part of a call as content, and all that follows it.
@@ -430,7 +441,7 @@ impl ReplyParser {
         match found {
             Found::At(at, _, Then::Call(_)) => {
                 self.emit_marked(&rest[..at]);
-                self.state = State::Rehearsal(Box::new(Rehearsal::new(self.reply.clone())));
+                self.state = State::Rehearsal(Box::new(Rehearsal::new(self.reply.clone(), self.ids.clone())));
                 Some(at)
             }
             Found::At(at, end, then) => {
@@ -576,7 +587,7 @@ impl ReplyParser {
         if text.is_empty() || self.is_stopped {
             return;
         }
-        let is_call = matches!(kind, EventKind::ToolName | EventKind::ToolArguments);
+        let is_call = matches!(kind, EventKind::ToolId | EventKind::ToolName | EventKind::ToolArguments);
         let call = if is_call { self.calls } else { 0 };
         let goes_on = |last: &Event| (last.kind, last.call, last.unparsed) == (kind, call, unparsed);
         if kind == EventKind::ToolName || !self.events.back().is_some_and(goes_on) {

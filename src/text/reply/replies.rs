@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use crate::error::{Error, Result};
+use crate::text::chat::ids::NewIds;
 use crate::text::chat::{Chat, ToolChoice};
 use crate::text::marks::MarkedText;
 use crate::text::reply::form::{Body, CallForm, Dialect, ReplyForm};
@@ -32,6 +33,8 @@ const NOTES: [&str; 6] = ["title", "description", "default", "examples", "deprec
 pub enum EventKind {
     Reasoning,
     Content,
+    /// The id of a call, with which it begins.
+    ToolId,
     ToolName,
     /// A part of the JSON of the arguments.
     ToolArguments,
@@ -64,6 +67,8 @@ pub struct Reply {
     pub tools: Vec<Tool>,
     pub choice: ToolChoice,
     pub parallel_calls: bool,
+    /// The ids that its calls get.
+    pub ids: NewIds,
     /// The prompt ends within reasoning.
     pub begins_in_reasoning: bool,
     /// A grammar lets it begin with reasoning.
@@ -253,6 +258,7 @@ impl Reply {
         let in_reasoning = in_content.calls();
         let (choice, parallel_calls) = (chat.tool_choice.clone(), chat.parallel_calls);
         Ok(Reply {
+            ids: NewIds::new(form.call_ids, chat.messages()),
             form,
             tools,
             choice,

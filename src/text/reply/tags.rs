@@ -68,6 +68,16 @@ fn any(tag: &str, before: usize, rest: &str) -> Match {
     result
 }
 
+/// The text at the beginning of a text that a tag's first `ANY` stands for.
+pub fn any_of<'t>(tag: &str, text: &'t str) -> Option<&'t str> {
+    let (head, tail) = tag.split_once(ANY)?;
+    let Match::Full(n) = matches(head, text) else { return None };
+    let rest = text[n..].trim_start();
+    let mut places = rest.char_indices().map(|(at, _)| at).take(MAX_ANY + 1);
+    let end = places.find(|at| matches!(matches(tail, &rest[*at..]), Match::Full(_)))?;
+    Some(rest[..end].trim_end())
+}
+
 /// The text that two have in common, with `ANY` for a difference in the middle.
 pub fn merged(a: &str, b: &str) -> String {
     if a == b {
@@ -162,6 +172,10 @@ mod tests {
         assert_eq!(matches(&tag, "call:17<go>{"), Match::Full(11));
         assert_eq!(matches(&tag, "call:17<g"), Match::Partial);
         assert_eq!(matches(&tag, &format!("call:{}", "1".repeat(100))), Match::No);
+        assert_eq!(
+            [any_of(&tag, "call: 17 <go>{"), any_of(&tag, "call:17"), any_of("call", "call")],
+            [Some("17"), None, None]
+        );
     }
 
     #[test]

@@ -427,6 +427,7 @@ fn calls_and_their_results_are_messages() {
         let call = &message["tool_calls"][0];
         assert_eq!(call["function"]["arguments"], text_of_kind(&parts, RZ_CHAT_EVENT_TOOL_ARGUMENTS));
         assert_eq!(call["id"], format!("call{turn:05}"));
+        assert_eq!((call["id"].as_str(), parts[0].0), (Some(&parts[0].2[..]), RZ_CHAT_EVENT_TOOL_ID));
         let result = serde_json::json!({"role": "tool", "tool_call_id": call["id"], "content": "done"}).to_string();
         // The template of these tests has no place for results that it could lose.
         let result = result.replace("\"tool\"", "\"user\"");

@@ -69,11 +69,12 @@ fn a_generated_call_is_taken_apart() {
             expect(RZ_OK, |e| rz_chat_parser_push(parser, token, e));
         }
         let parts = parts(parser);
-        assert_eq!(parts[0], (RZ_CHAT_EVENT_TOOL_NAME, 0, "go".to_owned()));
-        let arguments: serde_json::Value = serde_json::from_str(&parts[1].2).expect("JSON");
+        assert_eq!(parts[0], (RZ_CHAT_EVENT_TOOL_ID, 0, "call00000".to_owned()));
+        assert_eq!(parts[1], (RZ_CHAT_EVENT_TOOL_NAME, 0, "go".to_owned()));
+        let arguments: serde_json::Value = serde_json::from_str(&parts[2].2).expect("JSON");
         assert!(["car", "bus"].contains(&arguments["by"].as_str().expect("a text")), "{arguments}");
         assert!(arguments["n"].as_u64() < Some(10), "{arguments}");
-        assert_eq!((parts[1].0, parts[2].0, parts.len()), (RZ_CHAT_EVENT_TOOL_ARGUMENTS, RZ_CHAT_EVENT_END, 3));
+        assert_eq!((parts[2].0, parts[3].0, parts.len()), (RZ_CHAT_EVENT_TOOL_ARGUMENTS, RZ_CHAT_EVENT_END, 4));
         rz_chat_parser_free(parser);
         rz_grammar_free(grammar);
         rz_sampler_free(sampler);
@@ -172,7 +173,7 @@ fn stops_of_a_job_act_on_the_content_of_its_reply() {
     let stops = [c"\"n\"".as_ptr(), c"go".as_ptr(), c"call".as_ptr()];
     let within = rz_job_params { stops: stops.as_ptr(), n_stops: 3, grammar, ..zeroed() };
     let (parts, end) = reply_of_job(model, CHAT, within);
-    assert_eq!((parts[0].clone(), end), ((RZ_CHAT_EVENT_TOOL_NAME, 0, "go".to_owned()), RZ_JOB_GRAMMAR));
+    assert_eq!((parts[1].clone(), end), ((RZ_CHAT_EVENT_TOOL_NAME, 0, "go".to_owned()), RZ_JOB_GRAMMAR));
     let arguments = joined(&parts, RZ_CHAT_EVENT_TOOL_ARGUMENTS);
     assert!(serde_json::from_str::<serde_json::Value>(&arguments).expect("JSON")["n"].is_u64(), "{arguments}");
     unsafe {

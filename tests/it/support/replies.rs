@@ -24,6 +24,7 @@ pub struct Got {
     pub reasoning: String,
     pub content: String,
     pub unparsed: String,
+    pub ids: Vec<String>,
     pub calls: Vec<(String, String)>,
     /// Set by the end: true where something was not understood, and half a tag.
     pub end: Option<bool>,
@@ -38,8 +39,13 @@ pub fn take(parser: &mut ReplyParser, got: &mut Got) {
             EventKind::Reasoning => got.reasoning += &text,
             EventKind::Content if unparsed => got.unparsed += &text,
             EventKind::Content => got.content += &text,
+            EventKind::ToolId => {
+                assert_eq!((call as usize, got.ids.len()), (got.calls.len(), got.calls.len()));
+                assert!(!text.is_empty() && !got.ids.contains(&text), "{text}: {got:?}");
+                got.ids.push(text);
+            }
             EventKind::ToolName => {
-                assert_eq!(call as usize, got.calls.len());
+                assert_eq!((call as usize + 1, got.calls.len() + 1), (got.ids.len(), got.ids.len()));
                 got.calls.push((text, String::new()));
             }
             EventKind::ToolArguments => got.calls[call as usize].1 += &text,

@@ -261,6 +261,9 @@ func (t *task) collect() (events []event, over bool, err error) {
 	for _, part := range parts {
 		over = over || part.Kind == realizar.PartEnd
 		t.called = t.called || part.Kind == realizar.PartToolName
+		if part.Kind == realizar.PartToolID {
+			continue // clients want ids that differ between conversations, which the service makes
+		}
 		if part.Kind != realizar.PartEnd && (part.Text != "" || part.Kind == realizar.PartToolName) {
 			events = append(events, event{Part: part})
 		}

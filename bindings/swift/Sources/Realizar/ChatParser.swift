@@ -2,10 +2,12 @@ import CRealizar
 
 /// A part of a reply.
 public struct ReplyPart: Sendable, Hashable {
-    public enum Kind: UInt32, Sendable { case reasoning = 1, content, toolName, toolArguments, end }
+    /// A call is its id and its name, which are whole, and arguments, pieces of a JSON object. The message has the same
+    /// id.
+    public enum Kind: UInt32, Sendable { case reasoning = 1, content, toolName, toolArguments, end, toolID }
 
     public let kind: Kind
-    /// The number of the call that a name or arguments belong to.
+    /// The number of the call that an id, a name or arguments belong to.
     public let call: Int
     public let text: String
     /// Content that begins like a call and is none; at the end: there was such, or a call broke off.

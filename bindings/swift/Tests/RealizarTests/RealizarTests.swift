@@ -537,6 +537,7 @@ final class RealizarTests: XCTestCase {
             let message = try chat.messages(from: 1 + 2 * turn)[0]
             XCTAssertEqual([message["finish_reason"], message["content"]], ["tool_calls", JSON.null])
             let id = try XCTUnwrap(message["tool_calls"]?[0]?["id"])
+            XCTAssertEqual(id, .string(of(parts, .toolID)))
             try chat.add(["role": "tool", "tool_call_id": id, "name": "go", "content": " There."])
             XCTAssertEqual(try chat.messages(from: 2 + 2 * turn)[0]["tool_call_id"], id)
         }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use super::{Rehearsal, ReplyParser, State};
 use crate::text::Stops;
+use crate::text::chat::ids::NewIds;
 use crate::text::reply::replies::{Behind, EventKind, Found, Reply};
 use crate::text::reply::search::find;
 use crate::text::reply::tags::Match;
 use crate::text::reply::whole::WholeCall;
 
 impl Rehearsal {
-    pub fn new(reply: Arc<Reply>) -> Rehearsal {
-        let parser = ReplyParser::begun(reply, Stops::default(), State::Content);
+    /// `ids`: of the calls in it.
+    pub fn new(reply: Arc<Reply>, ids: NewIds) -> Rehearsal {
+        let parser = ReplyParser { ids, ..ReplyParser::begun(reply, Stops::default(), State::Content) };
         Rehearsal { text: String::new(), has_controls: false, parser }
     }
 
@@ -145,6 +147,7 @@ impl ReplyParser {
                         self.events.push_back(event);
                     }
                     self.calls += rehearsal.parser.calls;
+                    self.ids = rehearsal.parser.ids;
                     self.gap.clear();
                     self.state = State::BehindCall;
                 } else {
@@ -156,7 +159,7 @@ impl ReplyParser {
                 let reply = self.reply.clone();
                 if let Some((name, json)) = call.call(&reply.tools) {
                     self.gap.clear();
-                    self.emit(EventKind::ToolName, false, name);
+                    self.begin_call(name, None);
                     self.emit(EventKind::ToolArguments, false, json);
                     self.calls += 1;
                     self.state = State::BehindCall;

@@ -24,7 +24,7 @@ impl ReplyParser {
             let was_named = object.is_named();
             let step = object.push(c, name, arguments, &reply.tools, &mut json);
             if let Some(name) = object.name().filter(|_| !was_named) {
-                self.emit(EventKind::ToolName, false, name);
+                self.begin_call(name, None);
             }
             if step == Step::More {
                 continue;
