@@ -415,3 +415,172 @@ fn headers_with_words_are_written_and_read() {
     }
     assert!(!accepts(&required, &names, ""));
 }
+
+/// Calls with small faults, as the parsers of vLLM 0.33 or of the models' owners read them; the flag if a part of the
+/// call is missing.
+#[test]
+fn calls_with_small_faults_are_read() {
+    let published = data("published.json");
+    let of = |name: &str| reply(published["templates"][name]["source"].as_str().unwrap(), "auto");
+    let tags = |object: &str| format!("<tool_call>\n{object}\n</tool_call>");
+    let (qwen, coder) = (of("Qwen-Qwen2.5-7B-Instruct"), of("Qwen3-Coder"));
+    let empty = || vec![("get".to_owned(), json!({}))];
+    for (reply, text, calls, is_flagged) in [
+        (&qwen, tags("{\"name\": \"get\", \"arguments\": {\"query\": \"a\",}}"), vec![get("a")], false),
+        (&qwen, tags("{\"name\": \"get\", \"arguments\": {\"query\": \"a\" , \n},\n}"), vec![get("a")], false),
+        (&qwen, tags("{\"name\": \"get\", \"arguments\": null}"), empty(), false),
+        (&qwen, tags("{\"arguments\": \"\", \"name\": \"get\"}"), empty(), false),
+        (&qwen, tags("{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}"), vec![get("a")], true),
+        (
+            &reply(&format!("{{# List of tools:  #}}{}", source("", "{{ raise_exception('') }}", "")), "auto"),
+            "<|tool_call_start|>[get(query='a',), get(query='b' , )]<|tool_call_end|>".to_owned(),
+            vec![get("a"), get("b")],
+            false,
+        ),
+        (
+            &of("Apertus-8B-Instruct"),
+            "<|tools_prefix|>{\"get\": {\"query\": \"a\"}}<|tools_suffix|>".to_owned(),
+            vec![get("a")],
+            false,
+        ),
+        (
+            &of("mistralai-Mistral-Nemo-Instruct-2407"),
+            "[TOOL_CALLS] {\"name\": \"get\", \"arguments\": {\"query\": \"a\"}}".to_owned(),
+            vec![get("a")],
+            false,
+        ),
+        (&coder, tags("<function=get>\n<parameter=query>\nnull\n</parameter>\n</function>"), vec![get("null")], false),
+    ] {
+        let got = parsed(reply, &text);
+        assert_eq!((json_of(&got), got.end, &got.content[..]), (calls, Some(is_flagged), ""), "{text}: {got:?}");
+        assert_eq!(got.unparsed, "", "{text}");
+    }
+    // Values that are not of their types.
+    let dsml = of("deepseek-ai-DeepSeek-V3.2");
+    for (name, value, want) in [
+        ("days", "null", json!(null)),
+        ("days", "007", json!(7)),
+        ("days", "true", json!(true)),
+        ("days", "three", json!("three")),
+        ("far", "TRUE", json!(true)),
+        ("far", "None", json!(null)),
+        ("options", "[1]", json!([1])),
+        ("city", "[1]", json!("[1]")),
+    ] {
+        let text = tags(&format!("<function=get_weather>\n<parameter={name}>\n{value}\n</parameter>\n</function>"));
+        assert_eq!(json_of(&parsed(&coder, &text)), [("get_weather".to_owned(), json!({name: want}))], "{text}");
+    }
+    for (value, is_text, want) in
+        [("null", false, json!(null)), ("{\"a\": 1}", false, json!({"a": 1})), ("null", true, json!("null"))]
+    {
+        let text = format!(
+            "</think>\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get\">\n<｜DSML｜parameter name=\"query\" string=\"{is_text}\">{value}\
+            </｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
+        );
+        assert_eq!(json_of(&parsed(&dsml, &text)), [("get".to_owned(), json!({"query": want}))], "{text}");
+    }
+    // A value that breaks off belongs to the arguments.
+    let text = "<tool_call>\n<function=get_weather>\n<parameter=days>\n12";
+    let got = parsed_with(&with_controls(&[]), &[], &coder, text, false);
+    assert_eq!((&got.calls[0].1[..], &got.content[..], &got.unparsed[..]), ("{\"days\": 12", "", ""), "{got:?}");
+    assert_eq!(got.end, Some(true));
+}
+
+/// The forms of Command R7B, R+ and Hunyuan 3: lists of objects with an id or none, a fence around them or none, and a
+/// list of calls whose last tag is the token that ends the reply.
+#[test]
+fn lists_of_calls_are_read_with_and_without_their_signs() {
+    let list = |open: &str, call: &str, close: &str| {
+        source(
+            "",
+            &format!("{{{{ '{open}[' if loop.first else ',' }}}}\n    {call}{{{{ '\\n]{close}' if loop.last }}}}"),
+            "",
+        )
+    };
+    let member = "\"tool_name\": \"{{ c.name }}\", \"parameters\": {{ c.arguments | tojson }}}";
+    let r7b =
+        list("<|START_ACTION|>", &format!("{{\"tool_call_id\": \"{{{{ loop.index0 }}}}\", {member}"), "<|END_ACTION|>");
+    let plus = list("Action:\\n```json\\n", &format!("{{{member}"), "```");
+    let object = "{\"tool_name\": \"get\", \"parameters\": {\"query\": \"a\"}}";
+    let with_id = object.replace('{', "{\"tool_call_id\": \"0\", ").replace(": {\"tool_call_id\": \"0\", ", ": {");
+    for (source, text, n) in [
+        (&r7b, format!("<|START_ACTION|>[\n    {with_id},\n    {object}\n]<|END_ACTION|>"), 2),
+        (&r7b, format!("<|START_ACTION|>[{object}]<|END_ACTION|>"), 1),
+        (&r7b, format!("<|START_ACTION|>{with_id}<|END_ACTION|>"), 1),
+        (&r7b, format!("<|START_ACTION|>\n{object}\n<|END_ACTION|>"), 1),
+        (&r7b, format!("<|START_ACTION|>[{object}]"), 1),
+        (&plus, format!("Action:\n```json\n[\n    {object},\n    {object}\n]```"), 2),
+        (&plus, format!("Action: ```json\n[\n    {object}\n]\n```"), 1),
+        (&plus, format!("Action:\n```\n[{object}]\n```"), 1),
+        (&plus, format!("Action:\n```json\n{object}\n```"), 1),
+        (&plus, format!("Action: [{object}]"), 1),
+    ] {
+        let got = parsed(&reply(source, "auto"), &text);
+        let have = (json_of(&got), &got.content[..], &got.unparsed[..], got.end);
+        assert_eq!(have, (vec![get("a"); n], "", "", Some(false)), "{text}: {got:?}");
+    }
+    let text = "Action: {walk}, then Action: run.";
+    assert_eq!(parsed(&reply(&plus, "auto"), text).content, text);
+
+    let call = format!("{{{{ '<calls>' if loop.first }}}}{JSON}{{{{ '</calls><|eos|>' if loop.last }}}}");
+    let ends = reply(&source("", &call, "").replace("[/A]\n", ""), "auto");
+    let text = "<calls><tool_call>\n{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}}\n</tool_call>\n</calls>";
+    for names in [&["<|eos|>"][..], &[]] {
+        let got = parsed_with(&with_controls(names), names, &ends, text, true);
+        let have = (json_of(&got), &got.content[..], &got.unparsed[..], got.end);
+        assert_eq!(have, (vec![get("a")], "", "", Some(false)), "{got:?}");
+    }
+}
+
+/// A model whose tags of reasoning are control tokens may reason again behind content.
+#[test]
+fn control_tokens_open_reasoning_behind_content() {
+    let published = data("published.json");
+    let source = published["templates"]["mistralai-Ministral-3-14B-Reasoning-2512"]["source"].as_str().unwrap();
+    let text = "[THINK]Hm.[/THINK]It. [THINK]Ho.[/THINK] So.";
+    let names = ["[THINK]", "[/THINK]"];
+    let got = parsed_with(&with_controls(&names), &names, &reply(source, "auto"), text, true);
+    assert_eq!((&got.reasoning[..], &got.content[..], got.end), ("Hm.Ho.", "It.So.", Some(false)), "{got:?}");
+    let got = parsed(&reply(source, "auto"), text);
+    assert_eq!((&got.reasoning[..], &got.content[..]), ("Hm.", "It. [THINK]Ho.[/THINK] So."), "{got:?}");
+}
+
+/// Ids that models write around names are those of their calls, unless another call has the same.
+#[test]
+fn ids_that_models_write_are_those_of_the_calls() {
+    let published = data("published.json");
+    let mistral = published["templates"]["Mistral-Small-3.2-24B-Instruct-2506"]["source"].as_str().unwrap();
+    let kimi = format!("{{# <|tool_call_argument_begin|> #}}{}", source("", "{{ raise_exception('') }}", ""));
+    let own = source("", "<call>{{ t.id }}<name>{{ c.name }}<args>{{ c.arguments | tojson }}</call>", "");
+    let plain = source("", "<call>{{ c.name }}<args>{{ c.arguments | tojson }}</call>", "");
+    let of_mistral = |id: &str| format!("[TOOL_CALLS]get[CALL_ID]{id}[ARGS]{{\"query\": \"a\"}}");
+    let of_kimi =
+        |id: &str| format!("<|tool_call_begin|>{id}<|tool_call_argument_begin|>{{\"query\": \"a\"}}<|tool_call_end|>");
+    let section = |calls: String| format!("<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>");
+    let of_own = |id: &str| format!("<call>{id}<name>get<args>{{\"query\": \"a\"}}</call>");
+    for (source, text, ids) in [
+        (mistral, of_mistral("aB3456789") + &of_mistral("aB3456789"), ["aB3456789", "call00001"]),
+        (mistral, of_mistral("aB") + &of_mistral("bC3456789"), ["call00000", "bC3456789"]),
+        (&kimi, section(of_kimi("functions.get:7") + &of_kimi("get:8")), ["functions.get:7", "functions.get:8"]),
+        (
+            &kimi,
+            section(of_kimi("functions.get:7") + &of_kimi("functions.get:7")),
+            ["functions.get:7", "functions.get:1"],
+        ),
+        (&own, of_own("x-1") + &of_own("x-2"), ["x-1", "x-2"]),
+        (&own, of_own("x 1") + &of_own("x_2"), ["call00000", "x_2"]),
+        (
+            &plain,
+            "<call>get<args>{\"query\": \"a\"}</call><call>get<args>{\"query\": \"a\"}</call>".to_owned(),
+            ["call00000", "call00001"],
+        ),
+    ] {
+        let got = parsed(&reply(source, "auto"), &text);
+        assert_eq!(
+            (got.ids.iter().map(String::as_str).collect::<Vec<_>>(), got.end),
+            (ids.to_vec(), Some(false)),
+            "{text}: {got:?}"
+        );
+        assert_eq!(json_of(&got), [get("a"), get("a")], "{text}");
+    }
+}

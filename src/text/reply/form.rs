@@ -135,7 +135,9 @@ const IDS: [[&str; 2]; 2] = [["q4r5t6y7u", "p0o9i8k3j"], ["functions.f5n:0", "fu
 pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
     let mut form = find_parts(template)?;
     if form.calls.is_some() {
-        form.call_ids = template.call_ids()?;
+        // Some templates of Moonshot's models do not write the ids of calls.
+        let is_kimi = template.source().contains(KIMI);
+        form.call_ids = if is_kimi { CallIds::Numbered } else { template.call_ids()? };
     }
     Ok(form)
 }

@@ -68,6 +68,8 @@ pub struct Literal {
     high: u32,
     /// The number that comes or has come last.
     number: String,
+    /// A comma and the white space behind it, which are JSON where something other than a closing bracket follows.
+    comma: String,
     /// Readers of JSON take no number as large as one of its, or not as many levels.
     is_unreadable: bool,
 }
@@ -81,6 +83,7 @@ impl Literal {
             key: String::new(),
             high: 0,
             number: String::new(),
+            comma: String::new(),
             is_unreadable: false,
         }
     }
@@ -134,7 +137,10 @@ impl Literal {
 
     /// Adds a character, and to `out` the JSON that it completes.
     pub fn push(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
-        let from = out.len();
+        let from = out.len() + self.comma.len();
+        if self.holds_comma(c, out) {
+            return Ok(());
+        }
         self.step(c, out)?;
         if self.in_key && self.open.len() == 1 {
             self.key.push_str(&out[from..]);
@@ -149,6 +155,24 @@ impl Literal {
             }
         }
         Ok(())
+    }
+
+    /// Goes on behind a comma: true for white space, and for a bracket, which makes the comma say nothing.
+    fn holds_comma(&mut self, c: char, out: &mut String) -> bool {
+        if self.comma.is_empty() {
+            return false;
+        }
+        if matches!(c, ' ' | '\t' | '\n' | '\r') && self.comma.len() < MAX_KEY {
+            self.comma.push(c);
+            return true;
+        }
+        let comma = std::mem::take(&mut self.comma);
+        let is_last = self.open.last() == Some(&c);
+        out.push_str(if is_last { &comma[1..] } else { &comma });
+        if is_last {
+            self.close(out);
+        }
+        is_last
     }
 
     fn step(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
@@ -179,7 +203,7 @@ impl Literal {
                 self.phase = Phase::Value { may_end: false };
             }
             Phase::After if c == ',' => {
-                out.push(c);
+                self.comma.push(c);
                 let is_list = self.open.last() == Some(&']');
                 self.phase = if is_list { Phase::Value { may_end: false } } else { Phase::Key { may_end: false } };
             }
@@ -435,6 +459,9 @@ mod tests {
             (" 17 ", "17"),
             ("[]", "[]"),
             ("'a'", "\"a\""),
+            // A last comma says nothing.
+            ("[1,]", "[1]"),
+            ("{a: [1 , \n], 'b': (c={},), }", "{\"a\": [1  \n], \"b\": {\"c\":{}} }"),
         ] {
             assert_eq!(Literal::convert(text).as_deref(), Some(want), "{text}");
             serde_json::from_str::<serde_json::Value>(want).unwrap();
@@ -445,8 +472,10 @@ mod tests {
             "{",
             "{\"a\"}",
             "{a}",
-            "[1,]",
+            "[,]",
+            "[1,,]",
             "{,}",
+            "[1,",
             "[1 2]",
             "tru",
             "truE",

@@ -63,6 +63,11 @@ impl ObjectCall {
         self.is_unreadable || self.literal.as_ref().is_some_and(Literal::is_unreadable)
     }
 
+    /// True where the arguments are complete.
+    pub fn has_arguments(&self) -> bool {
+        self.arguments == Arguments::Complete
+    }
+
     /// False where its members are not those of a call.
     pub fn may_be_call(&self) -> bool {
         let key = self.literal.as_ref().map_or("", Literal::key).trim_start_matches('"');
@@ -166,18 +171,22 @@ impl ObjectCall {
                 None => return Some(()),
                 Some('{') => Arguments::Object,
                 Some('"') => Arguments::Text(String::new()),
+                Some(_) if piece.trim() == "null" => Arguments::Text("\"\"".to_owned()),
                 Some(_) => return None,
             };
         }
         let json = match &mut self.arguments {
             Arguments::Object => piece.to_owned(),
             Arguments::Text(text) => {
-                text.push_str(piece);
+                if piece.trim() != "null" {
+                    text.push_str(piece);
+                }
                 if !has_ended {
                     return Some(());
                 }
                 let text: String = serde_json::from_str(text).ok()?;
-                let json = Literal::convert(&text).filter(|json| json.starts_with('{'))?;
+                let text = if text.trim().is_empty() { "{}" } else { &text };
+                let json = Literal::convert(text).filter(|json| json.starts_with('{'))?;
                 self.is_unreadable |= serde_json::from_str::<serde_json::Value>(&json).is_err();
                 json
             }

@@ -15,6 +15,7 @@ use crate::text::chat::ids::NewIds;
 use crate::text::reply::form::{Body, CallForm};
 use crate::text::reply::literal::{Literal, WIDE_QUOTE, escape};
 use crate::text::reply::object::ObjectCall;
+use crate::text::reply::parser::calls::begun_json;
 use crate::text::reply::replies::{Behind, Event, EventKind, Found, MESSAGE, Reply, Then};
 use crate::text::reply::search::{earlier, find};
 use crate::text::reply::tags::{Match, matches};
@@ -140,7 +141,9 @@ impl ReplyParser {
     /// taken. Nothing changes then.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<()> {
         if self.ended {
-            return Err(Error::invalid(format!("token {token} behind the end of the reply")));
+            return Err(Error::invalid(format!(
+                "token {token} comes after the end of the reply; no token may follow it"
+            )));
         }
         if tokenizer.is_end(token) {
             return self.end(true);
@@ -202,7 +205,9 @@ impl ReplyParser {
     fn secured(&mut self, more: usize, work: impl FnOnce(&mut ReplyParser)) -> Result<()> {
         let held = self.size();
         if held + more > MAX_HELD && more > 0 {
-            return Err(Error::TooComplex(format!("a reply of which {held} bytes have not been taken")));
+            return Err(Error::TooComplex(format!(
+                "the reply has {held} bytes that have not been taken; it must have at most {MAX_HELD}"
+            )));
         }
         // Vectors and texts double, and an escaped character has six bytes.
         secured("the reply", WORKING + 3 * held + 32 * more, || {
@@ -317,7 +322,7 @@ impl ReplyParser {
 
     fn content(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
-        let found = reply.in_content.find(rest, self.is_fresh, behind);
+        let found = earlier(reply.in_content.find(rest, self.is_fresh, behind), self.reasoning_again(rest, behind));
         if let Some(at) = self.whole_call_start(rest, &found) {
             return Some(at);
         }
@@ -332,6 +337,21 @@ impl ReplyParser {
                 Some(end)
             }
         }
+    }
+
+    /// Finds the tag that opens reasoning after content, if the tag begins with a control token. Any other tag may be a
+    /// word of the content.
+    fn reasoning_again(&self, rest: &str, behind: Behind) -> Found {
+        let Some(tags) = self.reply.form.reasoning.as_ref().filter(|_| !self.reply.form.has_headers) else {
+            return Found::None;
+        };
+        let places = self.controls.iter().filter_map(|place| place.start.checked_sub(self.consumed));
+        let at = |at: usize| match matches(tags.open.trim(), rest.get(at..)?) {
+            Match::Full(n) => Some(Found::At(at, at + n, Then::Reasoning)),
+            Match::Partial if behind != Behind::End => Some(Found::Wait(at)),
+            Match::Partial | Match::No => None,
+        };
+        places.filter(|place| *place < rest.len()).find_map(at).unwrap_or(Found::None)
     }
 
     /// Hands on a text that comes next, in which control tokens are reported. The number of its bytes, `None` where
@@ -526,7 +546,12 @@ impl ReplyParser {
         let gap = mem::take(&mut self.gap);
         match mem::replace(&mut self.state, State::Content) {
             State::Object(object) if !object.is_named() => self.give_up(object.raw()),
-            State::Value { kind: ValueKind::Other(text, _), .. } => self.give_up_call(&(text + &gap)),
+            State::Value { tool, keys, kind: ValueKind::Other(text, _), .. } => {
+                let name = keys.last().map_or("", String::as_str);
+                let json = begun_json(&self.reply, tool, name, &text);
+                self.emit(EventKind::ToolArguments, false, &json);
+                self.give_up_call("");
+            }
             State::Value { kind: ValueKind::Text, .. } => {
                 let mut json = String::new();
                 gap.chars().for_each(|c| escape(c, &mut json));

@@ -12,7 +12,7 @@ use crate::text::chat::{Chat, ToolChoice};
 use crate::text::marks::MarkedText;
 use crate::text::reply::form::{Body, CallForm, Dialect, ReplyForm};
 use crate::text::reply::literal::Literal;
-use crate::text::reply::tags::{ANY, Match, NAME, matches};
+use crate::text::reply::tags::{ANY, Match, NAME, last_tag, matches};
 
 /// Ends the header of a message.
 pub(crate) const MESSAGE: &str = "<|message|>";
@@ -302,14 +302,16 @@ impl Reply {
     }
 }
 
-/// A text in front of a call without the word, ending in a dot, that it ends with, or without a fence.
-fn shortened(lead: &str) -> Option<String> {
+/// Texts in front of a call without the word, ending in a dot, that it ends with, or without a fence or its language.
+fn shortened(lead: &str) -> Vec<String> {
     if let Some(text) = lead.trim_end().strip_suffix('.') {
         let short = text.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
-        return (short.len() < text.len() && !short.trim().is_empty()).then(|| short.to_owned());
+        let is_shorter = short.len() < text.len() && !short.trim().is_empty();
+        return is_shorter.then(|| short.to_owned()).into_iter().collect();
     }
-    let (before, behind) = lead.split_once(FENCE)?;
-    Some(format!("{before}{}", behind.strip_prefix("json").unwrap_or(behind)))
+    let Some((before, behind)) = lead.split_once(FENCE) else { return Vec::new() };
+    let behind = behind.strip_prefix("json").unwrap_or(behind);
+    vec![format!("{before}{FENCE}{behind}"), format!("{before}{behind}")]
 }
 
 fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
@@ -334,7 +336,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
         }
         in_content.add_calls(&first, middle, calls, tools);
         // Models leave a word in front of the name out, or a fence around the object.
-        if let Some(first) = shortened(&first) {
+        for first in shortened(&first) {
             in_content.add_calls(&first, middle, calls, tools);
         }
         if let Some(next) = &next {
@@ -344,7 +346,7 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
             }
             behind_call.add_calls(next, middle, calls, tools);
         }
-        if let Some(next) = next.as_deref().and_then(shortened) {
+        for next in next.iter().flat_map(|next| shortened(next)) {
             behind_call.add_calls(&next, middle, calls, tools);
         }
         if next.is_none_or(|next| next.trim() != first.trim()) {
@@ -369,8 +371,19 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
             // Llama 3 writes several so, though its templates do not.
             behind_call.add("; ", "{", true, Then::Call(None));
         }
+        if let Body::Object { .. } = &calls.body
+            && let Some(tag) = first.trim_end().strip_suffix('[').filter(|tag| tag.trim().len() > 2)
+        {
+            // One call without the brackets of the list.
+            in_content.add(tag, "{", false, Then::Call(None));
+            behind_call.add(calls.close.trim_start().trim_start_matches(']'), "", false, Then::Content);
+        }
         behind_call.add(&calls.close, "", false, Then::Content);
         behind_call.add(&calls.close.replace(FENCE, ""), "", false, Then::Content);
+        // The last tag may be the token that ends the reply.
+        if let Some(last) = last_tag(calls.close.trim_end()) {
+            behind_call.add(calls.close.trim_end().strip_suffix(last).unwrap_or_default(), "", false, Then::Content);
+        }
         behind_call.add(&form.end, "", false, Then::Content);
     }
     if let Some(tags) = &form.reasoning {
@@ -497,10 +510,21 @@ pub fn is_text(schema: &Json) -> bool {
     types(schema).is_some_and(|types| !types.is_empty() && types.iter().all(|name| *name == "string"))
 }
 
-/// JSON of a value that was written without quotes, by its schema.
+/// JSON of a value that was written without quotes, by its schema. Where that allows no text, a value of another type
+/// stays what it is.
 pub(crate) fn value(text: &str, schema: &Json) -> String {
     let allowed = types(schema);
     let allows = |names: &[&str]| allowed.as_ref().is_none_or(|types| types.iter().any(|name| names.contains(name)));
+    let is_text = allows(&["string"]);
+    if !is_text {
+        // As Python's `int` and `lower` read them.
+        let small = text.trim().to_lowercase();
+        match (small.as_str(), small.parse::<i64>()) {
+            ("true" | "false", _) if allows(&["boolean"]) => return small,
+            (_, Ok(number)) if allows(&["integer", "number"]) => return number.to_string(),
+            _ => {}
+        }
+    }
     let json = [Some(text.trim().to_owned()), Literal::convert(text)].into_iter().flatten();
     for json in json {
         let fits = match serde_json::from_str(&json) {
@@ -509,9 +533,9 @@ pub(crate) fn value(text: &str, schema: &Json) -> String {
             Ok(Json::Number(_)) => allows(&["number", "integer"]),
             Ok(Json::Array(_)) => allows(&["array"]),
             Ok(Json::Object(_)) => allows(&["object"]),
-            _ => false,
+            Ok(Json::String(_)) | Err(_) => continue,
         };
-        if fits {
+        if fits || !is_text {
             return json;
         }
     }
@@ -556,10 +580,20 @@ mod tests {
             ("17", json!({}), "17"),
             ("True", json!({"type": "boolean"}), "true"),
             ("null", json!({"type": ["string", "null"]}), "null"),
+            ("null", json!({"type": "integer"}), "null"),
+            ("None", json!({"type": "object"}), "null"),
+            ("null", json!({"type": "string"}), "\"null\""),
             ("17", json!({"type": ["string", "null"]}), "\"17\""),
             ("{'a': None}", json!({"type": "object"}), "{\"a\": null}"),
             ("red", json!({"enum": ["red", 1]}), "\"red\""),
             ("[1, 2", json!({"type": "array"}), "\"[1, 2\""),
+            ("[1]", json!({"type": "object"}), "[1]"),
+            ("[1]", json!({"type": ["object", "string"]}), "\"[1]\""),
+            ("true", json!({"type": "integer"}), "true"),
+            ("TRUE", json!({"type": "boolean"}), "true"),
+            ("007", json!({"type": "integer"}), "7"),
+            ("007", json!({"type": "string"}), "\"007\""),
+            ("seven", json!({"type": "integer"}), "\"seven\""),
             ("7", json!({"anyOf": [{"type": "number"}, {"type": "string"}]}), "7"),
         ] {
             assert_eq!(value(text, &schema), want, "{text} {schema}");

@@ -31,6 +31,12 @@ impl ReplyParser {
             }
             self.emit(EventKind::ToolArguments, false, &json);
             match step {
+                // The bracket that closes the object is missing.
+                Step::Failed if object.has_arguments() && object.is_named() && object.raw().trim().is_empty() => {
+                    self.calls += 1;
+                    self.any_unparsed = true;
+                    self.state = State::CallEnd;
+                }
                 Step::Failed if object.is_named() => self.give_up_call(object.raw()),
                 Step::Failed => self.give_up(object.raw()),
                 _ => {
@@ -246,6 +252,28 @@ fn json_of(text: &str, argument: &Argument, tool: &Tool, name: &str) -> String {
     match (data.filter(|_| argument.in_cdata), &argument.nested) {
         (Some(data), _) => Json::from(data).to_string(),
         (None, Some(mark)) => nested::json(text, mark, &schema(tool, name), &tool.parameters),
+        // The tag in front of it says that the value is JSON.
+        (None, None) if argument.other.is_some() && serde_json::from_str::<Json>(text).is_ok() => {
+            text.trim().to_owned()
+        }
         (None, None) => value(text, &schema(tool, name)),
     }
+}
+
+/// The beginning of the JSON of an argument that broke off within this text.
+pub(super) fn begun_json(reply: &Reply, tool: usize, name: &str, text: &str) -> String {
+    let Some(argument) = tagged(reply).map(|(_, argument)| argument) else { return String::new() };
+    let text = text.trim_start();
+    let is_text = is_text(&schema(&reply.tools[tool], name));
+    let quoted = |text: &str| {
+        let mut json = "\"".to_owned();
+        text.chars().for_each(|c| escape(c, &mut json));
+        json
+    };
+    if argument.in_cdata && is_text {
+        return quoted(text.strip_prefix("<![CDATA[").unwrap_or(text));
+    }
+    let (mut literal, mut json) = (Literal::new(), String::new());
+    let is_read = argument.nested.is_none() && text.chars().all(|c| literal.push(c, &mut json).is_ok());
+    if is_read { json } else { quoted(text) }
 }
