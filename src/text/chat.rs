@@ -465,7 +465,9 @@ fn exact_json(what: &str, text: &str) -> Result<Json> {
     let json = parse_json(what, text)?;
     match wide_integer(text) {
         None => Ok(json),
-        Some(number) => Err(Error::unsupported(format!("{what}: an integer of more than 64 bits: {number}"))),
+        Some(number) => {
+            Err(Error::unsupported(format!("{what} has the integer {number}; it must have at most 64 bits")))
+        }
     }
 }
 
@@ -520,7 +522,7 @@ mod tests {
             (r#"{"variables": {"messages": []}}"#, "variables.messages"),
             (
                 r#"{"messages": [], "variables": {"a\\\"": [1, -18446744073709551616]}}"#,
-                "64 bits: -18446744073709551616",
+                "the integer -18446744073709551616; it must have at most 64 bits",
             ),
             (r#"{"variables": {"18446744073709551616": 18446744073709551615, "b": 1e30}}"#, "no \"messages\""),
         ] {

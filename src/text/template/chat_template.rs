@@ -251,7 +251,8 @@ impl ChatTemplate {
     pub fn run(&self, variables: &Map<String, Json>) -> Result<MarkedText> {
         let compile = || caught(|| compile(&self.source)).and_then(|result| result);
         let environment = found(&self.environment, compile)?.as_ref();
-        let environment = environment.map_err(|why| Error::unsupported(format!("the chat template: {why}")))?;
+        let environment =
+            environment.map_err(|why| Error::unsupported(format!("cannot use the chat template: {why}")))?;
         let mut texts = Vec::new();
         variables.values().for_each(|value| each_text(value, &mut |text| texts.push(text)));
         let marks = Arc::new(Marks::new(&self.source, texts.into_iter())?);

@@ -138,7 +138,7 @@ impl Automaton {
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .match_kind(MatchKind::LeftmostLongest)
             .build(texts)
-            .map_err(|e| Error::unsupported(format!("the special tokens of this vocabulary: {e}")))?;
+            .map_err(|e| Error::unsupported(format!("cannot find the special tokens of this vocabulary: {e}")))?;
         Ok(Some(Automaton { find, tokens: list }))
     }
 }

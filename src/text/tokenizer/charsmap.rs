@@ -40,7 +40,7 @@ impl Charsmap {
 
     /// Reads a table in base64.
     pub fn from_base64(text: &str) -> Result<Charsmap> {
-        let damaged = || Error::unsupported("a precompiled_charsmap that is no base64");
+        let damaged = || Error::unsupported("precompiled_charsmap is no base64");
         if text.len() > 2 * MAX_BYTES {
             return Err(damaged());
         }
@@ -88,9 +88,7 @@ impl Charsmap {
                 _ => (c.len_utf8(), &rest[..c.len_utf8()]),
             };
             if out.len() + with.len() > GROWTH * (text.len() + 4) {
-                return Err(Error::unsupported(format!(
-                    "a precompiled_charsmap that makes a text {GROWTH} times longer"
-                )));
+                return Err(Error::unsupported(format!("precompiled_charsmap makes a text {GROWTH} times longer")));
             }
             out.try_reserve(with.len())
                 .map_err(|_| Error::OutOfMemory { what: "normalising text", bytes: out.len() as u64 })?;

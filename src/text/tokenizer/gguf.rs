@@ -92,7 +92,9 @@ impl Method {
             })),
             "gemma4" => Some("gemma4"),
             "llama" | "bert" | "t5" | "rwkv" => None,
-            other => return Err(Error::unsupported(format!("the tokenizer model {other:?} (tokenizer.ggml.model)"))),
+            other => {
+                return Err(Error::unsupported(format!("tokenizer.ggml.model is {other:?}, which is not supported")));
+            }
         };
         let steps =
             Steps { normalize: Vec::new(), cut: Vec::new(), spaces: Spaces::Visible, strips_first_space: false };

@@ -94,7 +94,7 @@ fn steps(m: &Metadata, components: [Option<&RawValue>; 3]) -> Result<(Steps, boo
     let bytes_spelt = pre_tokenizers(&component(m, pre_tokenizer)?, &mut cut)? || byte_level;
     if normalize.len() + cut.len() > MAX_STEPS || growth(&normalize).saturating_mul(growth(&cut)) > MAX_GROWTH {
         return Err(Error::unsupported(format!(
-            "a tokenizer of more than {MAX_STEPS} steps, or one that makes a text {MAX_GROWTH} times longer"
+            "the tokenizer has too many steps or makes texts too long; it must have at most {MAX_STEPS} steps and make no text {MAX_GROWTH} times longer"
         )));
     }
     Ok((Steps { normalize, cut, spaces, strips_first_space }, bytes_spelt))
@@ -139,14 +139,19 @@ impl<'a> Model<'a> {
             members(model, names).map_err(damaged(m))?;
         let flag = |raw| component(m, raw).map(|v| v.as_bool().unwrap_or(false));
         if component(m, dropout)?.as_f64().is_some_and(|p| p > 0.0) {
-            return Err(Error::unsupported("the tokenizer's dropout"));
+            return Err(Error::unsupported("the tokenizer has dropout; it must have none"));
         }
         let kind = component(m, kind)?;
         let algorithm = match (kind.as_str(), merges) {
             (Some("BPE"), _) | (None, Some(_)) => Algorithm::Bpe,
             (Some("Unigram"), _) => Algorithm::Unigram,
             (Some("WordPiece"), _) => Algorithm::WordPiece,
-            (other, _) => return Err(Error::unsupported(format!("the tokenizer model {:?}", other.unwrap_or("")))),
+            (other, _) => {
+                return Err(Error::unsupported(format!(
+                    "the model of the tokenizer is {:?}, which is not supported",
+                    other.unwrap_or("")
+                )));
+            }
         };
         let prefix = component(m, prefix)?;
         let parts = if algorithm == Algorithm::WordPiece { &Json::Null } else { &prefix };
@@ -154,7 +159,7 @@ impl<'a> Model<'a> {
         let plain = Json::String(if algorithm == Algorithm::Bpe && bytes_spelt { "" } else { &suffix }.to_owned());
         for (name, value) in [("continuing_subword_prefix", parts), ("end_of_word_suffix", &plain)] {
             if value.as_str().is_some_and(|s| !s.is_empty()) {
-                return Err(Error::unsupported(format!("the tokenizer's {name}")));
+                return Err(Error::unsupported(format!("the tokenizer has {name}, which is not supported")));
             }
         }
         Ok(Model {

@@ -340,8 +340,9 @@ impl Find {
 /// else may look around. Lines matter to `^` and `$`, as they do to the Ruby syntax in which these patterns are
 /// written.
 fn compile(pattern: &str) -> Result<Find> {
-    let unsupported =
-        |why: &str| Error::unsupported(format!("the pre-tokenizer pattern {pattern:?}: {}", why.replace('\n', " ")));
+    let unsupported = |why: &str| {
+        Error::unsupported(format!("cannot use the pre-tokenizer pattern {pattern:?}: {}", why.replace('\n', " ")))
+    };
     let build = |patterns: &[&str]| {
         Regex::builder()
             .configure(Config::new().nfa_size_limit(Some(PATTERN_BYTES)))

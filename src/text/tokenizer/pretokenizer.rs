@@ -259,7 +259,7 @@ pub fn by_name(name: &str) -> Result<PreTokenizer> {
     let row = TABLE
         .iter()
         .find(|row| row.names.contains(&name))
-        .ok_or_else(|| Error::unsupported(format!("the pre-tokenizer {name:?} (tokenizer.ggml.pre)")))?;
+        .ok_or_else(|| Error::unsupported(format!("tokenizer.ggml.pre is {name:?}, which is not supported")))?;
     let step = |&pattern: &&str| {
         Ok(TextStep::Split(match pattern {
             THOUSANDS => Splitter::pattern(r"\p{N}+", Behavior::Thousands, false)?,

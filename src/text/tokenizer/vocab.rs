@@ -112,7 +112,7 @@ impl Vocab {
         reserve(&mut self.bytes, bytes.len())?;
         let id = self.ends.len() as u32;
         let end = u32::try_from(self.bytes.len() + bytes.len())
-            .map_err(|_| Error::unsupported("a vocabulary of more than 4 GiB"))?;
+            .map_err(|_| Error::unsupported("the vocabulary is too large; it must have at most 4 GiB"))?;
         self.bytes.extend_from_slice(bytes);
         self.ends.push(end);
         self.kinds.push(kind);

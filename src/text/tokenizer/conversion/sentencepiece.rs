@@ -61,7 +61,7 @@ const RENUMBERED: &[&str] = &[
 pub fn convert(bytes: &[u8], config: &Json, m: &mut Metadata) -> Result<String> {
     let class = class(config);
     if RENUMBERED.contains(&class) {
-        return Err(Error::unsupported(format!("tokenizer.model of the tokenizer class {class:?}")));
+        return Err(Error::unsupported(format!("cannot read tokenizer.model of the tokenizer class {class:?}")));
     }
     let mut model = read(bytes)?;
     rename(&mut model, config);
@@ -104,7 +104,9 @@ fn read(bytes: &[u8]) -> Result<Model> {
     fields(bytes, |number, field| match number {
         1 => {
             if model.pieces.len() == MAX_TOKENS {
-                return Err(Error::unsupported(format!("tokenizer.model of more than {MAX_TOKENS} pieces")));
+                return Err(Error::unsupported(format!(
+                    "tokenizer.model has too many pieces; it must have at most {MAX_TOKENS}"
+                )));
             }
             let piece = piece(model.pieces.len(), field.bytes().unwrap_or_default())?;
             model.pieces.push(piece);
@@ -127,7 +129,7 @@ fn read(bytes: &[u8]) -> Result<Model> {
 }
 
 fn refused(what: &str) -> Error {
-    Error::unsupported(format!("{what} (tokenizer.model)"))
+    Error::unsupported(format!("tokenizer.model has {what}, which is not supported"))
 }
 
 fn piece(id: usize, message: &[u8]) -> Result<Piece> {

@@ -30,7 +30,7 @@ pub fn pairs(vocab: &str, merges: &str, config: &Json, m: &mut Metadata) -> Resu
     let class = class(config);
     let Some((composes, pattern)) = rules(class, arch) else {
         return Err(Error::unsupported(format!(
-            "vocab.json and merges.txt of the tokenizer class {class:?} (tokenizer_config.json) of the network {arch:?}"
+            "cannot read vocab.json and merges.txt of the tokenizer class {class:?} of the network {arch:?}"
         )));
     };
     let table = Json::parse(Path::new("vocab.json"), vocab.as_bytes())?;
@@ -82,7 +82,7 @@ pub fn wordpiece(text: &str, config: &Json, m: &mut Metadata) -> Result<String> 
     );
     if !is_bert {
         return Err(Error::unsupported(format!(
-            "vocab.txt of the tokenizer class {class:?} (tokenizer_config.json) of the network {arch:?}"
+            "cannot read vocab.txt of the tokenizer class {class:?} (tokenizer_config.json) of the network {arch:?}"
         )));
     }
     let lower = flag(config, "do_lower_case", true)?;
@@ -107,9 +107,12 @@ pub fn wordpiece(text: &str, config: &Json, m: &mut Metadata) -> Result<String> 
         found.push(special(key, default)?);
     }
     let list: Vec<String> = found.iter().flatten().map(|(text, id)| added(*id, text, true)).collect();
-    let [unk, sep, _, cls, _] = &found[..] else { return Err(Error::unsupported("vocab.txt")) };
+    let [unk, sep, _, cls, _] = &found[..] else { return Err(Error::unsupported("cannot read vocab.txt")) };
     let (Some(unk), Some((sep, sep_id)), Some((cls, cls_id))) = (unk, sep, cls) else {
-        return Err(Error::format(Path::new("vocab.txt"), "no [UNK], [SEP] or [CLS] token"));
+        return Err(Error::format(
+            Path::new("vocab.txt"),
+            "the vocabulary lacks one of the tokens [UNK], [SEP] and [CLS]",
+        ));
     };
     let mut out = format!(
         r#"{{"added_tokens":[{}],"normalizer":{{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":{han},"strip_accents":{accents},"lowercase":{lower}}},"pre_tokenizer":{{"type":"BertPreTokenizer"}},"decoder":{{"type":"WordPiece","prefix":"\#\#","cleanup":true}},"post_processor":{},"model":{{"type":"WordPiece","unk_token":{},"vocab":{{"#,

@@ -19,10 +19,9 @@ fn list<'j>(component: &'j Json, name: &str) -> &'j [Json] {
 }
 
 fn text<'j>(component: &'j Json, name: &str) -> Result<&'j str> {
-    component
-        .get(name)
-        .and_then(Json::as_str)
-        .ok_or_else(|| Error::unsupported(format!("a component {:?} without {name:?}", kind_of(component))))
+    component.get(name).and_then(Json::as_str).ok_or_else(|| {
+        Error::unsupported(format!("the tokenizer's component {:?} has no {name:?}", kind_of(component)))
+    })
 }
 
 pub(super) fn flag(component: &Json, name: &str, default: bool) -> bool {
@@ -30,7 +29,7 @@ pub(super) fn flag(component: &Json, name: &str, default: bool) -> bool {
 }
 
 fn unsupported<T>(what: &str, component: &Json) -> Result<T> {
-    Err(Error::unsupported(format!("the {what} {:?}", kind_of(component))))
+    Err(Error::unsupported(format!("the {what} is {:?}, which is not supported", kind_of(component))))
 }
 
 /// Reads `{"String": …}` or `{"Regex": …}`.
@@ -39,7 +38,7 @@ fn split_by(component: &Json, behavior: Behavior, invert: bool) -> Result<Splitt
     match (pattern.get("String").and_then(Json::as_str), pattern.get("Regex").and_then(Json::as_str)) {
         (Some(text), _) => Ok(Splitter::literal(text, behavior, invert)),
         (None, Some(regex)) => Splitter::pattern(regex, behavior, invert),
-        (None, None) => Err(Error::unsupported(format!("a {:?} without a pattern", kind_of(component)))),
+        (None, None) => Err(Error::unsupported(format!("the tokenizer's {:?} has no pattern", kind_of(component)))),
     }
 }
 
@@ -143,7 +142,11 @@ fn behavior(component: &Json) -> Result<Behavior> {
         Some("MergedWithPrevious") => Behavior::MergedWithPrevious,
         Some("MergedWithNext") => Behavior::MergedWithNext,
         Some("Contiguous") => Behavior::Contiguous,
-        Some(other) => return Err(Error::unsupported(format!("splitting that leaves {other:?}"))),
+        Some(other) => {
+            return Err(Error::unsupported(format!(
+                "the behavior of a pre-tokenizer is {other:?}, which is not supported"
+            )));
+        }
     })
 }
 
@@ -154,7 +157,9 @@ fn metaspace_prefix(component: &Json) -> Result<Option<Prepend>> {
         Some("first") => Ok(Some(Prepend::MissingAtStart)),
         Some("never") => Ok(None),
         None => Ok(flag(component, "add_prefix_space", true).then_some(Prepend::Missing)),
-        Some(other) => Err(Error::unsupported(format!("the prefix {other:?} of a Metaspace"))),
+        Some(other) => Err(Error::unsupported(format!(
+            "the prefix of the tokenizer's Metaspace is {other:?}, which is not supported"
+        ))),
     }
 }
 
@@ -165,7 +170,9 @@ pub(super) fn post_processors(
     prefix: &mut Vec<u32>,
     suffix: &mut Vec<u32>,
 ) -> Result<()> {
-    let known = |name: &str| id_of(name).ok_or_else(|| Error::unsupported(format!("the special token {name:?}")));
+    let known = |name: &str| {
+        id_of(name).ok_or_else(|| Error::unsupported(format!("the vocabulary has no special token {name:?}")))
+    };
     match kind_of(component) {
         "" | "ByteLevel" => {}
         "Sequence" => {
@@ -228,7 +235,7 @@ impl Decoder {
                 let from = component.get("pattern").and_then(|p| p.get("String")).and_then(Json::as_str);
                 match (from, text(component, "content")?) {
                     (Some(VISIBLE_SPACE), " ") => self.spaces = Spaces::Visible,
-                    _ => return unsupported("decoder that makes something else than spaces:", component),
+                    _ => return unsupported("decoder that makes something else than spaces", component),
                 }
             }
             "Strip" => {
@@ -236,7 +243,7 @@ impl Decoder {
                 match (text(component, "content")?, count("start"), count("stop")) {
                     (_, 0, 0) => {}
                     (" ", 1, 0) => self.strips_first_space = true,
-                    _ => return unsupported("decoder that takes away more than a space:", component),
+                    _ => return unsupported("decoder that takes away more than a space", component),
                 }
             }
             _ => return unsupported("decoder", component),

@@ -142,7 +142,9 @@ pub(super) fn vocabulary(entries: &Entries, added: &[AddedToken], spelling: Spel
     let n = largest.map_or(0, |&id| id as usize + 1);
     // Ids far beyond the number of tokens would let a small file ask for a large table.
     if n > 2 * (entries.ids.len() + added.len()) + 65_536 {
-        return Err(Error::unsupported(format!("a vocabulary of few tokens with ids up to {n}")));
+        return Err(Error::unsupported(format!(
+            "the vocabulary has few tokens, with ids up to {n}; ids must be dense"
+        )));
     }
     let mut places = try_filled("token ids", n, NOWHERE)?;
     for (&id, place) in entries.ids.iter().zip(0..) {
