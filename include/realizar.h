@@ -878,7 +878,8 @@ rz_status rz_chat_tokenize_into(const rz_model *model,
 /* Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object. */
 #define RZ_CHAT_EVENT_TOOL_ARGUMENTS 4
 
-/* Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty. */
+/* Kind of a part of a reply: the end. Its text is half a tag, or a call without its name, if the reply broke off in
+ * one; otherwise it is empty. */
 #define RZ_CHAT_EVENT_END 5
 
 /* Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the

@@ -22,7 +22,8 @@ pub const RZ_CHAT_EVENT_CONTENT: u32 = 2;
 pub const RZ_CHAT_EVENT_TOOL_NAME: u32 = 3;
 /// Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object.
 pub const RZ_CHAT_EVENT_TOOL_ARGUMENTS: u32 = 4;
-/// Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty.
+/// Kind of a part of a reply: the end. Its text is half a tag, or a call without its name, if the reply broke off in
+/// one; otherwise it is empty.
 pub const RZ_CHAT_EVENT_END: u32 = 5;
 /// Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the
 /// same id. It differs from the ids of all other calls in the conversation and has the form that the chat template

@@ -15,7 +15,6 @@ use crate::text::chat::ids::NewIds;
 use crate::text::reply::form::{Body, CallForm};
 use crate::text::reply::literal::{Literal, WIDE_QUOTE, escape};
 use crate::text::reply::object::ObjectCall;
-use crate::text::reply::parser::calls::begun_json;
 use crate::text::reply::replies::{Behind, Event, EventKind, Found, MESSAGE, Reply, Then};
 use crate::text::reply::search::{earlier, find};
 use crate::text::reply::tags::{Match, matches};
@@ -525,9 +524,14 @@ impl ReplyParser {
     /// Hands on what is left of a reply that has ended.
     fn finish(&mut self, is_whole: bool) {
         self.finish_ahead(is_whole);
-        let mut tag = match &self.state {
-            State::Header(tag) => tag.clone(),
-            _ => String::new(),
+        let mut tag = match mem::replace(&mut self.state, State::Content) {
+            State::Header(tag) => tag,
+            // A call that broke off ahead of its name.
+            State::Object(object) if !is_whole && !object.is_named() => object.raw().trim_start().to_owned(),
+            state => {
+                self.state = state;
+                String::new()
+            }
         };
         tag.push_str(mem::take(&mut self.held).trim());
         if !tag.is_empty() || self.is_in_close() {
@@ -548,7 +552,7 @@ impl ReplyParser {
             State::Object(object) if !object.is_named() => self.give_up(object.raw()),
             State::Value { tool, keys, kind: ValueKind::Other(text, _), .. } => {
                 let name = keys.last().map_or("", String::as_str);
-                let json = begun_json(&self.reply, tool, name, &text);
+                let json = self.begun_json(tool, name, &text);
                 self.emit(EventKind::ToolArguments, false, &json);
                 self.give_up_call("");
             }

@@ -206,6 +206,21 @@ impl ReplyParser {
         Some(at + next)
     }
 
+    /// The beginning of the JSON of an argument that broke off within this text; empty if the kind of the value is not
+    /// known.
+    pub(super) fn begun_json(&self, tool: usize, name: &str, text: &str) -> String {
+        let Some(argument) = tagged(&self.reply).map(|(_, argument)| argument) else { return String::new() };
+        let text = text.trim_start();
+        let (mut literal, mut json) = (Literal::new(), String::new());
+        if is_text(&schema(&self.reply.tools[tool], name)) {
+            json.push('"');
+            text.strip_prefix("<![CDATA[").unwrap_or(text).chars().for_each(|c| escape(c, &mut json));
+        } else if argument.nested.is_some() || !text.chars().all(|c| literal.push(c, &mut json).is_ok()) {
+            json.clear();
+        }
+        json
+    }
+
     /// True where white space at the end of a text between tags may begin the closing tag.
     pub(super) fn is_in_close(&self) -> bool {
         let State::Value { keys, kind: ValueKind::Text, .. } = &self.state else { return false };
@@ -258,22 +273,4 @@ fn json_of(text: &str, argument: &Argument, tool: &Tool, name: &str) -> String {
         }
         (None, None) => value(text, &schema(tool, name)),
     }
-}
-
-/// The beginning of the JSON of an argument that broke off within this text.
-pub(super) fn begun_json(reply: &Reply, tool: usize, name: &str, text: &str) -> String {
-    let Some(argument) = tagged(reply).map(|(_, argument)| argument) else { return String::new() };
-    let text = text.trim_start();
-    let is_text = is_text(&schema(&reply.tools[tool], name));
-    let quoted = |text: &str| {
-        let mut json = "\"".to_owned();
-        text.chars().for_each(|c| escape(c, &mut json));
-        json
-    };
-    if argument.in_cdata && is_text {
-        return quoted(text.strip_prefix("<![CDATA[").unwrap_or(text));
-    }
-    let (mut literal, mut json) = (Literal::new(), String::new());
-    let is_read = argument.nested.is_none() && text.chars().all(|c| literal.push(c, &mut json).is_ok());
-    if is_read { json } else { quoted(text) }
 }
