@@ -1053,7 +1053,7 @@ public:
     }
     Generated try_generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr,
                            const Cancel *cancel = nullptr) {
-        const size_t room = std::min(max_tokens, size_t(capacity()) + 1); // more than the cache has room for
+        const size_t room = (std::min)(max_tokens, size_t(capacity()) + 1); // more than the cache has room for
         Generated made{std::vector<uint32_t>(room), RZ_OK, {}};
         size_t n = 0;
         made.status = rz_generate_into(get(), token, detail::raw(sampler), made.tokens.data(), room, &n,
@@ -1075,7 +1075,7 @@ public:
         rz_error error;
         size_t vocabulary = 0;
         if (rz_logits_into(get(), nullptr, 0, &vocabulary, &error) != RZ_ERR_BUFFER_TOO_SMALL) return error;
-        k = std::min(k, static_cast<uint32_t>(vocabulary));
+        k = (std::min)(k, static_cast<uint32_t>(vocabulary)); // not the macro of windows.h
         std::vector<uint32_t> tokens(k);
         std::vector<float> values(k);
         auto n = detail::called<size_t>([&](size_t *n, rz_error *error) {
