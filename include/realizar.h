@@ -1080,8 +1080,8 @@ void rz_sampler_free(rz_sampler *sampler);
  * angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
 #define RZ_GRAMMAR_LARK 3
 
-/* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several
- * places the longest counts. */
+/* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Every text that the rules derive is allowed,
+ * wherever its parts may end. */
 #define RZ_GRAMMAR_GBNF 4
 
 #define RZ_GRAMMAR_JSON 5     /* Kind of a grammar: any JSON value. Takes no text. */

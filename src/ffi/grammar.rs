@@ -24,8 +24,8 @@ pub const RZ_GRAMMAR_REGEX: u32 = 2;
 /// Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between
 /// angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so.
 pub const RZ_GRAMMAR_LARK: u32 = 3;
-/// Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several
-/// places the longest counts.
+/// Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Every text that the rules derive is allowed,
+/// wherever its parts may end.
 pub const RZ_GRAMMAR_GBNF: u32 = 4;
 /// Kind of a grammar: any JSON value. Takes no text.
 pub const RZ_GRAMMAR_JSON: u32 = 5;

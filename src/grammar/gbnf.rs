@@ -1,6 +1,10 @@
 //! GBNF, the grammars of llama.cpp, in the Lark dialect that the parser reads. What reaches no recursion becomes
-//! regular expressions, as long as they can be, because the parser reads texts lexeme by lexeme; the longest match
-//! counts.
+//! regular expressions, as long as they can be, because the parser reads texts lexeme by lexeme, and the longest match
+//! counts: `lexemes` splits those that would take characters of what follows them.
+
+mod automaton;
+mod lexemes;
+mod order;
 
 use std::collections::BTreeMap;
 
@@ -8,17 +12,39 @@ use crate::error::{Error, Result};
 
 /// Levels of parentheses, and of rules within rules.
 const MAX_DEPTH: usize = 200;
-/// Longest regular expression that rules are joined to, in bytes of all of them together.
-const MAX_REGEX: usize = 128 << 10;
+
+/// A part of a grammar, by its number. Parts have higher numbers than the parts within them.
+type Id = usize;
 
 enum Part {
-    /// A regular expression for one character, or for the characters of a literal.
-    Text(String),
+    Class(Class),
     Rule(String),
-    All(Vec<Part>),
-    Any(Vec<Part>),
-    /// The text after a repeated part: `*`, `{2,3}`.
-    Repeat(Box<Part>, String),
+    All(Vec<Id>),
+    Any(Vec<Id>),
+    Repeat(Id, Times),
+}
+
+/// A set of characters.
+struct Class {
+    /// The set as a regular expression.
+    regex: String,
+    /// First and last code points of its ranges, in order.
+    ranges: Vec<(u32, u32)>,
+}
+
+/// How often a part is repeated.
+struct Times {
+    /// As text, in GBNF, Lark and regular expressions: `*`, `{2,3}`.
+    text: String,
+    least: u32,
+    /// `None` for any number.
+    most: Option<u32>,
+}
+
+/// The rules of a grammar, each with its part.
+struct Rules {
+    parts: Vec<Part>,
+    by_name: BTreeMap<String, Id>,
 }
 
 /// Digits of a number of repetitions.
@@ -29,162 +55,30 @@ const MAX_DIGITS: usize = 7;
 /// # Errors
 /// `InvalidArgument` saying where it cannot be read, `Unsupported` for tokens in it, `TooComplex` beyond the bounds.
 pub fn to_lark(text: &str) -> Result<String> {
-    let rules = Reader { text, at: 0 }.rules()?;
-    let mut writer =
-        Writer { rules: &rules, regular: BTreeMap::new(), lark: String::new(), terminals: 0, left: MAX_REGEX };
-    for name in rules.keys() {
-        writer.find_regular(name, 0)?;
-    }
-    if !rules.contains_key("root") {
-        return Err(Error::invalid("the GBNF grammar has no rule \"root\""));
-    }
-    let start = writer.part(&Part::Rule("root".to_owned()), 0)?;
-    for (name, part) in &rules {
-        if !writer.is_regular(&Part::Rule(name.clone())) {
-            let body = writer.part(part, 0)?;
-            writer.lark.push_str(&format!("{}: {body}\n", rule_name(name)));
-        }
-    }
-    Ok(format!("start: {start}\n{}", writer.lark))
-}
-
-/// Names in Lark have lower case and no dashes.
-fn rule_name(name: &str) -> String {
-    let bytes = name.bytes().map(|b| {
-        if b.is_ascii_lowercase() || b.is_ascii_digit() { char::from(b).to_string() } else { format!("_{b:02x}_") }
-    });
-    format!("r_{}", bytes.collect::<String>())
-}
-
-struct Writer<'r> {
-    rules: &'r BTreeMap<String, Part>,
-    /// False for rules that reach themselves or one that does.
-    regular: BTreeMap<&'r str, bool>,
-    /// Rules and terminals written so far.
-    lark: String,
-    terminals: usize,
-    /// Bytes of regular expressions that may still be made.
-    left: usize,
-}
-
-impl<'r> Writer<'r> {
-    fn rule(&self, name: &str) -> Result<&'r Part> {
-        self.rules.get(name).ok_or_else(|| Error::invalid(format!("the GBNF grammar has no rule {name:?}")))
-    }
-
-    /// Notes which of a rule and those that it uses are regular.
-    fn find_regular(&mut self, name: &'r str, depth: usize) -> Result<bool> {
-        check_depth(depth)?;
-        if let Some(&known) = self.regular.get(name) {
-            return Ok(known);
-        }
-        // Until it is known otherwise: where it is met again on the way it is not.
-        self.regular.insert(name, false);
-        let (mut used, mut is_regular) = (Vec::new(), true);
-        names(self.rule(name)?, &mut used);
-        for name in used {
-            is_regular &= self.find_regular(name, depth + 1)?;
-        }
-        self.regular.insert(name, is_regular);
-        Ok(is_regular)
-    }
-
-    fn is_regular(&self, part: &Part) -> bool {
-        let mut used = Vec::new();
-        names(part, &mut used);
-        used.iter().all(|name| self.regular.get(name) == Some(&true))
-    }
-
-    fn regex(&mut self, part: &Part, depth: usize) -> Result<String> {
-        check_depth(depth)?;
-        let regex = match part {
-            Part::Text(text) => text.clone(),
-            Part::Rule(name) => format!("(?:{})", self.regex(self.rule(name)?, depth + 1)?),
-            Part::All(parts) => parts.iter().map(|part| self.regex(part, depth + 1)).collect::<Result<_>>()?,
-            Part::Any(parts) => {
-                let parts = parts.iter().map(|part| self.regex(part, depth + 1)).collect::<Result<Vec<_>>>()?;
-                format!("(?:{})", parts.join("|"))
-            }
-            Part::Repeat(part, times) => format!("(?:{}){times}", self.regex(part, depth + 1)?),
-        };
-        self.left = self.left.checked_sub(regex.len()).ok_or_else(|| {
-            Error::TooComplex(format!("the GBNF grammar becomes expressions of more than {MAX_REGEX} bytes"))
-        })?;
-        Ok(regex)
-    }
-
-    /// The terminal of a regular expression, optional where that matches the empty text.
-    fn terminal(&mut self, regex: &str) -> Result<String> {
-        if regex.is_empty() {
-            return Ok("\"\"".to_owned());
-        }
-        let judge = regex_automata::meta::Regex::new(&format!("^(?:{regex})$"));
-        let judge = judge.map_err(|e| Error::TooComplex(format!("the GBNF grammar: {e}")))?;
-        let name = format!("T{}", self.terminals);
-        self.terminals += 1;
-        let is_optional = judge.is_match("");
-        let not_empty = if is_optional { " & /(?s:.+)/" } else { "" };
-        self.lark.push_str(&format!("{name}: /{regex}/{not_empty}\n"));
-        Ok(if is_optional { format!("{name}?") } else { name })
-    }
-
-    fn part(&mut self, part: &Part, depth: usize) -> Result<String> {
-        check_depth(depth)?;
-        if self.is_regular(part) {
-            let regex = self.regex(part, depth)?;
-            return self.terminal(&regex);
-        }
-        Ok(match part {
-            Part::Rule(name) => rule_name(name),
-            Part::All(parts) => {
-                let (mut out, mut i) = (Vec::new(), 0);
-                while i < parts.len() {
-                    let n = parts[i..].iter().take_while(|part| self.is_regular(part)).count();
-                    if n > 0 {
-                        let regexes =
-                            parts[i..i + n].iter().map(|part| self.regex(part, depth)).collect::<Result<String>>()?;
-                        out.push(self.terminal(&regexes)?);
-                    } else {
-                        out.push(self.part(&parts[i], depth + 1)?);
-                    }
-                    i += n.max(1);
-                }
-                out.join(" ")
-            }
-            Part::Any(parts) => {
-                let parts = parts.iter().map(|part| self.part(part, depth + 1)).collect::<Result<Vec<_>>>()?;
-                format!("({})", parts.join(" | "))
-            }
-            Part::Repeat(part, times) => format!("({}){times}", self.part(part, depth + 1)?),
-            Part::Text(_) => String::new(),
-        })
-    }
+    let rules = Reader { text, at: 0, parts: Vec::new(), heights: Vec::new() }.rules()?;
+    lexemes::to_lark(&rules)
 }
 
 fn check_depth(depth: usize) -> Result<()> {
     match depth {
         0..MAX_DEPTH => Ok(()),
-        _ => Err(Error::TooComplex(format!("a GBNF grammar nested more than {MAX_DEPTH} deep"))),
-    }
-}
-
-fn names<'p>(part: &'p Part, out: &mut Vec<&'p str>) {
-    match part {
-        Part::Text(_) => {}
-        Part::Rule(name) => out.push(name),
-        Part::All(parts) | Part::Any(parts) => parts.iter().for_each(|part| names(part, out)),
-        Part::Repeat(part, _) => names(part, out),
+        _ => Err(Error::TooComplex(format!(
+            "the GBNF grammar has more than {MAX_DEPTH} levels of parentheses and rules"
+        ))),
     }
 }
 
 struct Reader<'t> {
     text: &'t str,
     at: usize,
+    parts: Vec<Part>,
+    /// Levels of parts within each part.
+    heights: Vec<usize>,
 }
 
 impl<'t> Reader<'t> {
-    fn rules(mut self) -> Result<BTreeMap<String, Part>> {
-        let mut rules = BTreeMap::new();
+    fn rules(mut self) -> Result<Rules> {
+        let mut by_name = BTreeMap::new();
         self.space(true);
         while !self.rest().is_empty() {
             let name = self.name()?;
@@ -192,12 +86,26 @@ impl<'t> Reader<'t> {
             self.expect("::=")?;
             self.space(true);
             let part = self.any(0)?;
-            if rules.insert(name.to_owned(), part).is_some() {
-                return Err(self.wrong(&format!("a second rule {name:?}")));
+            if by_name.insert(name.to_owned(), part).is_some() {
+                return Err(self.wrong(&format!("{name:?} is the name of a second rule; it must be that of one")));
             }
             self.space(true);
         }
-        Ok(rules)
+        Ok(Rules { parts: self.parts, by_name })
+    }
+
+    /// Adds a part; the only part of a sequence or of alternatives stands for itself.
+    fn add(&mut self, part: Part) -> Result<Id> {
+        let height = match &part {
+            Part::All(parts) | Part::Any(parts) if parts.len() == 1 => return Ok(parts[0]),
+            Part::All(parts) | Part::Any(parts) => parts.iter().map(|part| self.heights[*part]).max().unwrap_or(0),
+            Part::Repeat(part, _) => self.heights[*part],
+            Part::Class(_) | Part::Rule(_) => 0,
+        };
+        check_depth(height)?;
+        self.parts.push(part);
+        self.heights.push(height + 1);
+        Ok(self.parts.len() - 1)
     }
 
     fn rest(&self) -> &'t str {
@@ -244,17 +152,17 @@ impl<'t> Reader<'t> {
         if name.is_empty() { Err(self.wrong("the name of a rule is missing")) } else { Ok(name) }
     }
 
-    fn any(&mut self, depth: usize) -> Result<Part> {
+    fn any(&mut self, depth: usize) -> Result<Id> {
         check_depth(depth)?;
         let mut parts = vec![self.all(depth)?];
         while self.takes("|") {
             self.space(true);
             parts.push(self.all(depth)?);
         }
-        Ok(Part::Any(parts))
+        self.add(Part::Any(parts))
     }
 
-    fn all(&mut self, depth: usize) -> Result<Part> {
+    fn all(&mut self, depth: usize) -> Result<Id> {
         let mut parts = Vec::new();
         loop {
             self.space(depth > 0);
@@ -263,7 +171,8 @@ impl<'t> Reader<'t> {
                 Some('[') => self.class()?,
                 Some('.') => {
                     self.at += 1;
-                    Part::Text("(?s:.)".to_owned())
+                    let regex = "(?s:.)".to_owned();
+                    self.add(Part::Class(Class { regex, ranges: vec![(0, u32::from(char::MAX))] }))?
                 }
                 Some('(') => {
                     self.at += 1;
@@ -271,7 +180,9 @@ impl<'t> Reader<'t> {
                     self.expect(")")?;
                     part
                 }
-                Some('<' | '!') => return Err(Error::unsupported("tokens in a GBNF grammar")),
+                Some('<' | '!') => {
+                    return Err(Error::unsupported("the GBNF grammar has tokens; they are not supported"));
+                }
                 Some(c) if c.is_ascii_alphanumeric() || c == '-' || c == '_' => {
                     let start = self.at;
                     let name = self.name()?;
@@ -281,78 +192,91 @@ impl<'t> Reader<'t> {
                         self.at = start;
                         return Err(self.wrong("a rule begins in the line of another"));
                     }
-                    Part::Rule(name.to_owned())
+                    self.add(Part::Rule(name.to_owned()))?
                 }
-                _ => return Ok(Part::All(parts)),
+                _ => return self.add(Part::All(parts)),
             };
             parts.push(self.repeated(part)?);
         }
     }
 
-    fn repeated(&mut self, mut part: Part) -> Result<Part> {
+    fn repeated(&mut self, mut part: Id) -> Result<Id> {
         loop {
             let at = self.at;
             self.space(false);
             let rest = self.rest();
             let len = match rest.chars().next() {
                 Some('*' | '+' | '?') => 1,
-                Some('{') => rest.find('}').ok_or_else(|| self.wrong("a \"{\" without \"}\""))? + 1,
+                Some('{') => rest.find('}').ok_or_else(|| self.wrong("\"{\" has no \"}\""))? + 1,
                 _ => {
                     self.at = at;
                     return Ok(part);
                 }
             };
             let times: String = rest[..len].chars().filter(|c| !c.is_whitespace()).collect();
+            let (mut least, mut most) = (u32::from(times == "+"), (times == "?").then_some(1));
             if let Some(counts) = times.strip_prefix('{').and_then(|counts| counts.strip_suffix('}')) {
-                let (least, most) = counts.split_once(',').unwrap_or((counts, counts));
+                let (first, last) = counts.split_once(',').unwrap_or((counts, counts));
                 let is_count = |n: &str| n.bytes().all(|b| b.is_ascii_digit());
-                if least.is_empty() || !is_count(least) || !is_count(most) {
+                if first.is_empty() || !is_count(first) || !is_count(last) {
                     return Err(self.wrong(&format!("{times:?} is no number of repetitions")));
                 }
-                if least.len().max(most.len()) > MAX_DIGITS {
-                    return Err(Error::TooComplex(format!("the GBNF grammar repeats {times} times")));
+                if first.len().max(last.len()) > MAX_DIGITS {
+                    return Err(Error::TooComplex(format!(
+                        "the GBNF grammar has {} repetitions; a number of them must have at most {MAX_DIGITS} digits",
+                        times.chars().take(40).collect::<String>()
+                    )));
                 }
-                if !most.is_empty() && least.parse::<u32>().ok() > most.parse().ok() {
+                (least, most) = (first.parse().unwrap_or(0), last.parse().ok());
+                if most.is_some_and(|most| least > most) {
                     return Err(self.wrong(&format!("{times:?} is no range of repetitions")));
                 }
             }
             self.at += len;
-            part = Part::Repeat(Box::new(part), times);
+            part = self.add(Part::Repeat(part, Times { text: times, least, most }))?;
         }
     }
 
-    fn literal(&mut self) -> Result<Part> {
+    fn literal(&mut self) -> Result<Id> {
         self.at += 1;
-        let mut regex = String::new();
+        let mut parts = Vec::new();
         loop {
             match self.next() {
-                None | Some('\n') => return Err(self.wrong("a text without its end")),
-                Some('"') => return Ok(Part::Text(regex)),
-                Some(c) => regex.push_str(&escaped(self.character(c)?)),
+                None | Some('\n') => return Err(self.wrong("the text has no end")),
+                Some('"') => return self.add(Part::All(parts)),
+                Some(c) => {
+                    let c = self.character(c)?;
+                    let ranges = vec![(u32::from(c), u32::from(c))];
+                    parts.push(self.add(Part::Class(Class { regex: escaped(c), ranges }))?);
+                }
             }
         }
     }
 
-    fn class(&mut self) -> Result<Part> {
+    fn class(&mut self) -> Result<Id> {
         self.at += 1;
-        let mut regex = if self.takes("^") { "[^".to_owned() } else { "[".to_owned() };
-        let mut is_empty = true;
+        let is_other = self.takes("^");
+        let (mut regex, mut ranges) = (if is_other { "[^".to_owned() } else { "[".to_owned() }, Vec::new());
         loop {
             let c = match self.next() {
-                None | Some('\n') => return Err(self.wrong("a \"[\" without \"]\"")),
-                Some(']') if is_empty => return Err(self.wrong("an empty set of characters")),
-                Some(']') => return Ok(Part::Text(regex + "]")),
+                None | Some('\n') => return Err(self.wrong("\"[\" has no \"]\"")),
+                Some(']') if ranges.is_empty() => return Err(self.wrong("a set of characters is empty")),
+                Some(']') => {
+                    let ranges = united(ranges, is_other);
+                    return self.add(Part::Class(Class { regex: regex + "]", ranges }));
+                }
                 Some(c) => self.character(c)?,
             };
-            is_empty = false;
+            ranges.push((u32::from(c), u32::from(c)));
             regex.push_str(&escaped(c));
             if self.rest().starts_with('-') && !self.rest().starts_with("-]") {
                 self.at += 1;
-                let end = self.next().ok_or_else(|| self.wrong("a \"[\" without \"]\""))?;
+                let end = self.next().ok_or_else(|| self.wrong("\"[\" has no \"]\""))?;
                 let end = self.character(end)?;
                 if end < c {
-                    return Err(self.wrong(&format!("the range from {c:?} to {end:?}")));
+                    return Err(self.wrong(&format!("the range from {c:?} to {end:?} ends before it begins")));
                 }
+                ranges.push((u32::from(c), u32::from(end)));
                 regex.push_str(&format!("-{}", escaped(end)));
             }
         }
@@ -371,12 +295,30 @@ impl<'t> Reader<'t> {
             Some('r') => return Ok('\r'),
             Some('t') => return Ok('\t'),
             Some(c @ ('\\' | '"' | '[' | ']' | '-' | '^')) => return Ok(c),
-            _ => return Err(self.wrong("an unknown escape")),
+            _ => return Err(self.wrong("an escape is unknown")),
         };
         let code = self.rest().get(..digits).and_then(|hex| u32::from_str_radix(hex, 16).ok()).and_then(char::from_u32);
         self.at += digits;
-        code.ok_or_else(|| self.wrong("an escape that is no character"))
+        code.ok_or_else(|| self.wrong("an escape is no character"))
     }
+}
+
+/// Ranges in order, without those that touch; `is_other`: of all other characters.
+fn united(mut ranges: Vec<(u32, u32)>, is_other: bool) -> Vec<(u32, u32)> {
+    ranges.sort_unstable();
+    let mut out: Vec<(u32, u32)> = Vec::new();
+    for (first, last) in ranges {
+        match out.last_mut() {
+            Some(before) if first <= before.1 + 1 => before.1 = before.1.max(last),
+            _ => out.push((first, last)),
+        }
+    }
+    if !is_other {
+        return out;
+    }
+    let starts = std::iter::once(0).chain(out.iter().map(|(_, last)| last + 1));
+    let ends = out.iter().map(|(first, _)| first.checked_sub(1)).chain([Some(u32::from(char::MAX))]);
+    starts.zip(ends).filter_map(|(start, end)| Some((start, end?))).filter(|(start, end)| start <= end).collect()
 }
 
 /// A regular expression for one character, in a set too.

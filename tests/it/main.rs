@@ -21,6 +21,7 @@ mod families;
 mod folder_variants;
 mod folders;
 mod fuzz;
+mod gbnf;
 mod grammar;
 mod hostile_gguf;
 mod hostile_safetensors;
