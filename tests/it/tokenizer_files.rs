@@ -252,7 +252,7 @@ fn lists_of_tokens_are_read_or_refused_by_name() {
         ("merges.txt", "GPT2Tokenizer {}", "#version: 0.2\na b\na\n", "line 3 is no pair"),
         ("vocab.json", "GPT2Tokenizer {}", "{", "vocab.json"),
         ("tokenizer_config.json", "GPT2Tokenizer {}", r#"{"tokenizer_class":"WhisperTokenizer"}"#, "WhisperTokenizer"),
-        ("vocab.txt", "BertTokenizer {}", "a\nb\n", "no [UNK]"),
+        ("vocab.txt", "BertTokenizer {}", "a\nb\n", "lacks one of the tokens [UNK]"),
         ("tokenizer_config.json", "BertTokenizer {}", r#"{"tokenizer_class":"LukeTokenizer"}"#, "LukeTokenizer"),
         ("tekken.json", "tekken v7", "{}", "no \"config\""),
         ("tekken.json", "tekken v7", r#"{"config":{"pattern":"a","default_vocab_size":9},"vocab":[]}"#, "contradict"),

@@ -108,7 +108,7 @@ fn parts_wait_until_there_is_room() {
         let end = (RZ_CHAT_EVENT_END | RZ_CHAT_EVENT_UNPARSED, 0, String::new());
         assert_eq!(parts(parser), [(unparsed, 0, " \n".to_owned()), end]);
         assert!(parts(parser).is_empty());
-        refused("behind the end", |e| rz_chat_parser_push(parser, 5, e));
+        refused("after the end", |e| rz_chat_parser_push(parser, 5, e));
         rz_chat_parser_free(parser);
     }
 }
