@@ -538,14 +538,18 @@ func TestPromptsThatBeginAlike(t *testing.T) {
 	}
 }
 
+// sized is a value of so many bytes.
+type sized int
+
+func (s sized) size() int { return int(s) }
+
 // The pictures of the last conversation are kept, though they are larger than all that is kept of others; they have a
 // bound too, above which those that came first stay.
 func TestPicturesOfTheLastConversationAreKept(t *testing.T) {
-	type keptResponse = kept[*storedResponse]
-	var all keeper[*storedResponse]
+	var all keeper[sized]
 	forgotten := 0
 	put := func(name string, bytes int) {
-		forgotten += len(all.put(name, &storedResponse{messages: []message{{Content: strings.Repeat("x", bytes)}}}))
+		forgotten += len(all.put(name, sized(bytes)))
 	}
 	has := func(names string, count int) {
 		t.Helper()
@@ -556,7 +560,7 @@ func TestPicturesOfTheLastConversationAreKept(t *testing.T) {
 		}
 		bytes := 0
 		for e := all.order.Front(); e != nil; e = e.Next() {
-			bytes += e.Value.(*keptResponse).bytes
+			bytes += e.Value.(*kept[sized]).bytes
 		}
 		if all.order.Len() != len(strings.Fields(names)) || len(all.all) != all.order.Len() || bytes != all.bytes || forgotten != count {
 			t.Error(names, all.order.Len(), len(all.all), bytes, all.bytes, forgotten)
