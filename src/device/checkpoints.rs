@@ -10,6 +10,8 @@ use crate::graph::sequence_spec::RECURRENT_BUFFERS as BUFFERS;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checkpoints {
     positions: [Option<usize>; BUFFERS],
+    /// A position whose buffer no step overwrites.
+    kept: Option<usize>,
 }
 
 impl Default for Checkpoints {
@@ -17,14 +19,19 @@ impl Default for Checkpoints {
     fn default() -> Checkpoints {
         let mut positions = [None; BUFFERS];
         positions[0] = Some(0);
-        Checkpoints { positions }
+        Checkpoints { positions, kept: None }
     }
 }
 
 impl Checkpoints {
     /// Checkpoints at the positions of buffers.
     pub fn restored(positions: [Option<usize>; BUFFERS]) -> Checkpoints {
-        Checkpoints { positions }
+        Checkpoints { positions, kept: None }
+    }
+
+    /// Has steps overwrite other buffers than the one of a position.
+    pub fn keep(&mut self, position: Option<usize>) {
+        self.kept = position;
     }
 
     /// The position of each buffer.
@@ -53,7 +60,7 @@ impl Checkpoints {
     }
 
     /// The buffer that the step after `len` tokens writes, of which the first `committed` are committed and the others
-    /// under way: an unused one, else the one before these that rewinds miss least.
+    /// under way: an unused one, else the one before these that rewinds miss least and that is not kept.
     ///
     /// Without the checkpoint at `p`, ahead of which one stands at `a` and after which one at `b`, rewinds to `p..b`
     /// compute `p - a` tokens more. Rewinds to `r` are taken to be as frequent as `1 / (len - r + 1)`, so that many
@@ -70,8 +77,9 @@ impl Checkpoints {
             let behind = others().filter(|q| *q > p).min()?;
             Some((p - ahead) as f64 * libm::log(age(p) / age(behind)))
         };
-        let losses = (0..BUFFERS).filter_map(|i| Some((i, loss(i)?)));
-        losses.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i)
+        let is_kept = |i: usize| self.kept.is_some() && self.positions[i] == self.kept;
+        let losses = (0..BUFFERS).filter_map(|i| Some((i, is_kept(i), loss(i)?)));
+        losses.min_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2))).map_or(0, |(i, ..)| i)
     }
 
     /// Forgets the buffer that the step after `len` tokens writes: what it holds is undefined until `commit`.
@@ -155,7 +163,28 @@ mod tests {
     /// Steps of one token each, up to three under way at a time.
     #[test]
     fn what_is_committed_outlasts_the_steps_ahead() {
+        steps_ahead(None);
+    }
+
+    #[test]
+    fn what_is_kept_outlasts_all_steps() {
+        assert!(steps_ahead(Some(500)).at(500).is_some());
         let (mut c, mut len) = (Checkpoints::default(), 0);
+        for (n, kept) in [(300, None), (20, Some(300)), (7, Some(300))] {
+            c.keep(kept);
+            advance(&mut c, &mut len, n);
+        }
+        (0..2000).for_each(|_| advance(&mut c, &mut len, 1));
+        assert_eq!((c.newest(len - 1), c.newest(310)), (Some(len - 1), Some(300)));
+        // A position that has no checkpoint keeps nothing.
+        c.keep(Some(301));
+        (0..2000).for_each(|_| advance(&mut c, &mut len, 1));
+        assert_eq!(c.at(300), None);
+    }
+
+    fn steps_ahead(kept: Option<usize>) -> Checkpoints {
+        let (mut c, mut len) = (Checkpoints::default(), 0);
+        c.keep(kept);
         advance(&mut c, &mut len, 500);
         for turn in 0..300 {
             let committed = len;
@@ -173,5 +202,6 @@ mod tests {
         }
         let held = positions(&c);
         assert!(held.len() > BUFFERS - 3 && held.is_sorted_by(|a, b| a < b), "{held:?}");
+        c
     }
 }

@@ -195,6 +195,11 @@ impl Sequence {
         self.cpu_kv().is_none() && self.cuda.is_empty()
     }
 
+    /// Keeps the recurrent states at a position in favour of others.
+    pub fn keep(&mut self, position: Option<usize>) {
+        self.extent.checkpoints.keep(position);
+    }
+
     /// Rewinds to the first `len` tokens, where there are more, and forgets the steps that are under way.
     pub fn truncate(&mut self, len: usize) {
         let Extent { len: now, checkpoints, .. } = &mut self.extent;

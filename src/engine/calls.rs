@@ -73,7 +73,7 @@ impl Session {
         let (before, logits_at) = (self.len(), self.logits_at());
         let mut rest = tokens;
         while !rest.is_empty() {
-            let n = self.runs().piece(self.len(), rest.len(), self.network().call_piece());
+            let n = self.piece(self.len(), rest.len(), self.network().call_piece());
             let (piece, after) = rest.split_at(n);
             rest = after;
             // Logits are read with the last piece only, so that the earlier ones are still there if this fails.
@@ -144,7 +144,7 @@ impl Session {
         self.step_back(len, memory);
         while self.sequence().len() < len {
             let held = self.sequence().len();
-            let again = self.runs().piece(held, len - held, self.network().limits.max_tokens);
+            let again = self.piece(held, len - held, self.network().limits.max_tokens);
             Session::step(Lane { again, ..Lane::new(self, &[]) }, cancel)?;
         }
         Ok(())

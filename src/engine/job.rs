@@ -392,7 +392,7 @@ impl Job {
     /// The next tokens of a job that reads its prompt, `room` at most, and those of its session ahead of them.
     pub(super) fn next_of_prompt(&self, room: usize) -> Member {
         let (pending, left) = (self.session.pending().len(), self.request.prompt.len() - self.appended);
-        let n = self.session.runs().fit(self.session.sequence().len(), pending + left, room);
+        let n = self.session.fit(self.session.sequence().len(), pending + left, room);
         let again = pending.min(n);
         let tokens = n - again;
         Member { id: self.id, again, tokens, outputs: usize::from(tokens == left) }

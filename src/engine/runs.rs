@@ -8,6 +8,10 @@ use super::media::{Media, MediaKind};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
+/// Tokens of a step that ends with a medium although further tokens follow, unless it is the last medium of the step:
+/// steps of fewer tokens cost more time than their checkpoints save.
+const LEAST: usize = 64;
+
 /// Rows of a medium that follow one another.
 #[derive(Clone)]
 pub struct Run {
@@ -90,6 +94,30 @@ impl Runs {
     /// The place behind the last row.
     pub fn end(&self) -> usize {
         self.0.last().map_or(0, Run::end)
+    }
+
+    /// The places behind the media before some place, in order.
+    fn ends_before(&self, place: usize) -> impl DoubleEndedIterator<Item = usize> {
+        let is_last = |i: usize| self.0.get(i + 1).is_none_or(|next| next.first == 0);
+        let runs = &self.0[..self.0.partition_point(|run| run.place < place)];
+        let ends = runs.iter().enumerate().filter(move |(i, _)| is_last(*i)).map(|(_, run)| run.end());
+        ends.filter(move |end| *end < place)
+    }
+
+    /// The place behind the last medium before some place.
+    pub fn last_end(&self, place: usize) -> Option<usize> {
+        self.ends_before(place).next_back()
+    }
+
+    /// Number of the next `n` tokens from a place on, up to the end of a medium if one ends among them.
+    pub fn up_to_media(&self, place: usize, n: usize) -> usize {
+        let mut ends = self.ends_before(place + n).filter(|end| *end > place).map(|end| end - place).peekable();
+        while let Some(len) = ends.next() {
+            if len >= LEAST || ends.peek().is_none() {
+                return len;
+            }
+        }
+        n
     }
 
     /// The run that has a place.

@@ -192,6 +192,25 @@ impl Session {
         }
     }
 
+    /// Number of the next `n` tokens from a place on that a step of at most `room` tokens takes, `Runs::fit` of them.
+    /// Where layers are recurrent, a step ends with a medium, so that a checkpoint stands behind it: other texts may
+    /// begin with the same medium.
+    pub(super) fn fit(&self, place: usize, n: usize, room: usize) -> usize {
+        let fitting = self.runs.fit(place, n, room);
+        match self.sequence.spec().recurrent.is_empty() {
+            true => fitting,
+            false => self.runs.up_to_media(place, fitting),
+        }
+    }
+
+    /// `fit`, or the rows that one step has to take if they have no room.
+    pub(super) fn piece(&self, place: usize, n: usize, room: usize) -> usize {
+        match self.fit(place, n, room) {
+            0 => self.runs.due(place).min(n),
+            fitting => fitting,
+        }
+    }
+
     pub(super) fn sequence(&self) -> &Sequence {
         &self.sequence
     }
@@ -439,6 +458,7 @@ impl Session {
 
     /// What a step works on, and the tokens.
     pub(super) fn for_step(&mut self) -> (&mut Sequence, &[u32]) {
+        self.sequence.keep(self.runs.last_end(self.sequence.len()));
         (&mut self.sequence, &self.tokens)
     }
 

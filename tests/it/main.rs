@@ -28,6 +28,7 @@ mod hostile_safetensors;
 mod heads;
 mod huggingface;
 mod hybrid_folders;
+mod hybrid_media;
 mod layering;
 mod media;
 mod mtp;
