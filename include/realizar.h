@@ -2015,7 +2015,8 @@ typedef struct rz_job_info {
  * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
  * RZ_ERR_CONTEXT_FULL where the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no
  * tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new. Since 0.1.0.
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new, RZ_ERR_CANCELLED and
+ * RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
  *
  * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
  * takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what
@@ -2387,13 +2388,15 @@ rz_status rz_conversation_add_text(rz_conversation *conversation,
  * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
  * compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
  * rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the conversation. A call
- * that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say.
+ * that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say. While the
+ * call waits for the thread, it heeds the cancels of the conversation and of `params`.
  *
  * Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the
  * messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
  * RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
  * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
- * no thread), RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
+ * Since 0.1.0. */
 rz_status rz_conversation_reply(rz_conversation *conversation, const rz_reply_params *params, rz_error *err);
 
 /* Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has

@@ -235,7 +235,8 @@ impl Conversation {
         }
         let end = self.n_messages() - usize::from(params.continues);
         let begun = if params.continues { self.cut.clone() } else { Vec::new() };
-        let (keeps_cut, continues) = (params.keeps_cut, params.continues);
+        let (keeps_cut, continues, cancel) = (params.keeps_cut, params.continues, params.cancel.clone());
+        let own = self.idle()?.cancel().cloned();
         let builder = PromptBuilder {
             model: &self.model,
             chat: &self.chat,
@@ -244,10 +245,10 @@ impl Conversation {
             end,
             capacity: self.idle()?.capacity(),
             begun: &begun,
+            cancels: [cancel.as_deref(), own.as_deref()],
             switches: Vec::new(),
         };
-        let (overflow, seed) = (self.overflow, self.n_replies);
-        let (made, job_params) = self.model.runtime().run_deep(|| builder.build(overflow, params, seed))?;
+        let (made, job_params) = builder.build(self.overflow, params, self.n_replies)?;
         let mut prompt = made.prompt;
         let n = prompt.tokens().len();
         prompt.extend(&begun);

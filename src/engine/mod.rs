@@ -104,7 +104,7 @@ pub use chooser::Chooser;
 
 use crate::cpu::threads::deep::DeepThreads;
 use crate::cpu::threads::pool::Pool;
-
+use crate::device::StepBudget;
 use crate::error::{Error, Result, check_memory};
 use crate::text::prepare_thread;
 
@@ -181,10 +181,15 @@ impl Runtime {
         Ok(())
     }
 
-    /// Runs `work`, which recurses deeply or renders a template, on a thread that a load has started.
-    pub fn run_deep<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    /// Runs `work`, which recurses deeply or renders a template, on a thread that a load has started. The wait for one
+    /// heeds some cancels; `work` bounds its own time.
+    pub fn run_deep<T: Send>(&self, cancels: &[Option<&Cancel>], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         match self.deep.get().filter(|deep| deep.are_here()) {
-            Some(deep) => deep.run(work),
+            Some(deep) => {
+                let stop = || Cancel::check(cancels).is_err();
+                let result = deep.run(|| StepBudget::new(&stop).patience(), work)?;
+                result.ok_or_else(|| Cancel::reason(cancels))
+            }
             None => apart(work),
         }
     }

@@ -77,7 +77,8 @@ impl Prompt {
     /// The prompt of a conversation with media, by their numbers.
     pub fn of_chat(model: &Arc<Model>, chat: &Chat, media: &[Arc<Media>]) -> Result<Prompt> {
         check_media(model, &Chat::media_of(chat.messages()), media)?;
-        Prompt::of_rendered(model, chat, &render(model, chat)?, media)
+        let rendered = model.runtime().run_deep(&[], || render(model, chat))?;
+        Prompt::of_rendered(model, chat, &rendered, media)
     }
 
     /// `of_chat` for a conversation that was rendered, with the places of its media.

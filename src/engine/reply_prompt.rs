@@ -61,7 +61,7 @@ pub struct ReplyPrompt {
     pub(super) first: usize,
 }
 
-/// Makes prompts, on the conversation's thread or another one.
+/// Makes prompts. Templates and grammars go to a thread of the runtime, texts become tokens on the caller's.
 pub struct PromptBuilder<'a> {
     pub(super) model: &'a Arc<Model>,
     pub(super) chat: &'a Chat,
@@ -73,6 +73,8 @@ pub struct PromptBuilder<'a> {
     pub(super) capacity: usize,
     /// Tokens with which the reply begins.
     pub(super) begun: &'a [u32],
+    /// Heeded by waits for a thread.
+    pub(super) cancels: [Option<&'a Cancel>; 2],
     /// Variables of the template.
     pub(super) switches: Vec<(&'static str, bool)>,
 }
@@ -85,10 +87,15 @@ impl<'p> PromptBuilder<'p> {
         params: ReplyParams<'p>,
         seed: u64,
     ) -> Result<(ReplyPrompt, JobParams<'p>)> {
-        self.switches = self.switches(params.reasoning)?;
+        self.switches = self.apart(|| self.switches(params.reasoning))?;
         let prompt = self.fit(overflow, params.max_tokens)?;
-        let job = self.job_params(params, &prompt, seed)?;
+        let job = self.apart(|| self.job_params(params, &prompt, seed))?;
         Ok((prompt, job))
+    }
+
+    /// Runs work with templates and grammars.
+    fn apart<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.model.runtime().run_deep(&self.cancels, work)
     }
 
     /// The variables that switch reasoning.
@@ -115,7 +122,7 @@ impl<'p> PromptBuilder<'p> {
     /// The prompt without the turns before message `first`.
     fn render(&self, first: usize) -> Result<ReplyPrompt> {
         let chat = self.chat.prompt(first, self.end, &self.switches);
-        let rendered = prompt::render(self.model, &chat)?;
+        let rendered = self.apart(|| prompt::render(self.model, &chat))?;
         let prompt = Prompt::of_rendered(self.model, &chat, &rendered, self.media)?;
         Ok(ReplyPrompt { chat, text: rendered.0, prompt, first })
     }

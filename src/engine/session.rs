@@ -452,7 +452,7 @@ impl Session {
         &self.network
     }
 
-    pub(super) fn cancel(&self) -> Option<&Arc<Cancel>> {
+    pub fn cancel(&self) -> Option<&Arc<Cancel>> {
         self.cancel.as_ref()
     }
 

@@ -339,13 +339,15 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
 /// compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
 /// rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the conversation. A call
-/// that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say.
+/// that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say. While the
+/// call waits for the thread, it heeds the cancels of the conversation and of `params`.
 ///
 /// Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the
 /// messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
 /// RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
 /// RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
-/// no thread), RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_reply(
     conversation: *mut rz_conversation,

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use crate::engine::{
-    Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, Model, Request, Runtime, SamplerParams, Session,
+    Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, Request, Runtime, SamplerParams, Session,
     step_jobs,
 };
 use crate::error::{Error, Result, try_vec};
@@ -235,7 +235,8 @@ versioned!(rz_job_info {
 /// RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
 /// RZ_ERR_CONTEXT_FULL where the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no
 /// tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new. Since 0.1.0.
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new, RZ_ERR_CANCELLED and
+/// RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
 ///
 /// Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
 /// takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what
@@ -278,12 +279,13 @@ pub unsafe extern "C" fn rz_job_new(
         let max_tokens = params.max_tokens as usize;
         let draft = draft_params(call, params.draft, params.draft_max, params.draft_model)?;
         let logprobs = params.logprobs as usize;
-        let model: Arc<Model> = cache.read(|session| Ok(Arc::clone(session.model())))?;
+        let (model, own) = cache.read(|session| Ok((Arc::clone(session.model()), session.cancel().cloned())))?;
         let chat = call.text(params.chat, params.chat_len, "rz_job_params.chat")?;
         let reply = if params.chat.is_null() {
             None
         } else {
-            Some(reply(&model, chat, prompt.is_some().then_some(usize::MAX))?)
+            let cancels = [cancel.as_deref(), own.as_deref()];
+            Some(reply(&model, chat, prompt.is_some().then_some(usize::MAX), &cancels)?)
         };
         let (chooser, priority, stops) = (sampler, params.priority, &stops[..]);
         let params =

@@ -33,17 +33,18 @@ impl rz_model {
         if let Some(bits) = self.1.get() {
             return Ok(*bits);
         }
-        let bits = match self.0.runtime().run_deep(|| self.0.render_chat(&Chat::new(&[("user", "?")], true))?.plain()) {
-            Ok(text) => {
-                let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
-                let begins = bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos));
-                RZ_TEMPLATE_PRESENT | if begins { RZ_TEMPLATE_WRITES_BOS } else { 0 }
-            }
-            Err(Error::Unsupported(_)) => 0,
-            // The template refuses this conversation.
-            Err(Error::InvalidArgument(_)) => RZ_TEMPLATE_PRESENT,
-            Err(other) => return Err(other),
-        };
+        let bits =
+            match self.0.runtime().run_deep(&[], || self.0.render_chat(&Chat::new(&[("user", "?")], true))?.plain()) {
+                Ok(text) => {
+                    let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
+                    let begins = bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos));
+                    RZ_TEMPLATE_PRESENT | if begins { RZ_TEMPLATE_WRITES_BOS } else { 0 }
+                }
+                Err(Error::Unsupported(_)) => 0,
+                // The template refuses this conversation.
+                Err(Error::InvalidArgument(_)) => RZ_TEMPLATE_PRESENT,
+                Err(other) => return Err(other),
+            };
         Ok(*self.1.get_or_init(|| bits))
     }
 }

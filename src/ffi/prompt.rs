@@ -120,7 +120,7 @@ pub unsafe extern "C" fn rz_prompt_from_chat(
         let out = call.out(out, "out")?;
         let media = media_of(call, handles)?;
         let chat = parse(json, flags, Some(n_media))?;
-        let prompt = model.0.runtime().run_deep(|| Prompt::of_chat(&model.0, &chat, &media))?;
+        let prompt = Prompt::of_chat(&model.0, &chat, &media)?;
         out.set_handle(rz_prompt(prompt, model.0.clone()));
         Ok(RZ_OK)
     })

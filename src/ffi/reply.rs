@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use crate::engine::{Event, EventKind, Model, Reply, ReplyParser, Runtime, Stops, reply_to_chat};
+use crate::engine::{Cancel, Event, EventKind, Model, Reply, ReplyParser, Runtime, Stops, reply_to_chat};
 use crate::error::Result;
 
 use super::arguments::{Buffer, Call, Out};
@@ -68,18 +68,19 @@ pub unsafe extern "C" fn rz_chat_parser_new(
         let model = call.handle(model)?;
         let json = call.text(json, json_len, "json")?;
         let out = call.out(out, "out")?;
-        let reply = reply(&model.0, json, None)?;
+        let reply = reply(&model.0, json, None, &[])?;
         let parser = Lock::new(ReplyParser::new(Arc::new(reply), Stops::default()));
         out.set_handle(rz_chat_parser { model: model.0.clone(), parser });
         Ok(RZ_OK)
     })
 }
 
-/// The possible replies to the conversation in `json`, which may have some of `n_media` media; `None`: texts alone.
-pub(super) fn reply(model: &Model, json: &str, n_media: Option<usize>) -> Result<Reply> {
+/// The possible replies to the conversation in `json`, which may have some of `n_media` media; `None`: texts alone. The
+/// wait for a thread heeds `cancels`.
+pub(super) fn reply(model: &Model, json: &str, n_media: Option<usize>, cancels: &[Option<&Cancel>]) -> Result<Reply> {
     model.tokenizer()?;
     let chat = parse(json, RZ_CHAT_ADD_GENERATION_PROMPT, n_media)?;
-    model.runtime().run_deep(|| reply_to_chat(model, &chat))
+    model.runtime().run_deep(cancels, || reply_to_chat(model, &chat))
 }
 
 /// Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end

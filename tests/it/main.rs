@@ -61,5 +61,6 @@ mod towers;
 mod turns;
 mod videos;
 mod vision;
+mod waits;
 mod wasm;
 mod words;

@@ -21,9 +21,6 @@ use crate::os;
 
 /// Threads of a runtime, at most.
 const MOST: usize = 4;
-/// Time between two checks of a waiting caller; the wait has no other timeout.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 thread_local! {
     /// This thread does a task.
     static WITHIN: Cell<bool> = const { Cell::new(false) };
@@ -95,13 +92,18 @@ impl DeepThreads {
         os::process_id() == self.process
     }
 
-    /// Runs `work` on one of the threads; a panic continues on the caller's thread.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    /// Runs `work` on one of the threads; a panic continues on the caller's thread. `patience` as in
+    /// `FairSemaphore::acquire`. Returns `None` if the caller gave up before a thread was free.
+    pub fn run<T: Send>(
+        &self,
+        patience: impl FnMut() -> Option<Duration>,
+        work: impl FnOnce() -> Result<T> + Send,
+    ) -> Result<Option<T>> {
         if is_within() {
-            return work();
+            return work().map(Some);
         }
-        if !self.turns.acquire(false, || Some(PATIENCE))? {
-            return Err(Error::Cancelled);
+        if !self.turns.acquire(false, patience)? {
+            return Ok(None);
         }
         // A caller with a permit finds a desk, because there are as many desks as permits.
         let desk = self.desks.iter().find(|desk| desk.take());
@@ -109,7 +111,7 @@ impl DeepThreads {
         let result = catch_unwind(AssertUnwindSafe(|| desk.map_or_else(busy, |desk| desk.run(work))));
         desk.into_iter().for_each(|desk| desk.is_taken.store(false, Ordering::Release));
         self.turns.release();
-        result.unwrap_or_else(|panic| resume_unwind(panic))
+        result.unwrap_or_else(|panic| resume_unwind(panic)).map(Some)
     }
 }
 
@@ -203,14 +205,19 @@ mod tests {
         DeepThreads::start(threads, || Ok(())).unwrap().unwrap()
     }
 
+    /// Runs `work` for a caller who waits as long as it takes.
+    fn run<T: Send>(deep: &DeepThreads, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        deep.run(|| Some(Duration::from_secs(60)), work).map(|result| result.expect("no caller gives up"))
+    }
+
     #[test]
     fn results_errors_and_panics_come_back() {
         let deep = start(2);
         let here = thread::current().id();
         for _ in 0..5 {
-            assert_eq!(deep.run(|| Ok(thread::current().id() != here)).ok(), Some(true));
-            assert!(matches!(deep.run(|| Err::<(), _>(Error::Cancelled)), Err(Error::Cancelled)));
-            let panic = catch_unwind(AssertUnwindSafe(|| deep.run(|| -> Result<()> { panic!("deep") }))).unwrap_err();
+            assert_eq!(run(&deep, || Ok(thread::current().id() != here)).ok(), Some(true));
+            assert!(matches!(run(&deep, || Err::<(), _>(Error::Cancelled)), Err(Error::Cancelled)));
+            let panic = catch_unwind(AssertUnwindSafe(|| run(&deep, || -> Result<()> { panic!("deep") }))).unwrap_err();
             assert_eq!(panic.downcast_ref(), Some(&"deep"));
         }
     }
@@ -218,8 +225,8 @@ mod tests {
     #[test]
     fn work_within_work_is_done_there() {
         let deep = start(1);
-        let inner = || deep.run(|| Ok(thread::current().id()));
-        let ids = deep.run(|| Ok((thread::current().id(), inner()?))).unwrap();
+        let inner = || run(&deep, || Ok(thread::current().id()));
+        let ids = run(&deep, || Ok((thread::current().id(), inner()?))).unwrap();
         assert_eq!(ids.0, ids.1);
     }
 
@@ -242,13 +249,40 @@ mod tests {
                                 enter(-1);
                                 Ok(())
                             };
-                            deep.run(work).unwrap();
+                            run(&deep, work).unwrap();
                         }
                     });
                 }
             });
             assert!((1..=threads.min(MOST) as i32).contains(&inside.lock().unwrap().1));
         }
+    }
+
+    #[test]
+    fn a_caller_that_gives_up_leaves_the_queue() {
+        let deep = start(1);
+        let (begun, go_on) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        thread::scope(|scope| {
+            let long = scope.spawn(|| {
+                run(&deep, || {
+                    begun.wait();
+                    go_on.wait();
+                    Ok(1)
+                })
+            });
+            begun.wait();
+            let mut left = 3;
+            let patience = || {
+                left -= 1;
+                (left > 0).then_some(Duration::from_millis(1))
+            };
+            let given_up = deep.run(patience, || -> Result<()> { panic!("no thread is free") });
+            assert!(matches!(given_up, Ok(None)));
+            assert_eq!(left, 0);
+            go_on.wait();
+            assert_eq!(long.join().unwrap().ok(), Some(1));
+        });
+        assert_eq!(run(&deep, || Ok(2)).ok(), Some(2));
     }
 
     #[test]
