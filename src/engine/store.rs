@@ -4,8 +4,9 @@
 //! taken from it; it has no adapters, but their digest in its kind. The store keeps as many bytes as its limit allows;
 //! the entry that was not used for longest leaves first. Where the store has a folder, each entry is written to a file
 //! some seconds after it came, so that it outlives a killed process and other processes see it; one that leaves is
-//! written then. Files are written by a thread of the store, so that a step never waits for a disk. They are found by
-//! the tokens at their beginning, and one that is not whole is removed.
+//! written then. Files are written by a thread of the store, so that a step never waits for a disk; only in a child
+//! made with `fork`, which lacks the thread, `put` writes. Nobody holds the lock of the state while a file is removed.
+//! Files are found by the tokens at their beginning, and one that is not whole is removed.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -95,7 +96,7 @@ impl Kind {
 
 pub struct Store {
     shared: Arc<Shared>,
-    /// Writes entries that leave; `None`: `put` does.
+    /// Writes files; `None`: there is no folder, or the system has no threads.
     writer: Option<Background>,
 }
 
@@ -218,9 +219,8 @@ impl Store {
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        let runtime = model.runtime();
-        // A host whose threads compute, or that wants a single one, is promised that the library makes none.
-        let writer = match has_folder && !runtime.is_of_host() && runtime.pool.threads() > 1 {
+        // Also where the host's threads compute, or a single one: a step that writes would pass its budget.
+        let writer = match has_folder {
             true => {
                 let shared = shared.clone();
                 Background::start(move || shared.write_until_the_end())?
@@ -358,7 +358,7 @@ impl Store {
         let forgotten = shared.make_room(&mut state);
         drop(state);
         if forgotten > 0 {
-            shared.warn(&format!("{forgotten} prefixes are forgotten: others wait for the disk"));
+            shared.warn(&format!("cannot keep {forgotten} prefixes: too many others wait for the disk"));
         }
         match has_writer {
             true => shared.changed.notify_one(),
@@ -372,9 +372,9 @@ impl Store {
         self.shared.find_files();
         let mut state = self.shared.state();
         state.remove(|_| true);
-        for (name, _) in std::mem::take(&mut state.files) {
-            self.shared.folder.iter().for_each(|folder| folder.remove(&name));
-        }
+        let files = std::mem::take(&mut state.files);
+        drop(state);
+        files.keys().for_each(|name| self.shared.remove_file(name));
     }
 
     pub fn info(&self) -> StoreInfo {
@@ -498,7 +498,7 @@ impl Shared {
             // Another process may have removed it.
             Err(Error::Io { .. }) => return None,
             Err(e) => {
-                self.warn(&format!("a prefix is passed over: {e}: {}", path.display()));
+                self.warn(&format!("cannot use a stored prefix: {e}: {}", path.display()));
                 return None;
             }
         };
@@ -511,10 +511,10 @@ impl Shared {
                     Error::Format { .. } | Error::Version(_) | Error::Mismatch(_) | Error::Io { system_code: 0, .. }
                 );
                 if is_damaged {
-                    folder.remove(name);
+                    self.remove_file(name);
                     self.state().files.remove(name);
                 }
-                self.warn(&format!("a prefix is passed over: {e}: {}", path.display()));
+                self.warn(&format!("cannot use a stored prefix: {e}: {}", path.display()));
                 None
             }
         }
@@ -550,63 +550,60 @@ impl Shared {
     fn write_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
         let started = Instant::now();
         let is_due = state.next_due().is_some_and(|due| due <= started);
-        let leaving = state.entries.iter_mut().filter(|entry| entry.stage == Stage::Leaves && !entry.is_being_written);
-        let Some(entry) = leaving.min_by_key(|entry| entry.used) else {
-            let staying = state.entries.iter_mut().filter(|_| is_due).filter(|entry| entry.due.is_some());
-            let Some(entry) = staying.min_by_key(|entry| entry.due) else { return Some(state) };
-            let (session, name) = (entry.session.clone(), self.begin_file(entry));
-            let kind = entry.kind;
-            entry.is_being_written = true;
-            drop(state);
-            let written = self.write(&name, &session, kind);
-            let took = started.elapsed();
-            let mut state = self.state();
-            self.end_file(&mut state, &session, &name, written.is_ok());
-            state.pause_until = Instant::now().checked_add(self.behind.min(BEHIND).max(took * PAUSES));
-            drop(state);
-            if let Err(e) = written {
-                self.warn(&format!("a prefix is in memory alone: {e}"));
-            }
-            return None;
+        let waits = |entry: &&Entry| entry.stage == Stage::Leaves && !entry.is_being_written;
+        let due = |entry: &&Entry| is_due && entry.stage == Stage::Stays && entry.due.is_some();
+        let leaving = state.entries.iter().filter(waits).min_by_key(|entry| entry.used);
+        let leaves = leaving.is_some();
+        let Some(entry) = leaving.or_else(|| state.entries.iter().filter(due).min_by_key(|entry| entry.due)) else {
+            return Some(state);
         };
-        entry.stage = Stage::IsWritten;
-        let (session, name, kind) = (entry.session.clone(), self.begin_file(entry), entry.kind);
+        let (session, kind) = (entry.session.clone(), entry.kind);
+        let (name, replaced) = self.begin_file(&mut state, &session);
         drop(state);
-        let written = self.write(&name, &session, kind);
+        let written = self.write(&name, &replaced, &session, kind);
+        let took = started.elapsed();
         let mut state = self.state();
-        self.end_file(&mut state, &session, &name, written.is_ok());
-        state.remove(|entry| Arc::ptr_eq(&entry.session, &session));
-        state.info.unwritten += usize::from(written.is_err());
+        let is_unwanted = state.end_file(&session, &name, written.is_ok());
+        if leaves {
+            state.remove(|entry| Arc::ptr_eq(&entry.session, &session));
+            state.info.unwritten += usize::from(written.is_err());
+        } else {
+            state.pause_until = Instant::now().checked_add(self.behind.min(BEHIND).max(took * PAUSES));
+        }
         drop(state);
+        if is_unwanted {
+            self.remove_file(&name);
+        }
         if let Err(e) = written {
-            self.warn(&format!("a prefix is forgotten: {e}"));
+            let what = if leaves { "which is forgotten" } else { "which stays in memory" };
+            self.warn(&format!("cannot write a prefix, {what}: {e}"));
         }
         None
     }
 
-    /// Returns the name of the file of an entry whose writing begins.
-    fn begin_file(&self, entry: &mut Entry) -> OsString {
-        entry.due = None;
-        let name = self.name_of(&entry.session, entry.kind);
-        if !entry.files.contains(&name) {
-            entry.files.push(name.clone());
+    /// Returns the name of the file of an entry whose writing begins, and the names of the files that it replaces.
+    fn begin_file(&self, state: &mut State, session: &Arc<Session>) -> (OsString, Vec<OsString>) {
+        let mut name = OsString::new();
+        let mut replaced = Vec::new();
+        if let Some(entry) = state.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.session, session)) {
+            name = self.name_of(session, entry.kind);
+            entry.due = None;
+            entry.is_being_written = true;
+            if entry.stage == Stage::Leaves {
+                entry.stage = Stage::IsWritten;
+            }
+            if !entry.files.contains(&name) {
+                entry.files.push(name.clone());
+            }
+            replaced = entry.files.iter().filter(|file| **file != name).cloned().collect();
         }
-        name
+        // Entries of different capacities may have the same file.
+        replaced.retain(|file| state.entries.iter().filter(|entry| entry.files.contains(file)).count() == 1);
+        (name, replaced)
     }
 
-    /// Removes the files that the new file replaces. If `clear` has forgotten the entry meanwhile, removes the new
-    /// file.
-    fn end_file(&self, state: &mut State, session: &Arc<Session>, name: &OsString, is_written: bool) {
-        let Some(folder) = &self.folder else { return };
-        if let Some(entry) = state.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.session, session)) {
-            entry.is_being_written = false;
-            if is_written {
-                entry.files.iter().filter(|file| *file != name).for_each(|file| folder.remove(file));
-                entry.files.retain(|file| file == name);
-            }
-        } else if !state.entries.iter().any(|entry| entry.files.contains(name)) {
-            folder.remove(name);
-        }
+    fn remove_file(&self, name: &OsString) {
+        self.folder.iter().for_each(|folder| folder.remove(name));
     }
 
     fn name_of(&self, session: &Session, kind: Kind) -> OsString {
@@ -616,10 +613,10 @@ impl Shared {
         format!("{}{:016x}-{:016x}{SUFFIX}", self.prefix, kind.adapters, hash.finish()).into()
     }
 
-    /// Writes a session to a file if the store has a folder.
-    fn write(&self, name: &OsString, session: &Session, kind: Kind) -> Result<()> {
+    /// Writes a session to a file, which replaces others, if the store has a folder.
+    fn write(&self, name: &OsString, replaced: &[OsString], session: &Session, kind: Kind) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        folder.write(name, |file, path| {
+        folder.write(name, replaced, |file, path| {
             let mut write = |piece: &[u8]| file.write_all(piece).map_err(|e| Error::io(path, "cannot write", &e));
             saved::save_adapted(session, kind.adapters, &mut write)
         })
@@ -630,6 +627,18 @@ impl State {
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
+    }
+
+    /// Takes note that a file is written, or could not be. Returns true if no entry has the file any more, because
+    /// `clear` has forgotten it meanwhile.
+    fn end_file(&mut self, session: &Arc<Session>, name: &OsString, is_written: bool) -> bool {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.session, session)) {
+            entry.is_being_written = false;
+            if is_written {
+                entry.files.retain(|file| file == name);
+            }
+        }
+        !self.entries.iter().any(|entry| entry.files.contains(name))
     }
 
     /// Returns the earliest time at which an entry that stays in memory is to be written.

@@ -41,10 +41,11 @@ pub struct rz_store_params {
     /// Folder of files, NUL-terminated; created for this user alone if it is missing. NULL: prefixes that do not fit in
     /// memory are forgotten. Each prefix is written about two seconds after it was stored, so that it survives however
     /// the process ends and other processes see it. The file of a longer prefix replaces the file of the prefix that it
-    /// extends. A prefix that cannot be written stays in memory, with a line in the log. Several stores and processes
-    /// of one user may share the folder, also for different models. Its files decide answers: on Unix a folder that
-    /// another user owns, or that others may write to (also by its group), is rejected. A store with a folder has a
-    /// thread that writes, unless the runtime's threads are the host's or a single one: then rz_store_put and steps of
+    /// extends, which other processes then find in the longer file. A prefix that cannot be written stays in memory,
+    /// with a line in the log. Several stores and processes of one user may share the folder, also for different
+    /// models. Its files decide answers: on Unix a folder that another user owns, or that others may write to (also by
+    /// its group), is rejected. A store with a folder has a thread that writes, whatever the threads of the runtime, so
+    /// that no call waits for the disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of
     /// conversations write, unless a prefix was written less than two seconds ago.
     pub path: *const c_char,
     /// Prefixes in memory; 0: 1,024.

@@ -1,7 +1,8 @@
 //! A folder of files that several processes of one user share. Invariants: a file is written under another name, locked
-//! while its process lives, and then renamed, so that it is whole or not there; after each one those that were not used
-//! for longest are removed until the limit holds. A file that another user owns or may write to, a link and what is no
-//! regular file are passed over, because the contents decide results.
+//! while its process lives, and then renamed, so that it is whole or not there; ahead of the renaming files are removed
+//! until the limit holds: those that the new one replaces, then those that were not used for longest. A file that
+//! another user owns or may write to, a link and what is no regular file are passed over, because the contents decide
+//! results.
 //!
 //! Files are not synchronised with the disk: one that lost its end with the power is found by its checksum.
 
@@ -87,10 +88,16 @@ impl SharedFolder {
         let _ = fs::remove_file(self.path_of(name));
     }
 
-    /// Makes a file of what `write` writes, unless there is one of this name, and keeps the limit. After an error there
-    /// is none.
-    pub fn write(&self, name: &OsString, write: impl FnOnce(&mut dyn Write, &Path) -> Result<()>) -> Result<()> {
+    /// Makes a file of what `write` writes, unless there is one of this name, removes the files that it replaces, and
+    /// keeps the limit. After an error there is none, and the others stay.
+    pub fn write(
+        &self,
+        name: &OsString,
+        replaced: &[OsString],
+        write: impl FnOnce(&mut dyn Write, &Path) -> Result<()>,
+    ) -> Result<()> {
         if self.mark_used(name).is_ok() {
+            replaced.iter().for_each(|file| self.remove(file));
             return Ok(());
         }
         let target = self.path_of(name);
@@ -100,14 +107,17 @@ impl SharedFolder {
         write(&mut out, &path)?;
         out.flush().map_err(|e| Error::io(&path, "cannot write", &e))?;
         // The file counts already, so that the limit holds after the renaming.
-        self.keep_limit();
-        out.part.name(&target).map_err(|e| Error::io(&path, "cannot be renamed", &e))
+        self.keep_limit(replaced);
+        out.part.name(&target).map_err(|e| Error::io(&path, "cannot be renamed", &e))?;
+        replaced.iter().for_each(|file| self.remove(file));
+        Ok(())
     }
 
-    /// Removes files until the limit holds, those that are being written counted too.
-    fn keep_limit(&self) {
+    /// Removes files until the limit holds, those that are being written counted too: first those of `replaced`, then
+    /// those that were not used for longest.
+    fn keep_limit(&self, replaced: &[OsString]) {
         let mut files = self.files();
-        files.sort_by_key(|(_, _, used)| *used);
+        files.sort_by_key(|(name, _, used)| (!replaced.contains(name), *used));
         let unfinished = self.listed(true);
         let mut bytes: u64 = files.iter().chain(&unfinished).map(|(_, len, _)| len).sum();
         for (name, len, _) in &files {
@@ -178,7 +188,13 @@ mod tests {
     use super::*;
 
     fn put(folder: &SharedFolder, name: &str, bytes: &[u8]) -> Result<()> {
-        folder.write(&name.into(), |file, path| file.write_all(bytes).map_err(|e| Error::io(path, "cannot write", &e)))
+        replace(folder, name, &[], bytes)
+    }
+
+    fn replace(folder: &SharedFolder, name: &str, replaced: &[OsString], bytes: &[u8]) -> Result<()> {
+        let write =
+            |file: &mut dyn Write, path: &Path| file.write_all(bytes).map_err(|e| Error::io(path, "cannot write", &e));
+        folder.write(&name.into(), replaced, write)
     }
 
     fn names(path: &Path) -> Vec<String> {
@@ -198,10 +214,30 @@ mod tests {
         assert_eq!(fs::read(path.join("a.end")).unwrap(), [1; 60], "it was there");
         assert!(put(&folder, "b.end", &[1; 101]).is_err());
         let full = |_: &mut dyn Write, path: &Path| Err(Error::io(path, "cannot write", &io::Error::other("full")));
-        assert!(folder.write(&"c.end".into(), full).is_err());
+        assert!(folder.write(&"c.end".into(), &["a.end".into()], full).is_err());
         assert_eq!(names(&path), ["a.end"], "nothing had to go for what was not written");
         put(&folder, "d.end", &[1; 60]).unwrap();
         assert_eq!(names(&path), ["d.end"]);
+    }
+
+    #[test]
+    fn what_is_replaced_goes_ahead_of_what_was_not_used_for_longest() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("shared");
+        let folder = SharedFolder::new(path.clone(), ".end", 100).unwrap();
+        for name in ["old.end", "short.end"] {
+            put(&folder, name, &[1; 40]).unwrap();
+            // A file system may count time in hundredths of a second.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        replace(&folder, "long.end", &["short.end".into()], &[1; 50]).unwrap();
+        assert_eq!(names(&path), ["long.end", "old.end"]);
+        // Where there is room, and where the file is there already.
+        let folder = SharedFolder::new(path.clone(), ".end", 1000).unwrap();
+        replace(&folder, "longer.end", &["long.end".into(), "none.end".into()], &[1; 60]).unwrap();
+        assert_eq!(names(&path), ["longer.end", "old.end"]);
+        replace(&folder, "longer.end", &["old.end".into()], &[1; 60]).unwrap();
+        assert_eq!(names(&path), ["longer.end"]);
     }
 
     #[test]
@@ -209,9 +245,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let new = || SharedFolder::new(dir.path().join("shared"), ".end", 100).unwrap();
         let folder = new();
-        let left = folder.path_of(&"b.end.1-1.part".into());
+        let left = folder.path_of(&"b.end.00000000000000ff.part".into());
         folder
-            .write(&"a.end".into(), |file, part| {
+            .write(&"a.end".into(), &[], |file, part| {
                 os::create_own(&left).unwrap();
                 new();
                 assert!(part.exists() && !left.exists());

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use realizar::cpu::kernels::Isa;
 use realizar::engine::{
-    Adapter, Adapters, CacheParams, Chat, Conversation, ConversationParams, LoadParams, Model, ReplyParams, Runtime,
-    RuntimeParams, Session, Store, StoreInfo, StoreParams,
+    Adapter, Adapters, CacheParams, Chat, Conversation, ConversationParams, HostParallel, LoadParams, Model,
+    ReplyParams, Runtime, RuntimeParams, Session, Share, Store, StoreInfo, StoreParams,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -26,7 +26,7 @@ use crate::support::tiny::{self, Rng, Tiny};
 /// Lines of a log.
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// A model, and the lines of its log. With one thread `put` writes files within the call.
+/// A model, and the lines of its log.
 fn load_with(path: &Path, threads: u32, isa: Option<Isa>) -> (Arc<Model>, Lines) {
     let lines = Lines::default();
     let kept = lines.clone();
@@ -497,7 +497,13 @@ fn what_others_may_have_written_decides_nothing() {
     assert_eq!(left(&model, &params), file);
     assert!(fs::symlink_metadata(&file).unwrap().is_file() && elsewhere.exists());
     fs::remove_file(&file).unwrap();
-    assert!(Command::new("mkfifo").args([&file, &folder.join("a.rzprefix.1-1.part")]).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .args([&file, &folder.join("a.rzprefix.00000000000000ff.part")])
+            .status()
+            .unwrap()
+            .success()
+    );
     is_passed_over("a pipe");
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
@@ -532,7 +538,9 @@ fn a_full_disk_costs_what_has_no_room_in_memory() {
     }
     info_when(&store, |info| (info.entries, info.files, info.unwritten) == (2, 0, 1));
     assert_eq!(names(&folder), [""; 0]);
-    assert!(log.lock().unwrap().iter().any(|line| line.contains("a prefix is forgotten: cannot write")));
+    assert!(
+        log.lock().unwrap().iter().any(|line| line.contains("cannot write a prefix, which is forgotten: cannot write"))
+    );
     for first in [1, 2] {
         goes_on("from memory", &store, 64, &text(first, 30), 20);
     }
@@ -585,7 +593,7 @@ fn processes_share_a_folder() {
             store.put(&session).unwrap();
         }
         assert_eq!(
-            *log.lock().unwrap().iter().filter(|line| line.contains("passed over")).collect::<Vec<_>>(),
+            *log.lock().unwrap().iter().filter(|line| line.contains("stored prefix")).collect::<Vec<_>>(),
             [""; 0]
         );
         return;
@@ -649,11 +657,11 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
     }
     println!("{hits} hits, {unfinished} unfinished files");
     assert!(hits > 0);
-    assert_eq!(*log.lock().unwrap().iter().filter(|line| line.contains("passed over")).collect::<Vec<_>>(), [""; 0]);
+    assert_eq!(*log.lock().unwrap().iter().filter(|line| line.contains("stored prefix")).collect::<Vec<_>>(), [""; 0]);
 }
 
 /// A stored prefix is on the disk within seconds, while the process continues, and stays when the process is killed; a
-/// text that grew has one file. With one thread the store has no thread of its own.
+/// text that grew has one file. The same with a runtime of one thread.
 #[test]
 fn what_was_put_outlives_a_killed_process() {
     let test = "store::what_was_put_outlives_a_killed_process";
@@ -712,6 +720,32 @@ fn what_was_put_outlives_a_killed_process() {
         assert_eq!(common, 400);
         session.prefill(&longer[common..], None).unwrap();
         assert!(bits(&session) == whole_longer);
+    }
+}
+
+/// Prefixes of a runtime with one thread, or with threads of the host, are written by the store's thread and at its
+/// end, not by the calls that put them.
+#[test]
+fn no_call_writes_files_and_the_end_writes_the_rest() {
+    #[allow(unsafe_code)]
+    let run: HostParallel = Box::new(|n, share: Share, context| {
+        // SAFETY: each share is called once, with the context of its call.
+        (0..n).for_each(|i| unsafe { share(context, i) });
+        0
+    });
+    for parallel in [None, Some(run)] {
+        let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
+        let runtime = Runtime::new(RuntimeParams { threads: 1, parallel, ..Default::default() }).unwrap();
+        let params = LoadParams { runtime: Some(runtime), device: 1, ..Default::default() };
+        let model = Model::load(&path, params).unwrap();
+        let folder = dir.path().join("prefixes");
+        let params = StoreParams { min_tokens: 4, path: Some(folder.clone()), ..Default::default() };
+        let store = Store::new(&model, params).unwrap();
+        let sessions = [0, 1].map(|first| prefilled(&model, 64, &text(first, 20)));
+        sessions.iter().for_each(|session| store.put(session).unwrap());
+        assert_eq!(names(&folder), [""; 0]);
+        drop(store);
+        assert_eq!(names(&folder).len(), 2);
     }
 }
 
@@ -783,7 +817,7 @@ fn threads_take_put_clear_and_free_while_conversations_go_on() {
         }
     });
     drop(store);
-    assert_eq!(*log.lock().unwrap().iter().filter(|line| line.contains("passed over")).collect::<Vec<_>>(), [""; 0]);
+    assert_eq!(*log.lock().unwrap().iter().filter(|line| line.contains("stored prefix")).collect::<Vec<_>>(), [""; 0]);
     assert!(names(&dir.path().join("prefixes")).iter().all(|name| name.ends_with(".rzprefix")));
 }
 
