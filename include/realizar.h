@@ -117,7 +117,7 @@ typedef struct rz_error {
 #define RZ_ERR_OUT_OF_MEMORY (-3)         /* The host's memory ran out. */
 #define RZ_ERR_DEVICE_OUT_OF_MEMORY (-4)  /* A device's memory ran out. */
 #define RZ_ERR_LIMIT (-5)                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
-#define RZ_ERR_IO (-6)                    /* A file could not be opened or read. */
+#define RZ_ERR_IO (-6)                    /* A file could not be read or written, or a thread not be started. */
 
 /* A file is damaged or hostile, or weights of a model have made a result NaN or infinite. */
 #define RZ_ERR_FORMAT (-7)
@@ -278,9 +278,11 @@ typedef struct rz_runtime_params {
    * core, or one per fast core if cores differ.
    *
    * The first load of a model with a tokenizer starts as many further threads, at most four. They render chat
-   * templates and compile grammars, and sleep otherwise; each has 64 MiB of stack, most of which is never touched.
-   * Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and loads, whose
-   * threads end with them. */
+   * templates and compile grammars, one call at a time each, and sleep otherwise; each has 64 MiB of stack, most of
+   * which is never touched. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
+   * and loads, whose threads end with them. If the system gave the load no such thread, and in a child made with
+   * fork(), a call with a template or a grammar starts one for itself, or ends with RZ_ERR_IO if the system gives
+   * none; the same call may succeed later. */
   uint32_t threads;
   /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
    * fail with RZ_ERR_LIMIT. */
@@ -583,7 +585,7 @@ rz_status rz_model_load(const char *path, const rz_model_params *params, rz_mode
 void rz_model_free(rz_model *model);
 
 /* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread of
- * the runtime. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * the runtime. Any thread. Errors: RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *err);
 
 /* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
@@ -811,8 +813,8 @@ typedef struct rz_chat_message {
  * template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
  * template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
  * thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
- * (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since
- * 0.1.0. */
+ * (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (rz_runtime_params.threads),
+ * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_chat_render_into(const rz_model *model,
                               const rz_chat_message *messages,
                               size_t n,
@@ -1121,7 +1123,7 @@ typedef struct rz_grammar rz_grammar;
  * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
  * where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
- * text), RZ_ERR_LIMIT (too complex), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_grammar_new(const rz_model *model,
                          uint32_t kind,
                          const char *text,

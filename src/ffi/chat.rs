@@ -42,8 +42,8 @@ unsafe impl Plain for rz_chat_message {}
 /// template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
 /// template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
 /// thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
-/// (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since
-/// 0.1.0.
+/// (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (rz_runtime_params.threads),
+/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,

@@ -434,7 +434,7 @@ pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {
 }
 
 /// Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread of
-/// the runtime. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// the runtime. Any thread. Errors: RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_info_get(
     model: *const rz_model,

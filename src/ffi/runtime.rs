@@ -63,9 +63,11 @@ pub struct rz_runtime_params {
     /// core, or one per fast core if cores differ.
     ///
     /// The first load of a model with a tokenizer starts as many further threads, at most four. They render chat
-    /// templates and compile grammars, and sleep otherwise; each has 64 MiB of stack, most of which is never touched.
-    /// Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and loads, whose
-    /// threads end with them.
+    /// templates and compile grammars, one call at a time each, and sleep otherwise; each has 64 MiB of stack, most of
+    /// which is never touched. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
+    /// and loads, whose threads end with them. If the system gave the load no such thread, and in a child made with
+    /// fork(), a call with a template or a grammar starts one for itself, or ends with RZ_ERR_IO if the system gives
+    /// none; the same call may succeed later.
     pub threads: u32,
     /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
     /// fail with RZ_ERR_LIMIT.

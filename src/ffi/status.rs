@@ -28,7 +28,7 @@ pub const RZ_ERR_OUT_OF_MEMORY: rz_status = -3;
 pub const RZ_ERR_DEVICE_OUT_OF_MEMORY: rz_status = -4;
 /// A ceiling set by the caller, or a bound of this library, would be passed.
 pub const RZ_ERR_LIMIT: rz_status = -5;
-/// A file could not be opened or read.
+/// A file could not be read or written, or a thread not be started.
 pub const RZ_ERR_IO: rz_status = -6;
 /// A file is damaged or hostile, or weights of a model have made a result NaN or infinite.
 pub const RZ_ERR_FORMAT: rz_status = -7;

@@ -123,8 +123,8 @@ pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         work()
     };
     os::run_apart(LARGE_STACK, work).unwrap_or_else(|e| {
-        let system_code = e.raw_os_error().unwrap_or(0);
-        Err(Error::Io { path: "a thread".to_owned(), what: e.to_string(), system_code })
+        let (path, what) = ("a thread for a template or a grammar".to_owned(), format!("cannot be started: {e}"));
+        Err(Error::Io { path, what, system_code: e.raw_os_error().unwrap_or(0) })
     })
 }
 
