@@ -69,8 +69,8 @@ const WAIT: Option<Duration> = Some(Duration::from_millis(1));
 
 /// Runs a model in many orders: random ones, and those in which few switches are made, at the places that matter.
 fn in_many_orders(model: impl Fn() + Send + Sync + Copy + 'static) {
-    shuttle::check_random(model, 4000);
-    shuttle::check_pct(model, 4000, 3);
+    shuttle::check_random(model, 1000);
+    shuttle::check_pct(model, 1000, 3);
 }
 
 /// Callers of both kinds, some of which give up: never more of them have a permit than there are, all come to an end,
