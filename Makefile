@@ -71,7 +71,7 @@ lib: $(LINKED) ## Build the shared and the static library, optimised
 
 # Its time is that of the last build, because cargo leaves a library's as it is where nothing was to be done.
 STAMP := $(RELEASE)/realizar.stamp
-$(STAMP): Cargo.toml Cargo.lock build.rs build_cuda.rs cbindgen.toml $(shell find src kernels -type f)
+$(STAMP): Cargo.toml Cargo.lock $(wildcard build*.rs) cbindgen.toml $(shell find src kernels -type f)
 	$(CARGO) build --release --lib
 	@touch $@
 

@@ -7,9 +7,13 @@
 mod bindings;
 #[path = "build_cuda.rs"]
 mod cuda;
+#[path = "build_header.rs"]
+mod header;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
+
+use header::Group;
 
 /// The groups of the header: a file of `src/ffi`, and its title.
 const GROUPS: [(&str, &str); 33] = [
@@ -60,8 +64,9 @@ fn main() {
     println!("cargo:rerun-if-env-changed=CI");
     println!("cargo:rerun-if-env-changed=REALIZAR_CUDA_TARGETS");
 
-    let groups = GROUPS.map(|(file, title)| (file, title, declarations(&root, file)));
-    let header = header(&groups);
+    let texts = GROUPS.map(|(file, title)| (file, title, declarations(&root, file)));
+    let groups = texts.iter().map(|(file, title, text)| Group::read(file, title, text)).collect::<Vec<_>>();
+    let header = header(&texts);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     println!("cargo:rustc-check-cfg=cfg(cuda)");
     if has_cuda() {
@@ -69,8 +74,9 @@ fn main() {
         cuda::build(&root, &out);
     }
     generated(&root, "include/realizar.h", &header, &out);
-    let bound = groups.iter().filter(|(file, ..)| !bindings::UNBOUND.contains(file));
-    let bound = bindings::Header::read(&bound.map(|(.., text)| text.as_str()).collect::<String>());
+    generated(&root, "bindings/header.json", &header::json(&overview_text(), &groups), &out);
+    fs::write(out.join("layouts.rs"), header::layouts(&groups)).expect("OUT_DIR is writable");
+    let bound = bindings::Header::of(&groups);
     for (file, write) in bindings::FILES {
         generated(&root, file, &write(&bound), &out);
     }
@@ -121,12 +127,9 @@ fn header(groups: &[(&str, &str, String)]) -> String {
     let mut header = OVERVIEW.to_owned();
     header.push_str("#ifndef REALIZAR_H\n#define REALIZAR_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n");
     header.push_str("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
-    for (file, title, declarations) in groups {
+    for (_, title, declarations) in groups {
         header.push_str(&format!("\n/* {RULE}\n * {title}\n * {RULE} */\n\n"));
-        if *file == "version.rs" {
-            header.push_str(&version());
-        }
-        header.push_str(declarations.trim());
+        header.push_str(printed(declarations).trim());
         header.push('\n');
     }
     header.push_str("\n#ifdef __cplusplus\n} /* extern \"C\" */\n#endif\n\n#endif /* REALIZAR_H */\n");
@@ -137,11 +140,20 @@ fn header(groups: &[(&str, &str, String)]) -> String {
 fn version() -> String {
     let numbers = ["MAJOR", "MINOR", "PATCH"].map(|part| {
         let number = env::var(format!("CARGO_PKG_VERSION_{part}")).expect("set by cargo");
-        format!("#define RZ_VERSION_{part} {number}\n")
+        let name = part.to_lowercase();
+        format!("// The {name} version of this header.\n#define RZ_VERSION_{part} {number}\n")
     });
-    format!("/* Version of this header. */\n{}\n", numbers.concat())
+    numbers.concat() + "\n"
 }
 
+/// The text of the comment at the head of the header.
+fn overview_text() -> String {
+    let lines = OVERVIEW.trim().trim_start_matches("/*").trim_end_matches("*/").lines();
+    let lines = lines.map(|line| line.trim_start().trim_start_matches('*'));
+    lines.map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end()).collect::<Vec<_>>().join("\n")
+}
+
+/// The declarations of a file of `src/ffi` in C, with comments of `//`.
 fn declarations(root: &Path, file: &str) -> String {
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml is valid");
     let bindings = cbindgen::Builder::new()
@@ -151,8 +163,12 @@ fn declarations(root: &Path, file: &str) -> String {
         .unwrap_or_else(|e| panic!("src/ffi/{file}: {e}"));
     let mut text = Vec::new();
     bindings.write(&mut text);
-    let text = String::from_utf8(text).expect("cbindgen writes UTF-8");
-    let text = tagged(&text);
+    let text = tagged(&String::from_utf8(text).expect("cbindgen writes UTF-8"));
+    if file == "version.rs" { version() + &text } else { text }
+}
+
+/// Declarations with comments as in the header.
+fn printed(text: &str) -> String {
     let mut lines: Vec<Line> = Vec::new();
     let mut comment: Vec<&str> = Vec::new();
     for line in text.lines() {

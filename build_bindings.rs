@@ -1,12 +1,11 @@
 //! Writes what bindings repeat of the header in their languages: constants, structs and functions under its names.
 //!
-//! The constants, structs and functions are read from cbindgen's text. `tests/it/abi/layouts.rs` checks that the
-//! library's own table agrees with that text.
-
 use std::collections::BTreeSet;
 
+use super::header::{Group, Kind, Signature, Value};
+
 /// Groups of the header that no other language has a use for: memory and kernels for engines in C or Rust.
-pub const UNBOUND: [&str; 2] = ["allocator.rs", "kernels.rs"];
+const UNBOUND: [&str; 2] = ["allocator", "kernels"];
 
 /// What writes the header in a language.
 type Writer = fn(&Header) -> String;
@@ -41,101 +40,34 @@ const JAVA: usize = 1;
 const CSHARP: usize = 2;
 const GO: usize = 3;
 
-/// Declarations of the header.
+/// Declarations of the header that languages have a use for.
 #[derive(Default)]
-pub struct Header {
-    constants: Vec<(String, String)>,
+pub struct Header<'a> {
+    constants: Vec<(&'a str, &'a str)>,
     /// Structs without fields, which callers know by pointers alone.
-    handles: BTreeSet<String>,
-    structs: Vec<(String, Vec<Value>)>,
-    functions: Vec<Function>,
+    handles: BTreeSet<&'a str>,
+    structs: Vec<(&'a str, &'a [Value])>,
+    functions: Vec<&'a Signature>,
     /// Types of functions.
-    callbacks: Vec<Function>,
+    callbacks: Vec<&'a Signature>,
 }
 
-struct Function {
-    name: String,
-    result: Value,
-    parameters: Vec<Value>,
-}
-
-/// A field, a parameter or a result.
-struct Value {
-    base: String,
-    /// How many pointers lead to the base.
-    pointers: usize,
-    name: String,
-    /// Elements of an array.
-    length: Option<String>,
-}
-
-impl Value {
-    fn of(declaration: &str) -> Self {
-        let declaration = declaration.trim();
-        let begin = declaration.rfind([' ', '*']).map_or(0, |at| at + 1);
-        let (kind, name) = declaration.split_at(begin);
-        let (name, length) = match name.split_once('[') {
-            Some((name, length)) => (name, Some(length.trim_end_matches(']').to_owned())),
-            None => (name, None),
-        };
-        let base = kind.split([' ', '*']).find(|word| !["", "const", "struct"].contains(word));
-        let base = base.unwrap_or_else(|| panic!("{declaration} has a type")).to_owned();
-        Self { base, pointers: kind.matches('*').count(), name: name.to_owned(), length }
-    }
-
-    fn is_callback(&self) -> bool {
-        self.base.ends_with("_callback")
-    }
-
-    /// Whether it is what a callback is handed back, which is no place in memory to some languages.
-    fn is_user(&self) -> bool {
-        self.name == "user" || self.name.ends_with("_user")
-    }
-
-    /// The base as a number or a struct of a language.
-    fn plain(&self, language: usize) -> &str {
-        let number = NUMBERS.iter().find(|(number, _)| *number == self.base);
-        number.map_or(&self.base, |(_, names)| names[language])
-    }
-}
-
-impl Function {
-    fn of(name: &str, result: &str, parameters: &str) -> Self {
-        let parameters = parameters.split(',').filter(|parameter| parameter.trim() != "void").map(Value::of).collect();
-        Self { name: name.to_owned(), result: Value::of(&format!("{result} result")), parameters }
-    }
-
-    fn is_void(&self) -> bool {
-        (self.result.base.as_str(), self.result.pointers) == ("void", 0)
-    }
-
-    /// Text for each parameter.
-    fn each(&self, text: impl FnMut(&Value) -> String) -> String {
-        self.parameters.iter().map(text).collect::<Vec<_>>().join(", ")
-    }
-}
-
-impl Header {
-    /// Reads declarations of C.
-    pub fn read(declarations: &str) -> Self {
+impl<'a> Header<'a> {
+    pub fn of(groups: &'a [Group]) -> Self {
         let mut header = Self::default();
-        let code = without_comments(declarations);
-        let (defines, code): (Vec<&str>, Vec<&str>) = code.lines().partition(|line| line.starts_with("#define "));
-        for (name, value) in defines.iter().filter_map(|line| line["#define ".len()..].split_once(' ')) {
-            header.constants.push((name.to_owned(), value.trim().trim_matches(['(', ')']).to_owned()));
-        }
-        let code = code.join(" ");
-        let mut rest = code.trim();
-        while !rest.is_empty() {
-            let end = match (rest.find(';'), rest.find('{')) {
-                (Some(end), Some(brace)) if brace < end => {
-                    rest.find("} ").map(|at| at + rest[at..].find(';').expect(";"))
+        for item in groups.iter().filter(|group| !UNBOUND.contains(&group.file.as_str())).flat_map(|group| &group.items)
+        {
+            match &item.kind {
+                Kind::Constant(value) if !item.name.starts_with("RZ_VERSION_") => {
+                    header.constants.push((&item.name, value));
                 }
-                (end, _) => end,
-            };
-            let (statement, behind) = rest.split_at(end.unwrap_or_else(|| panic!("{rest} ends")));
-            header.declare(statement);
-            rest = behind[1..].trim_start();
+                Kind::Handle => _ = header.handles.insert(&item.name),
+                Kind::Struct(fields) => header.structs.push((&item.name, fields)),
+                Kind::Callback(signature) => header.callbacks.push(signature),
+                Kind::Function(signature) => header.functions.push(signature),
+                // Languages have types of their own in place of other names.
+                Kind::Constant(_) | Kind::Alias(_) => {}
+            }
         }
         header.check();
         header
@@ -146,13 +78,13 @@ impl Header {
         for (name, value) in &self.constants {
             assert!(value.parse::<i32>().is_ok() || value.starts_with("UINT"), "{name} is {value}, which is no number");
         }
-        let fields = self.structs.iter().flat_map(|(_, fields)| fields);
+        let fields = self.structs.iter().flat_map(|(_, fields)| *fields);
         let functions = self.functions.iter().chain(&self.callbacks);
         let parameters = functions.flat_map(|function| function.parameters.iter().chain([&function.result]));
         for value in fields.chain(parameters) {
             let base = value.base.as_str();
             let is_known = NUMBERS.iter().any(|(number, _)| *number == base)
-                || self.structs.iter().any(|(name, _)| name == base)
+                || self.structs.iter().any(|(name, _)| *name == base)
                 || self.callbacks.iter().any(|callback| callback.name == base)
                 || self.handles.contains(base)
                 || base == "void";
@@ -160,35 +92,18 @@ impl Header {
         }
     }
 
-    fn declare(&mut self, statement: &str) {
-        let Some(kind) = statement.strip_prefix("typedef ") else {
-            let (before, parameters) = statement.split_once('(').expect("a function");
-            let (result, name) = before.split_at(before.rfind([' ', '*']).expect("a name") + 1);
-            return self.functions.push(Function::of(name, result, parameters.trim_end_matches(')')));
-        };
-        if let Some((before, fields)) = kind.split_once('{') {
-            let name = before.trim_start_matches("struct ").trim().to_owned();
-            let fields = fields.split('}').next().unwrap_or_default();
-            let fields = fields.split(';').filter(|field| !field.trim().is_empty()).map(Value::of).collect();
-            self.structs.push((name, fields));
-        } else if let Some((result, rest)) = kind.split_once("(*") {
-            let (name, parameters) = rest.split_once(")(").expect("a type of functions");
-            self.callbacks.push(Function::of(name, result, parameters.trim_end_matches(')')));
-        } else if let Some(names) = kind.strip_prefix("struct ") {
-            self.handles.extend(names.split(' ').next().map(str::to_owned));
-        }
-    }
-
     /// Whether the value points to what callers know by pointers alone.
     fn is_handle(&self, value: &Value) -> bool {
-        self.handles.contains(&value.base)
+        self.handles.contains(value.base.as_str())
     }
 }
 
-fn without_comments(code: &str) -> String {
-    let mut parts = code.split("/*");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |code, part| code + part.split_once("*/").expect("a comment ends").1)
+impl Value {
+    /// The base as a number or a struct of a language.
+    fn plain(&self, language: usize) -> &str {
+        let number = NUMBERS.iter().find(|(number, _)| *number == self.base);
+        number.map_or(&self.base, |(_, names)| names[language])
+    }
 }
 
 /// A constant's value, with words of the language for the greatest numbers.
@@ -254,7 +169,7 @@ class Sized(Structure):
 
 fn python(header: &Header) -> String {
     let mut text = PYTHON_HEAD.to_owned();
-    for (name, value) in &header.constants {
+    for &(name, value) in &header.constants {
         text += &format!("{name} = {}\n", number(value, "0xFFFFFFFF", "0xFFFFFFFFFFFFFFFF"));
     }
     text += "\n";
@@ -264,7 +179,7 @@ fn python(header: &Header) -> String {
         let result = python_result(header, callback);
         text += &format!("{} = CFUNCTYPE({result}, {parameters})\n", callback.name);
     }
-    for (name, fields) in &header.structs {
+    for &(name, fields) in &header.structs {
         let parent = if fields[0].name == "struct_size" { "Sized" } else { "Structure" };
         text += &format!("\n\nclass {name}({parent}):\n    _fields_ = [\n");
         for field in fields {
@@ -288,7 +203,7 @@ fn python(header: &Header) -> String {
     text + "}\n"
 }
 
-fn python_result(header: &Header, function: &Function) -> String {
+fn python_result(header: &Header, function: &Signature) -> String {
     if function.is_void() { "None".to_owned() } else { python_type(header, &function.result) }
 }
 
@@ -312,11 +227,11 @@ final class Header {
 
 fn java(header: &Header) -> String {
     let mut text = JAVA_HEAD.to_owned();
-    for (name, value) in &header.constants {
+    for &(name, value) in &header.constants {
         let kind = if value == "UINT64_MAX" { "long" } else { "int" };
         text += &format!("    static final {kind} {name} = {};\n", number(value, "-1", "-1"));
     }
-    for (name, fields) in &header.structs {
+    for &(name, fields) in &header.structs {
         text += &format!("\n    static final Struct {name} = new Struct(\"{name}\")");
         for field in fields {
             let size = java_size(field);
@@ -445,11 +360,11 @@ fn java_type(value: &Value) -> String {
     java_layout(value).trim_start_matches("JAVA_").to_lowercase()
 }
 
-fn java_result(function: &Function) -> String {
+fn java_result(function: &Signature) -> String {
     if function.is_void() { "void".to_owned() } else { java_type(&function.result) }
 }
 
-fn java_declaration(function: &Function) -> String {
+fn java_declaration(function: &Signature) -> String {
     let parameters = function.each(|value| format!("{} {}", java_type(value), value.name));
     format!("{} {}({parameters})", java_result(function), function.name)
 }
@@ -475,7 +390,7 @@ namespace Realizar
 
 fn csharp(header: &Header) -> String {
     let mut text = CSHARP_HEAD.to_owned();
-    for (name, fields) in &header.structs {
+    for &(name, fields) in &header.structs {
         let is_unsafe = if fields.iter().any(|field| field.length.is_some()) { "unsafe " } else { "" };
         text += &format!("    [StructLayout(LayoutKind.Sequential)]\n    internal {is_unsafe}struct {name}\n    {{\n");
         for field in fields {
@@ -502,7 +417,7 @@ fn csharp(header: &Header) -> String {
         text += &format!("{{ Native.{handle}_free(handle); return true; }}\n    }}\n");
     }
     text += "\n    internal static unsafe partial class Native\n    {\n";
-    for (name, value) in &header.constants {
+    for &(name, value) in &header.constants {
         let kind = match value.get(..6) {
             Some("UINT32") => "uint",
             Some("UINT64") => "ulong",
@@ -571,7 +486,7 @@ fn go(header: &Header) -> String {
     });
     text += &go_columns(constants.collect());
     text += ")\n";
-    for (name, fields) in &header.structs {
+    for &(name, fields) in &header.structs {
         let fields = fields.iter().map(|field| {
             let array = field.length.as_ref().map_or(String::new(), |length| format!("[{length}]"));
             (field.name.clone(), array + &go_type(header, field))

@@ -147,10 +147,9 @@ typedef struct rz_error {
  * Version
  * ------------------------------------------------------------------------------------------------ */
 
-/* Version of this header. */
-#define RZ_VERSION_MAJOR 0
-#define RZ_VERSION_MINOR 1
-#define RZ_VERSION_PATCH 0
+#define RZ_VERSION_MAJOR 0  /* The major version of this header. */
+#define RZ_VERSION_MINOR 1  /* The minor version of this header. */
+#define RZ_VERSION_PATCH 0  /* The patch version of this header. */
 
 /* The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
  * built against an older header could notice, so a program that loads the library at run time compares it first:
@@ -1134,8 +1133,8 @@ rz_status rz_grammar_new(const rz_model *model,
 /* Frees the handle; NULL is fine. Samplers that use the grammar go on. Any thread. Since 0.1.0. */
 void rz_grammar_free(rz_grammar *grammar);
 
-/* Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. NULL takes the
- * grammar away.
+/* Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. `grammar` may be
+ * NULL, which takes the grammar away.
  *
  * The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that
  * are appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
@@ -1202,10 +1201,12 @@ uint32_t rz_cache_capacity(const rz_cache *cache);
 rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
 
 /* Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
- * and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later
+ * and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are made later
  * heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call
  * changes `cache`, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
+rz_status rz_cache_cancel_set(rz_cache *cache,
+                              const rz_cancel *cancel,
+                              rz_error *err);
 
 /* Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own
  * ways. On the CPU they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each
@@ -1368,8 +1369,8 @@ typedef struct rz_plan {
  * memory that is free now, so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their
  * number was given.
  *
- * Either `path`, as for rz_model_load, or `n` sources, as for rz_model_load_from; the other is NULL. `params` and
- * `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted
+ * Either `path` is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path` may be NULL, and
+ * is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted
  * as taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes,
  * and what a driver takes for itself. A cache that this machine has no memory for is told in bytes all the same. Any
  * thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
@@ -1393,7 +1394,7 @@ rz_status rz_model_plan(const char *path,
  * RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
 rz_status rz_prefill(rz_cache *cache, const uint32_t *tokens, size_t n, const rz_cancel *cancel, rz_error *err);
 
-/* Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL. A GPU
+/* Appends `token` and writes the one that follows to `*next`. `sampler` may be NULL, for the most likely one. A GPU
  * chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
  * recent tokens; logits are computed once more where they are asked for.
  *
@@ -1436,8 +1437,8 @@ rz_status rz_decode_batch(rz_cache *const *caches,
  * token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, size_t *n, rz_error *err);
 
-/* Chooses a token from the current logits of `cache`, the most likely one where `sampler` is NULL, without
- * appending it.
+/* Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
+ * one.
  *
  * Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0. */
 rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_error *err);
@@ -1892,8 +1893,8 @@ rz_status rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, 
  * The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
  * any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
  * step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
- * as a whole or not at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model),
- * RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0. */
+ * as a whole or not at all. `cancel` may be NULL. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt
+ * of another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0. */
 rz_status rz_prefill_prompt(rz_cache *cache,
                             const rz_prompt *prompt,
                             size_t first,
@@ -2613,8 +2614,8 @@ rz_status rz_embed_into(const rz_model *model,
                         rz_error *err);
 
 /* rz_embed_into for `n` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
- * (rz_prompt_from_chat). Rows count as tokens. Any thread. Errors: those of rz_embed_into, RZ_ERR_MISMATCH (a prompt
- * of another model). Since 0.1.0. */
+ * (rz_prompt_from_chat). Rows count as tokens. `params` and `cancel` may be NULL. Any thread. Errors: those of
+ * rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
 rz_status rz_embed_prompts_into(const rz_model *model,
                                 const rz_embed_params *params,
                                 const rz_prompt *const *prompts,

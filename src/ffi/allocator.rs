@@ -8,7 +8,6 @@ use crate::memory::{self, Host};
 
 use super::guard::{CALLED, guarded_first};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
 
 /// Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any
 /// thread, several at once, and must not call the library. It must return normally: no longjmp, no C++ exception.
@@ -34,8 +33,6 @@ pub struct rz_allocator {
     /// Handed to both as it is; valid as long as the library is loaded.
     pub user: *mut c_void,
 }
-
-versioned!(rz_allocator { struct_size, reserved, alloc, free, user } reserved reserved);
 
 /// Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call,
 /// once.

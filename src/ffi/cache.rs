@@ -13,7 +13,6 @@ use super::handle::Handle;
 use super::lock::{SharedLock, Taken};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
 
 /// One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
 /// call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side.
@@ -147,8 +146,6 @@ pub struct rz_cache_params {
     pub v_type: u32,
 }
 
-versioned!(rz_cache_params { struct_size, capacity, k_type, v_type });
-
 /// Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
 /// thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
 /// an unknown type or a model without weights. Since 0.1.0.
@@ -217,7 +214,7 @@ pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: 
 }
 
 /// Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
-/// and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later
+/// and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are made later
 /// heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call
 /// changes `cache`, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]

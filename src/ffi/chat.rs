@@ -10,7 +10,6 @@ use super::arguments::Plain;
 use super::guard::guarded;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::layout;
 use super::text::timed;
 
 /// Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the
@@ -27,7 +26,6 @@ pub struct rz_chat_message {
     pub content: *const c_char,
 }
 
-layout!(rz_chat_message { role, content });
 // SAFETY: two raw pointers, which have no invalid bit patterns; reading through them goes through `Call::c_str`.
 unsafe impl Plain for rz_chat_message {}
 

@@ -26,7 +26,7 @@ use super::sampler::{rz_sampler_params, sampler_params};
 use super::saved::{reader, restore_params, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 use super::store::rz_store;
-use super::structs::{count, ns, versioned};
+use super::structs::{count, ns};
 
 /// Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
 /// time: a second one gets RZ_ERR_BUSY. Conversations of one model work side by side.
@@ -97,19 +97,6 @@ pub struct rz_conversation_params {
     pub store: *const rz_store,
 }
 
-versioned!(rz_conversation_params {
-    struct_size,
-    overflow,
-    json,
-    json_len,
-    cache,
-    adapters,
-    scales,
-    n_adapters,
-    cancel,
-    store,
-});
-
 /// Reasoning of a reply: as the chat template has it by itself.
 pub const RZ_REASONING_MODEL: u32 = 0;
 /// None. RZ_ERR_UNSUPPORTED where the template has no switch for it ("enable_thinking" or "thinking").
@@ -168,26 +155,6 @@ pub struct rz_reply_params {
     pub cancel: *const rz_cancel,
 }
 
-versioned!(rz_reply_params {
-    struct_size,
-    max_tokens,
-    sampler,
-    grammar_kind,
-    flags,
-    grammar,
-    grammar_len,
-    stops,
-    n_stops,
-    reasoning,
-    reasoning_tokens,
-    draft,
-    draft_max,
-    draft_model,
-    logprobs,
-    priority,
-    cancel,
-});
-
 /// The state of a conversation and of its last reply. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -227,28 +194,6 @@ pub struct rz_conversation_info {
     /// Nanoseconds from rz_conversation_reply to the first token; 0 before that.
     pub first_token_ns: u64,
 }
-
-versioned!(rz_conversation_info {
-    struct_size,
-    n_messages,
-    first_in_prompt,
-    state,
-    end,
-    stopped,
-    prompt_tokens,
-    reused_tokens,
-    prompt_done,
-    n_tokens,
-    reasoning_tokens,
-    drafted,
-    accepted,
-    cache_len,
-    cache_capacity,
-    n_media,
-    prompt_ns,
-    tokens_ns,
-    first_token_ns,
-});
 
 /// Makes a conversation. `params` may be NULL; `*out` is freed with rz_conversation_free, before or after the model.
 ///

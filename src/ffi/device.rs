@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
 
 /// `rz_device_info.kind`: the processors of the host.
 pub const RZ_DEVICE_CPU: u32 = 1;
@@ -39,8 +38,6 @@ pub struct rz_device_info {
     /// Reason why the device cannot be used; empty for one that can.
     pub unavailable: [c_char; 256],
 }
-
-versioned!(rz_device_info { struct_size, index, name, kind, available, isa, memory_total, memory_free, unavailable });
 
 /// Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
 /// Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since

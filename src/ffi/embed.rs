@@ -9,7 +9,6 @@ use super::guard::guarded;
 use super::model::rz_model;
 use super::prompt::rz_prompt;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
 
 /// Pooling: the one that the model was made with.
 pub const RZ_POOLING_MODEL: u32 = 0;
@@ -40,8 +39,6 @@ pub struct rz_embed_params {
     /// 0.
     pub reserved: u32,
 }
-
-versioned!(rz_embed_params { struct_size, pooling, flags, reserved } reserved reserved);
 
 /// Turns `n` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
 /// RZ_POOLING_RANK.
@@ -96,8 +93,8 @@ pub unsafe extern "C" fn rz_embed_into(
 }
 
 /// rz_embed_into for `n` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
-/// (rz_prompt_from_chat). Rows count as tokens. Any thread. Errors: those of rz_embed_into, RZ_ERR_MISMATCH (a prompt
-/// of another model). Since 0.1.0.
+/// (rz_prompt_from_chat). Rows count as tokens. `params` and `cancel` may be NULL. Any thread. Errors: those of
+/// rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_embed_prompts_into(
     model: *const rz_model,

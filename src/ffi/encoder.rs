@@ -19,7 +19,7 @@ use super::media_work::{MediaSteps, told};
 use super::model::{rz_model, rz_progress_callback};
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{count, versioned};
+use super::structs::count;
 
 /// The encoder of a model that sees or hears, with the projector that turns what it gives into rows as wide as the
 /// model's embeddings. Immutable: any number of calls may use it at once.
@@ -76,18 +76,6 @@ pub struct rz_encoder_params {
     pub cancel: *const rz_cancel,
 }
 
-versioned!(rz_encoder_params {
-    struct_size,
-    flags,
-    device,
-    quantize,
-    max_rows,
-    reserved,
-    progress,
-    progress_user,
-    cancel,
-} reserved reserved);
-
 /// Description of an encoder. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -119,22 +107,6 @@ pub struct rz_encoder_info {
     /// Samples a second that sound is brought to; 0 of pictures.
     pub sample_rate: u32,
 }
-
-versioned!(rz_encoder_info {
-    struct_size,
-    is_mutual,
-    projector,
-    row_dim,
-    n_layers,
-    tile_side,
-    grain,
-    min_rows,
-    max_rows,
-    weight_bytes,
-    scratch_bytes,
-    kinds,
-    sample_rate,
-});
 
 /// Loads the encoder that belongs to `model`.
 ///
@@ -285,8 +257,6 @@ pub struct rz_encoder_plan {
     pub row: u64,
 }
 
-versioned!(rz_encoder_plan { struct_size, max_rows, weights_host, scratch_host, row });
-
 /// Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by
 /// the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -343,8 +313,6 @@ pub struct rz_pixels {
     pub data: *const c_void,
 }
 
-versioned!(rz_pixels { struct_size, format, width, height, stride, data });
-
 /// Flag of a medium: only prepare it; rz_media_step encodes it in slices of time.
 pub const RZ_MEDIA_STEPS: u32 = 1;
 
@@ -378,20 +346,6 @@ pub struct rz_media_params {
     /// 0.
     pub reserved: u32,
 }
-
-versioned!(rz_media_params {
-    struct_size,
-    min_rows,
-    max_rows,
-    max_tiles,
-    max_pixels,
-    flags,
-    progress,
-    progress_user,
-    cancel,
-    background,
-    reserved,
-} reserved reserved);
 
 impl rz_media_params {
     /// The background color of transparent pixels.

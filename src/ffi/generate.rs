@@ -38,7 +38,7 @@ pub unsafe extern "C" fn rz_prefill(
     })
 }
 
-/// Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL. A GPU
+/// Appends `token` and writes the one that follows to `*next`. `sampler` may be NULL, for the most likely one. A GPU
 /// chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
 /// recent tokens; logits are computed once more where they are asked for.
 ///
@@ -192,8 +192,8 @@ pub unsafe extern "C" fn rz_logits_into(
     })
 }
 
-/// Chooses a token from the current logits of `cache`, the most likely one where `sampler` is NULL, without
-/// appending it.
+/// Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
+/// one.
 ///
 /// Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0.
 #[unsafe(no_mangle)]

@@ -108,8 +108,8 @@ pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
     guarded_or!((), |call| call.release(grammar))
 }
 
-/// Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. NULL takes the
-/// grammar away.
+/// Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. `grammar` may be
+/// NULL, which takes the grammar away.
 ///
 /// The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that
 /// are appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be

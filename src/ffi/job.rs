@@ -22,7 +22,7 @@ use super::prompt::rz_prompt;
 use super::reply::{PartOut, reply};
 use super::sampler::rz_sampler;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
-use super::structs::{count, ns, versioned};
+use super::structs::{count, ns};
 
 /// A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
 /// so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
@@ -118,29 +118,6 @@ pub struct rz_job_params {
     pub prompt_first: usize,
 }
 
-versioned!(rz_job_params {
-    struct_size,
-    max_tokens,
-    tokens,
-    n_tokens,
-    sampler,
-    grammar,
-    stops,
-    n_stops,
-    cancel,
-    flags,
-    reserved,
-    draft,
-    draft_max,
-    draft_model,
-    logprobs,
-    priority,
-    chat,
-    chat_len,
-    prompt,
-    prompt_first,
-} reserved reserved);
-
 /// No drafts of a job's next tokens, but for those that a grammar forces.
 pub const RZ_DRAFT_NONE: u32 = 0;
 /// Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt,
@@ -212,22 +189,6 @@ pub struct rz_job_info {
     pub drafted: u32,
     pub accepted: u32,
 }
-
-versioned!(rz_job_info {
-    struct_size,
-    state,
-    end,
-    stopped,
-    prompt_total,
-    prompt_done,
-    n_tokens,
-    cache_len,
-    prompt_ns,
-    tokens_ns,
-    first_token_ns,
-    drafted,
-    accepted,
-});
 
 /// Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
 ///

@@ -12,7 +12,6 @@ use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::lock::Lock;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
 
 /// Shape of rz_attention_gqa_into. Since 0.1.0.
 #[repr(C)]
@@ -32,8 +31,6 @@ pub struct rz_attention_params {
     /// rz_kv_attend_into keeps them there.
     pub device: u32,
 }
-
-versioned!(rz_attention_params { struct_size, n_heads, n_kv_heads, head_dim, scale, device });
 
 /// Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
 /// head.
@@ -164,8 +161,6 @@ pub struct rz_kv_params {
     /// Index of a device; 0: choose for me, which is the CPU.
     pub device: u32,
 }
-
-versioned!(rz_kv_params { struct_size, n_layers, n_heads, n_kv_heads, head_dim, capacity, r#type, device });
 
 /// Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
 /// shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,

@@ -4,28 +4,10 @@ use std::ffi::c_char;
 
 use crate::error::{Error, Result};
 
-use super::allocator::rz_allocator;
-use super::cache::rz_cache_params;
-use super::chat::rz_chat_message;
-use super::conversation::{rz_conversation_info, rz_conversation_params, rz_reply_params};
-use super::device::rz_device_info;
-use super::embed::rz_embed_params;
-use super::encoder::{rz_encoder_info, rz_encoder_params, rz_encoder_plan, rz_media_params, rz_pixels};
 use super::field::write_text;
 use super::guard::guarded;
-use super::job::{rz_job_info, rz_job_params};
-use super::kernels::{rz_attention_params, rz_kv_params};
-use super::media::rz_media_info;
-use super::metrics::{rz_backend_metrics, rz_metrics, rz_phase_metrics};
-use super::model::{rz_model_info, rz_model_params, rz_model_sampling};
-use super::plan::rz_plan;
-use super::prompt::rz_part;
-use super::runtime::rz_runtime_params;
-use super::sampler::{rz_logit_bias, rz_sampler_params, rz_token_sequence};
-use super::source::rz_source;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::store::{rz_store_info, rz_store_params};
-use super::structs::{Layout, StructField, versioned};
+use super::structs::{Layout, StructField, Versioned};
 
 /// Offset and size of a field of a struct, or size of a whole struct. Since 0.1.0.
 #[repr(C)]
@@ -43,8 +25,6 @@ pub struct rz_layout {
     pub field_name: [c_char; 32],
 }
 
-versioned!(rz_layout { struct_size, offset, size, struct_name, field_name });
-
 struct Struct {
     name: &'static str,
     size: usize,
@@ -55,43 +35,41 @@ const fn of<T: Layout>() -> Struct {
     Struct { name: T::NAME, size: size_of::<T>(), fields: T::FIELDS }
 }
 
-const STRUCTS: &[Struct] = &[
-    of::<rz_error>(),
-    of::<rz_layout>(),
-    of::<rz_allocator>(),
-    of::<rz_device_info>(),
-    of::<rz_runtime_params>(),
-    of::<rz_model_params>(),
-    of::<rz_model_info>(),
-    of::<rz_model_sampling>(),
-    of::<rz_source>(),
-    of::<rz_plan>(),
-    of::<rz_chat_message>(),
-    of::<rz_logit_bias>(),
-    of::<rz_token_sequence>(),
-    of::<rz_sampler_params>(),
-    of::<rz_cache_params>(),
-    of::<rz_media_info>(),
-    of::<rz_encoder_params>(),
-    of::<rz_encoder_info>(),
-    of::<rz_encoder_plan>(),
-    of::<rz_pixels>(),
-    of::<rz_media_params>(),
-    of::<rz_part>(),
-    of::<rz_job_params>(),
-    of::<rz_job_info>(),
-    of::<rz_store_params>(),
-    of::<rz_store_info>(),
-    of::<rz_conversation_params>(),
-    of::<rz_reply_params>(),
-    of::<rz_conversation_info>(),
-    of::<rz_embed_params>(),
-    of::<rz_backend_metrics>(),
-    of::<rz_phase_metrics>(),
-    of::<rz_metrics>(),
-    of::<rz_attention_params>(),
-    of::<rz_kv_params>(),
-];
+macro_rules! layout {
+    ($path:path, $name:literal, [$($field:ident),+]) => {
+        impl Layout for $path {
+            const NAME: &'static str = $name;
+            const FIELDS: &'static [StructField] = &[$(StructField {
+                name: stringify!($field),
+                offset: std::mem::offset_of!($path, $field),
+                size: width(|s: &$path| &s.$field),
+            }),+];
+        }
+        // The fields cover the struct, so that there is no hole between them.
+        const _: () = assert!(0 $(+ width(|s: &$path| &s.$field))+ == size_of::<$path>());
+    };
+}
+
+macro_rules! versioned {
+    ($path:path, $name:literal, [$($field:ident),+], reserved [$($reserved:ident),*]) => {
+        layout!($path, $name, [$($field),+]);
+        // SAFETY: fields are integers, floats, raw and optional function pointers; the assertion checks the layout.
+        unsafe impl Versioned for $path {
+            fn reserved(&self) -> u32 {
+                0 $(| self.$reserved)*
+            }
+        }
+        const _: () = assert!(std::mem::offset_of!($path, struct_size) == 0);
+    };
+}
+
+/// Bytes of the field that a projection selects.
+const fn width<S, F>(_field: fn(&S) -> &F) -> usize {
+    size_of::<F>()
+}
+
+// A call of one of the macros for each struct, and `STRUCTS`, from the declarations of all groups.
+include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
 
 /// Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
 ///

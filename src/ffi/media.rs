@@ -16,7 +16,7 @@ use super::media_work::MediaSteps;
 use super::model::rz_model;
 use super::saved::{reader, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{count, ns, versioned};
+use super::structs::{count, ns};
 
 /// Kind of a medium: a picture.
 pub const RZ_MEDIA_IMAGE: u32 = 1;
@@ -129,28 +129,6 @@ pub struct rz_media_info {
     /// 0.
     pub reserved: u32,
 }
-
-versioned!(rz_media_info {
-    struct_size,
-    kind,
-    n_rows,
-    n_tokens,
-    row_dim,
-    columns,
-    lines,
-    tile_columns,
-    tile_lines,
-    has_overview,
-    width,
-    height,
-    seen_width,
-    seen_height,
-    bytes,
-    encode_ns,
-    hash,
-    pairs,
-    reserved,
-});
 
 pub(super) fn kind_of(kind: MediaKind) -> u32 {
     match kind {

@@ -8,7 +8,6 @@ use super::device::{RZ_DEVICE_CPU, RZ_DEVICE_CUDA};
 use super::guard::{guarded, guarded_or};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{layout, versioned};
 
 /// The work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass
 /// through its layers of the network, for one token or many: where layers are divided between devices, each counts its
@@ -39,19 +38,6 @@ pub struct rz_backend_metrics {
     pub latency_histogram: [u64; 32],
 }
 
-versioned!(rz_backend_metrics {
-    struct_size,
-    device_kind,
-    dispatches,
-    bytes,
-    latency_sum_ns,
-    latency_min_ns,
-    latency_max_ns,
-    latency_mean_ns,
-    latency_variance_ns2,
-    latency_histogram,
-});
-
 /// Number and duration of the calls of one kind. Never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -61,8 +47,6 @@ pub struct rz_phase_metrics {
     /// Sum of their times, in nanoseconds.
     pub sum_ns: u64,
 }
-
-layout!(rz_phase_metrics { count, sum_ns });
 
 /// The phases of a model's work since it was loaded or rz_metrics_reset was called. Since 0.1.0.
 #[repr(C)]
@@ -99,23 +83,6 @@ pub struct rz_metrics {
     /// once it is done.
     pub encode: rz_phase_metrics,
 }
-
-versioned!(rz_metrics {
-    struct_size,
-    reserved,
-    load,
-    tokenize,
-    prefill,
-    decode,
-    sample,
-    detokenize,
-    gpu_products,
-    gpu_attention,
-    gpu_experts,
-    gpu_head,
-    gpu_other,
-    encode,
-});
 
 /// Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so
 /// numbers may be apart by a call in progress. Any thread. Since 0.1.0.

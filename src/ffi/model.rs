@@ -13,7 +13,7 @@ use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::runtime::rz_runtime;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{count, versioned};
+use super::structs::count;
 
 /// Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
 /// streams may use it at once. Counts its users, so it may be freed before them.
@@ -205,25 +205,6 @@ pub struct rz_model_params {
     pub tested_path: *const c_char,
 }
 
-versioned!(rz_model_params {
-    struct_size,
-    device,
-    runtime,
-    flags,
-    gpu_layers,
-    quantize,
-    prompt_tokens_beside,
-    progress,
-    progress_user,
-    cancel,
-    packed_path,
-    devices,
-    n_devices,
-    shares,
-    placement,
-    tested_path,
-});
-
 /// Description of a model. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -288,38 +269,6 @@ pub struct rz_model_info {
     /// 0.
     pub reserved: u32,
 }
-
-versioned!(rz_model_info {
-    struct_size,
-    architecture,
-    name,
-    n_layers,
-    hidden_dim,
-    ffn_dim,
-    n_heads,
-    n_kv_heads,
-    head_dim,
-    vocab_size,
-    context_length,
-    device,
-    bos_token,
-    eos_token,
-    n_params,
-    weight_bytes,
-    gpu_layers,
-    chat_template,
-    devices,
-    device_layers,
-    n_unknown,
-    experts_host_first,
-    experts_host,
-    experts_device,
-    experts_host_layers,
-    reads_source,
-    isa,
-    experts_copied_from,
-    reserved,
-});
 
 /// Loads a model.
 ///
@@ -509,8 +458,6 @@ pub struct rz_model_sampling {
     pub repeat_penalty: f32,
     pub penalty_window: u32,
 }
-
-versioned!(rz_model_sampling { struct_size, told, temperature, top_k, top_p, min_p, repeat_penalty, penalty_window });
 
 /// Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
 /// generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by

@@ -10,7 +10,7 @@ use super::guard::guarded;
 use super::model::{by_device, rz_model_params, with_params};
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{count, versioned};
+use super::structs::count;
 
 /// Memory that a model and its caches take, in bytes. Since 0.1.0.
 #[repr(C)]
@@ -62,39 +62,14 @@ pub struct rz_plan {
     pub experts_device: u64,
 }
 
-versioned!(rz_plan {
-    struct_size,
-    gpu_layers,
-    weights_host,
-    weights_device,
-    cache_host,
-    cache_device,
-    cache_token,
-    scratch_host,
-    scratch_device,
-    load_peak_host,
-    total_host,
-    total_device,
-    devices,
-    device_layers,
-    device_weights,
-    device_cache,
-    device_scratch,
-    device_total,
-    experts_host_first,
-    experts_host_layers,
-    experts_host,
-    experts_device,
-});
-
 /// Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
 /// tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
 /// GPU nothing is set aside: a context is made, which takes what its driver takes, and the layers are placed by the
 /// memory that is free now, so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their
 /// number was given.
 ///
-/// Either `path`, as for rz_model_load, or `n` sources, as for rz_model_load_from; the other is NULL. `params` and
-/// `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted
+/// Either `path` is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path` may be NULL, and
+/// is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted
 /// as taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes,
 /// and what a driver takes for itself. A cache that this machine has no memory for is told in bytes all the same. Any
 /// thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0.

@@ -15,7 +15,7 @@ use super::handle::{Handle, Held};
 use super::media::rz_media;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{count, layout};
+use super::structs::count;
 
 /// A part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0.
 #[repr(C)]
@@ -29,7 +29,6 @@ pub struct rz_part {
     pub media: *const rz_media,
 }
 
-layout!(rz_part { tokens, n_tokens, media });
 // SAFETY: pointers and a number, which have no invalid bit patterns; they are read through `Call`.
 unsafe impl Plain for rz_part {}
 
@@ -204,8 +203,8 @@ pub unsafe extern "C" fn rz_cache_match_prompt(
 /// The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
 /// any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
 /// step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
-/// as a whole or not at all. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt of another model),
-/// RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0.
+/// as a whole or not at all. `cancel` may be NULL. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt
+/// of another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prefill_prompt(
     cache: *mut rz_cache,

@@ -10,7 +10,6 @@ use super::arguments::{Call, User};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
 
 /// Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
 /// number of threads may use it at once. A model that is loaded without one gets its own, with all defaults.
@@ -88,18 +87,6 @@ pub struct rz_runtime_params {
     /// Handed to `parallel` as it is.
     pub parallel_user: *mut c_void,
 }
-
-versioned!(rz_runtime_params {
-    struct_size,
-    threads,
-    memory_limit,
-    cpus,
-    n_cpus,
-    log,
-    log_user,
-    parallel,
-    parallel_user
-});
 
 /// Makes a runtime and starts its workers; they sleep while there is no work.
 ///

@@ -8,7 +8,6 @@ use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::lock::Lock;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{layout, versioned};
 
 /// Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
 /// caches of any model.
@@ -28,7 +27,6 @@ pub struct rz_logit_bias {
     pub bias: f32,
 }
 
-layout!(rz_logit_bias { token, bias });
 // SAFETY: an integer and a float.
 unsafe impl Plain for rz_logit_bias {}
 
@@ -41,7 +39,6 @@ pub struct rz_token_sequence {
     pub n_tokens: usize,
 }
 
-layout!(rz_token_sequence { tokens, n_tokens });
 // SAFETY: a pointer and an integer.
 unsafe impl Plain for rz_token_sequence {}
 
@@ -146,42 +143,6 @@ pub struct rz_sampler_params {
     /// Number of `order`.
     pub n_order: usize,
 }
-
-versioned!(rz_sampler_params {
-    struct_size,
-    temperature,
-    top_k,
-    top_p,
-    min_p,
-    repeat_penalty,
-    presence_penalty,
-    frequency_penalty,
-    penalty_window,
-    flags,
-    seed,
-    biases,
-    n_biases,
-    typical_p,
-    top_n_sigma,
-    xtc_probability,
-    xtc_threshold,
-    temperature_range,
-    temperature_exponent,
-    mirostat_tau,
-    mirostat_eta,
-    dry_multiplier,
-    dry_base,
-    dry_allowed_length,
-    dry_window,
-    no_repeat_ngram_size,
-    reserved,
-    dry_breakers,
-    n_dry_breakers,
-    banned_sequences,
-    n_banned_sequences,
-    order,
-    n_order,
-} reserved reserved);
 
 /// Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
 /// makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`.

@@ -13,7 +13,6 @@ use super::arguments::{Call, User};
 use super::guard::guarded;
 use super::model::{load, rz_model, rz_model_params};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::versioned;
 
 /// Kind of a source: `size` bytes at `data`.
 pub const RZ_SOURCE_MEMORY: u32 = 1;
@@ -54,8 +53,6 @@ pub struct rz_source {
     /// Handed to `read` as it is.
     pub user: *mut c_void,
 }
-
-versioned!(rz_source { struct_size, kind, name, data, size, fd, reserved, offset, read, user } reserved reserved);
 
 /// rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
 /// .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the

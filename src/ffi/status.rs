@@ -7,7 +7,6 @@ use crate::error::Error;
 
 use super::faults;
 use super::field::write_message;
-use super::structs::layout;
 
 /// Outcome of a call: 0 is success, a positive number is progress, a negative one is failure.
 pub type rz_status = i32;
@@ -74,8 +73,6 @@ pub struct rz_error {
     /// is left out.
     pub message: [c_char; 504],
 }
-
-layout!(rz_error { code, system_code, message });
 
 /// The name of a status, `RZ_UNKNOWN` for any other number.
 pub(super) fn name(status: rz_status) -> &'static CStr {

@@ -12,7 +12,7 @@ use super::handle::Handle;
 use super::model::rz_model;
 use super::prompt::rz_prompt;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{count, versioned};
+use super::structs::count;
 
 /// Remembers what prompts left behind, for any cache of one model that begins with the same tokens: a prompt that was
 /// computed once is not computed again, by other conversations, and with a folder by other processes. Usable by any
@@ -55,8 +55,6 @@ pub struct rz_store_params {
     pub disk_limit: u64,
 }
 
-versioned!(rz_store_params { struct_size, min_tokens, memory_limit, path, max_entries, disk_limit });
-
 /// The state of a store. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -78,18 +76,6 @@ pub struct rz_store_info {
     /// Tokens that were not computed because of it.
     pub reused_tokens: u64,
 }
-
-versioned!(rz_store_info {
-    struct_size,
-    n_entries,
-    n_files,
-    n_unwritten,
-    memory_bytes,
-    disk_bytes,
-    hits,
-    misses,
-    reused_tokens,
-});
 
 /// Makes a store. `params` may be NULL; `*out` is freed with rz_store_free, before or after the model and the
 /// conversations that use it.

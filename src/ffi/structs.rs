@@ -16,58 +16,23 @@ pub(super) struct StructField {
     pub(super) size: usize,
 }
 
-/// A struct of the header, made by `layout!` alone: without padding, so that all of its bytes may be read, and the
-/// same under every compiler.
+/// A struct of the header, by `layout.rs` alone: without padding, so that all of its bytes may be read, and the same
+/// under every compiler.
 pub(super) trait Layout: Copy {
     const NAME: &'static str;
     /// All fields, in order.
     const FIELDS: &'static [StructField];
 }
 
-macro_rules! layout {
-    ($name:ident { $($field:ident),+ $(,)? }) => {
-        impl $crate::ffi::structs::Layout for $name {
-            const NAME: &'static str = stringify!($name);
-            const FIELDS: &'static [$crate::ffi::structs::StructField] = &[$($crate::ffi::structs::StructField {
-                name: stringify!($field),
-                offset: std::mem::offset_of!($name, $field),
-                size: $crate::ffi::structs::width(|s: &$name| &s.$field),
-            }),+];
-        }
-        // The fields listed cover the struct, so none was forgotten and there is no hole between them.
-        const _: () = assert!(0 $(+ $crate::ffi::structs::width(|s: &$name| &s.$field))+ == size_of::<$name>());
-    };
-}
-pub(super) use layout;
-
 /// A struct of the header that begins with `uint32_t struct_size` and may grow at its end.
 ///
 /// # Safety
-/// `repr(C)`; begins with that `u32`; every bit pattern is a value. `versioned!` checks the second of these.
+/// `repr(C)`; begins with that `u32`; every bit pattern is a value. `layout.rs` checks the second of these.
 pub(super) unsafe trait Versioned: Layout {
     /// Fields that fill a hole and may get a meaning later.
     fn reserved(&self) -> u32 {
         0
     }
-}
-
-macro_rules! versioned {
-    ($name:ident { $($field:ident),+ $(,)? } $(reserved $($reserved:ident),+)?) => {
-        $crate::ffi::structs::layout!($name { $($field),+ });
-        // SAFETY: fields are integers, floats, raw and optional function pointers; the assertion checks the layout.
-        unsafe impl $crate::ffi::structs::Versioned for $name {
-            $(fn reserved(&self) -> u32 {
-                0 $(| self.$reserved)+
-            })?
-        }
-        const _: () = assert!(std::mem::offset_of!($name, struct_size) == 0);
-    };
-}
-pub(super) use versioned;
-
-/// Bytes of the field that a projection selects.
-pub(super) const fn width<S, F>(_field: fn(&S) -> &F) -> usize {
-    size_of::<F>()
 }
 
 /// A number for a field of a struct; the largest where it has no room.

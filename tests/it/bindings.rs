@@ -6,10 +6,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::interface;
+
 const BINDINGS: [&str; 8] = ["cpp", "go", "purego", "csharp", "java", "swift", "python", "js"];
 
 /// The header in the languages of bindings: a file, and what the build script of this very build wrote.
-const GENERATED: [(&str, &str); 8] = [
+const GENERATED: [(&str, &str); 9] = [
+    ("bindings/header.json", interface::GENERATED),
     ("bindings/python/realizar/_header.py", include_str!(concat!(env!("OUT_DIR"), "/_header.py"))),
     ("bindings/java/realizar/Header.java", include_str!(concat!(env!("OUT_DIR"), "/Header.java"))),
     ("bindings/java/realizar/Functions.java", include_str!(concat!(env!("OUT_DIR"), "/Functions.java"))),
@@ -134,9 +137,7 @@ fn the_header_in_their_languages_is_up_to_date() {
 
 #[test]
 fn bindings_offer_everything_or_say_why_not() {
-    let header = without_comments(&fs::read_to_string(root().join("include/realizar.h")).expect("the header"), false);
-    let (functions, constants, fields) = (functions(&header), constants(&header), fields(&header));
-    assert!(functions.len() > 90 && constants.len() > 30 && fields.len() > 40, "the header was not understood");
+    let (functions, constants, fields) = (interface::names("function"), constants(), fields());
 
     let mut missing = BTreeSet::new();
     for binding in BINDINGS {
@@ -190,11 +191,6 @@ fn lists_and_sources_are_read_as_they_are_meant() {
     assert!(!sources("purego", "rz_prefill(cache)").calls("rz_prefill"));
     // A word of underscores is the name of no constant.
     assert!(!sources("js", "_").passes(&BTreeSet::from([plain("_")]), "RZ_MODEL_PROFILE"));
-    let header = "#define RZ_MODEL_MMAP 2\ntypedef struct rz_x_params {\n  uint32_t struct_size;\n  const char *const *stops;\n} rz_x_params;\n\
-        rz_status rz_prefill(rz_cache *cache,\n  const rz_x_params *params);\ntypedef void (*rz_callback)(void *user);\n";
-    assert_eq!(functions(header), BTreeSet::from(["rz_prefill".to_string()]));
-    assert_eq!(constants(header), BTreeSet::from(["RZ_MODEL_MMAP".to_string()]));
-    assert_eq!(fields(header), BTreeSet::from([("rz_x_params".to_string(), "stops".to_string())]));
 }
 
 /// The list: lines of names, bindings ("all" for each of them) and a reason, with commas between names and between
@@ -234,30 +230,22 @@ fn holes(list: &str, names: &BTreeSet<String>, wrong: &mut Vec<String>) -> BTree
     holes
 }
 
-fn functions(header: &str) -> BTreeSet<String> {
-    let called = |(at, name): &(usize, &str)| name.starts_with("rz_") && header[at + name.len()..].starts_with('(');
-    words_at(header).filter(called).map(|(_, name)| name.to_string()).collect()
-}
-
-fn constants(header: &str) -> BTreeSet<String> {
-    let defined = header.lines().filter_map(|line| line.strip_prefix("#define ")?.split(' ').next());
+fn constants() -> BTreeSet<String> {
     // How many devices there may be is not passed.
-    let passed = |name: &&str| PASSED.iter().any(|group| name.starts_with(group)) && !name.contains("DEVICES");
-    defined.filter(passed).map(str::to_string).collect()
+    let passed = |name: &String| PASSED.iter().any(|group| name.starts_with(group)) && !name.contains("DEVICES");
+    interface::names("constant").into_iter().filter(passed).collect()
 }
 
 /// The fields of the structs of parameters, but for sizes, those that are zero still, and what is handed to callbacks.
-fn fields(header: &str) -> BTreeSet<(String, String)> {
+fn fields() -> BTreeSet<(String, String)> {
     let mut fields = BTreeSet::new();
-    for structure in header.split("typedef struct ").skip(1) {
-        let name = words(structure).next().expect("a name");
-        let Some((body, _)) = structure.split_once('}') else { continue };
-        if name.ends_with("_params") && body.contains('{') {
-            for field in body.split('{').nth(1).unwrap_or_default().split(';').filter_map(|field| words(field).last()) {
-                let is_zero = field.starts_with("reserved") || (name, field) == ("rz_job_params", "flags");
-                if field != "struct_size" && !is_zero && !field.ends_with("_user") {
-                    fields.insert((name.to_string(), field.to_string()));
-                }
+    for structure in interface::items("struct") {
+        let name = interface::text(&structure, "name");
+        for field in structure["fields"].as_array().expect("fields").iter().filter(|_| name.ends_with("_params")) {
+            let field = interface::text(field, "name");
+            let is_zero = field.starts_with("reserved") || (name, field) == ("rz_job_params", "flags");
+            if field != "struct_size" && !is_zero && !field.ends_with("_user") {
+                fields.insert((name.to_owned(), field.to_owned()));
             }
         }
     }

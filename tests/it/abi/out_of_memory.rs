@@ -16,6 +16,7 @@ use std::process::{Command, Stdio};
 use realizar::ffi::status::*;
 
 use super::host::*;
+use crate::support::interface;
 use scenes::{Fixture, SCENES};
 
 /// Number of tries per scene in the test suite.
@@ -221,30 +222,18 @@ fn no_function_ends_the_process_where_memory_runs_out() {
 /// The functions of the header: those that a scene calls, and those that need none.
 #[test]
 fn every_function_of_the_header_has_a_scene() {
-    let header = include_str!("../../../include/realizar.h");
+    let names = interface::names("function");
     let scenes = concat!(include_str!("out_of_memory/scenes.rs"), include_str!("../../out_of_memory.rs"));
-    let mut names: Vec<&str> = Vec::new();
-    for (at, _) in header.match_indices("rz_") {
-        let name = &header[at..];
-        let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
-        let is_declared = name[end..].starts_with('(') && header[..at].ends_with([' ', '*', '\n']);
-        let line = header[..at].rsplit('\n').next().unwrap_or_default().trim_start();
-        if is_declared && !line.starts_with(['*', '/', '#']) {
-            names.push(&name[..end]);
-        }
-    }
-    names.sort_unstable();
-    names.dedup();
     assert!(names.len() > 130, "{}", names.len());
-    let is_called = |name: &&str| {
-        scenes.match_indices(*name).any(|(at, _)| {
+    let is_called = |name: &str| {
+        scenes.match_indices(name).any(|(at, _)| {
             let next = scenes[at + name.len()..].chars().next();
             next.is_none_or(|c| !c.is_ascii_alphanumeric() && c != '_')
         })
     };
-    let is_excused = |name: &&str| WITHOUT.iter().any(|(known, _)| known == name);
+    let is_excused = |name: &str| WITHOUT.iter().any(|(known, _)| *known == name);
     let missing: Vec<_> = names.iter().filter(|name| !is_called(name) && !is_excused(name)).collect();
     assert!(missing.is_empty(), "no scene calls {missing:?}");
-    let needless: Vec<_> = WITHOUT.iter().filter(|(name, _)| is_called(name) || !names.contains(name)).collect();
+    let needless: Vec<_> = WITHOUT.iter().filter(|(name, _)| is_called(name) || !names.contains(*name)).collect();
     assert!(needless.is_empty(), "{needless:?}");
 }

@@ -7,6 +7,7 @@ pub mod drafts;
 pub mod encoders;
 pub mod gguf;
 pub mod heads;
+pub mod interface;
 pub mod layers;
 pub mod matrix;
 pub mod ops;
