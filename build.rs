@@ -54,6 +54,17 @@ const GROUPS: [(&str, &str); 33] = [
 
 const OVERVIEW: &str = include_str!("src/ffi/overview.h");
 
+/// `{0}` draws warnings in C++, and `{}` is none of C's before C23.
+const INIT: &str = "\
+/* Declares a struct of parameters or results: all zeros but struct_size. */
+#ifdef __cplusplus
+#define RZ_INIT(type, name) type name = {}; name.struct_size = sizeof(name)
+#else
+#define RZ_INIT(type, name) type name = {0}; name.struct_size = sizeof(name)
+#endif
+
+";
+
 const RULE: &str = "------------------------------------------------------------------------------------------------";
 
 fn main() {
@@ -126,6 +137,7 @@ fn has_cuda() -> bool {
 fn header(groups: &[(&str, &str, String)]) -> String {
     let mut header = OVERVIEW.to_owned();
     header.push_str("#ifndef REALIZAR_H\n#define REALIZAR_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n");
+    header.push_str(INIT);
     header.push_str("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for (_, title, declarations) in groups {
         header.push_str(&format!("\n/* {RULE}\n * {title}\n * {RULE} */\n\n"));

@@ -45,8 +45,8 @@
  *   because each keeps alive what it needs. With the last one the library's last thread ends.
  * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
  * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
- *   the default. Begin with {0}: later versions append fields. A field or a flag that the library is too old for is
- *   RZ_ERR_VERSION.
+ *   the default. RZ_INIT(rz_model_params, params) declares one so, in C and C++: later versions append fields. A field
+ *   or a flag that the library is too old for is RZ_ERR_VERSION.
  * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised.
  *   Fields that the library does not know become zero.
  * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
@@ -86,6 +86,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Declares a struct of parameters or results: all zeros but struct_size. */
+#ifdef __cplusplus
+#define RZ_INIT(type, name) type name = {}; name.struct_size = sizeof(name)
+#else
+#define RZ_INIT(type, name) type name = {0}; name.struct_size = sizeof(name)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -112,7 +119,7 @@ typedef struct rz_error {
 #define RZ_OK 0                           /* Success. */
 #define RZ_AGAIN 1                        /* Progress, and work is left: call again. */
 #define RZ_DONE 2                         /* Generation has ended. */
-#define RZ_ERR_INVALID_ARGUMENT (-1)      /* An argument can never work: NULL, out of range, not UTF-8. */
+#define RZ_ERR_INVALID_ARGUMENT (-1)      /* An argument that can never work: NULL, out of range, not UTF-8. */
 #define RZ_ERR_BUSY (-2)                  /* The handle is in use by another call right now. */
 #define RZ_ERR_OUT_OF_MEMORY (-3)         /* The host's memory ran out. */
 #define RZ_ERR_DEVICE_OUT_OF_MEMORY (-4)  /* A device's memory ran out. */
@@ -142,6 +149,12 @@ typedef struct rz_error {
 
 /* A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it. */
 #define RZ_ERR_POISONED (-18)
+
+/* There is nothing of this name or number: a key, a device, a medium, an entry beyond the last one. */
+#define RZ_ERR_NOT_FOUND (-19)
+
+/* The call has to come after another one: there are no logits before a prefill, and no rows before the last step. */
+#define RZ_ERR_NOT_READY (-20)
 
 /* ------------------------------------------------------------------------------------------------
  * Version
@@ -190,8 +203,9 @@ typedef struct rz_allocator {
   void *user;               /* Handed to both as it is; valid as long as the library is loaded. */
 } rz_allocator;
 
-/* Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call,
- * once.
+/* Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call but
+ * those of rz_abi_version, rz_version, rz_status_name and rz_layout_get; again with the same values it changes
+ * nothing.
  *
  * Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they
  * are used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
@@ -201,9 +215,9 @@ typedef struct rz_allocator {
  * the first call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last
  * handle that is freed gives them back. Work that could not stop midway begins with a larger block, which is given
  * back untouched where memory lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice
- * with a grammar, 64 MiB to compile one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after any other
- * call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once, or not aligned; nothing
- * is set then). Since 0.1.0. */
+ * with a grammar, 64 MiB to compile one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after another
+ * call), RZ_ERR_INVALID_ARGUMENT (also when another allocator is set), RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as
+ * much at once, or not aligned; nothing is set then). Since 0.1.0. */
 rz_status rz_allocator_set(const rz_allocator *allocator, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
@@ -235,7 +249,7 @@ uint32_t rz_device_count(void);
  *
  * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may
  * be no driver for it, or it has computed something else than the CPU when a model was to be put on it. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0. */
+ * Errors: RZ_ERR_NOT_FOUND for an index beyond rz_device_count(). Since 0.1.0. */
 rz_status rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
@@ -600,7 +614,7 @@ rz_status rz_model_sampling_get(const rz_model *model, rz_model_sampling *out, r
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
  * the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT for a key that the model does not have. Since 0.1.0. */
+ * RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0. */
 rz_status rz_model_meta_into(const rz_model *model,
                              const char *key,
                              char *out,
@@ -612,7 +626,7 @@ rz_status rz_model_meta_into(const rz_model *model,
  * RZ_ERR_INVALID_ARGUMENT.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the last key. Since 0.1.0. */
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last key. Since 0.1.0. */
 rz_status rz_model_meta_key_into(const rz_model *model,
                                  size_t index,
                                  char *out,
@@ -621,11 +635,12 @@ rz_status rz_model_meta_key_into(const rz_model *model,
                                  rz_error *err);
 
 /* Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are
- * asked for from 0 until RZ_ERR_INVALID_ARGUMENT.
+ * asked for from 0 until RZ_ERR_NOT_FOUND.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last
- * element), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0. */
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND (no such key, beyond the last element),
+ * RZ_ERR_INVALID_ARGUMENT (no array), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see
+ * rz_token_bytes_into. Since 0.1.0. */
 rz_status rz_model_meta_element_into(const rz_model *model,
                                      const char *key,
                                      size_t index,
@@ -1201,12 +1216,10 @@ uint32_t rz_cache_capacity(const rz_cache *cache);
 rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
 
 /* Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
- * and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are made later
- * heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call
- * changes `cache`, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_cancel_set(rz_cache *cache,
-                              const rz_cancel *cancel,
-                              rz_error *err);
+ * and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are
+ * made later heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while
+ * a call changes `cache`, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
 
 /* Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own
  * ways. On the CPU they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each
@@ -1370,10 +1383,10 @@ typedef struct rz_plan {
  * number was given.
  *
  * Either `path` is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path` may be NULL, and
- * is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted
- * as taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes,
- * and what a driver takes for itself. A cache that this machine has no memory for is told in bytes all the same. Any
- * thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
+ * is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no
+ * token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the stacks of
+ * threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no memory for
+ * is told in bytes all the same. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
 rz_status rz_model_plan(const char *path,
                         const rz_source *sources,
                         size_t n,
@@ -1433,8 +1446,8 @@ rz_status rz_decode_batch(rz_cache *const *caches,
 /* Copies the logits after the last token, one f32 for each entry of the vocabulary.
  *
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are none, before the first
- * token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_READY where there are none, before the first token
+ * and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, size_t *n, rz_error *err);
 
 /* Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
@@ -1544,12 +1557,12 @@ rz_status rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error 
 /* Copies the rows of a medium, `[n_rows][row_dim]`.
  *
  * `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (also before rz_media_step is done). Since
- * 0.1.0. */
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is
+ * done). Since 0.1.0. */
 rz_status rz_media_rows_into(const rz_media *media, float *out, size_t capacity, size_t *n, rz_error *err);
 
 /* Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
- * RZ_ERR_INVALID_ARGUMENT (also before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_media_save(const rz_media *media, rz_write_callback write, void *user, rz_error *err);
 
 /* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is
@@ -1806,15 +1819,15 @@ rz_status rz_media_from_frames(const rz_encoder *encoder,
  * Media in slices of time
  * ------------------------------------------------------------------------------------------------ */
 
-/* Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS, with 0 or RZ_NO_LIMIT to its
- * end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made otherwise can at once. Until
- * then prompts refuse it.
+/* Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS: with 0 for one share of its
+ * work, with RZ_NO_LIMIT to its end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made
+ * otherwise can at once. Until then prompts refuse it.
  *
  * A step is paused between two shares of its work; the rows are the same however it is cut. A fired cancel, a deadline
  * and `progress` pause it too: it goes on when it is stepped after rz_cancel_reset. Any thread, one call at a time.
  * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_INVALID_ARGUMENT (numbers that are not finite came of it; after an error other than the first four it is no
- * medium any more). Since 0.1.0. */
+ * RZ_ERR_FORMAT (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the
+ * first four it is no medium any more. Since 0.1.0. */
 rz_status rz_media_step(rz_media *media, uint64_t budget_us, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
@@ -2481,8 +2494,8 @@ rz_status rz_conversation_fork(const rz_conversation *conversation, rz_conversat
 rz_status rz_conversation_save(const rz_conversation *conversation, rz_write_callback write, void *user, rz_error *err);
 
 /* Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
- * would have, to the bit. `params` may be NULL; of it `cache`, `cancel` and `store` count, `json` and `adapters` have
- * to be absent.
+ * would have, to the bit. `params` may be NULL; of it `cache`, `cancel`, `store` and `overflow` count, whose 0 stands
+ * for what was saved, and `json` and `adapters` have to be absent.
  *
  * `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
  * other parameters. Since 0.1.0. */
@@ -2520,8 +2533,8 @@ rz_status rz_conversation_add_media(rz_conversation *conversation,
                                     rz_error *err);
 
 /* Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
- * is freed with rz_media_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there is none), RZ_ERR_BUSY,
- * RZ_ERR_POISONED. Since 0.1.0. */
+ * is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_BUSY, RZ_ERR_POISONED.
+ * Since 0.1.0. */
 rz_status rz_conversation_media_get(const rz_conversation *conversation,
                                     uint32_t number,
                                     rz_media **out,
@@ -2803,8 +2816,8 @@ typedef struct rz_layout {
 /* Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
  *
  * `out->struct_size` is set by the caller. A binding that writes these structs down in another language asks for the
- * entries from 0 until RZ_ERR_INVALID_ARGUMENT and compares. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the
- * last entry. Since 0.1.0. */
+ * entries from 0 until RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry.
+ * Since 0.1.0. */
 rz_status rz_layout_get(uint32_t index, rz_layout *out, rz_error *err);
 
 #ifdef __cplusplus

@@ -12,6 +12,12 @@ pub enum Error {
     /// The caller passed something that can never work.
     #[error("{0}")]
     InvalidArgument(String),
+    /// There is nothing of this name or number, such as beyond the last entry of a list.
+    #[error("{0}")]
+    NotFound(String),
+    /// The call has to come after another one.
+    #[error("{0}")]
+    NotReady(String),
     /// The handle is in use by another call right now.
     #[error("{0} is in use by another call")]
     Busy(&'static str),
@@ -61,6 +67,14 @@ impl Error {
         Error::InvalidArgument(what.into())
     }
 
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Error::NotFound(what.into())
+    }
+
+    pub fn not_ready(what: impl Into<String>) -> Self {
+        Error::NotReady(what.into())
+    }
+
     pub fn unsupported(what: impl Into<String>) -> Self {
         Error::Unsupported(what.into())
     }
@@ -75,6 +89,8 @@ impl Error {
         let at = |what: String| format!("{whose}: {what}");
         match self {
             Error::InvalidArgument(what) => Error::InvalidArgument(at(what)),
+            Error::NotFound(what) => Error::NotFound(at(what)),
+            Error::NotReady(what) => Error::NotReady(at(what)),
             Error::TooComplex(what) => Error::TooComplex(at(what)),
             Error::Unsupported(what) => Error::Unsupported(at(what)),
             Error::Mismatch(what) => Error::Mismatch(at(what)),

@@ -49,9 +49,9 @@ pub unsafe fn try_host(host: Host) -> bool {
     p.addr().is_multiple_of(ALIGN) && HOST.set(host).is_ok()
 }
 
-/// True where memory comes from the host.
-pub fn has_host() -> bool {
-    HOST.get().is_some()
+/// Where memory comes from, if it is the host.
+pub fn host() -> Option<&'static Host> {
+    HOST.get()
 }
 
 /// Asks the host or the system; null where neither has the memory.
@@ -361,7 +361,7 @@ unsafe impl GlobalAlloc for Memory {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if !has_host() {
+        if host().is_none() {
             // SAFETY: the caller's promise.
             let p = unsafe { System.alloc_zeroed(layout) };
             if !p.is_null() {
@@ -388,7 +388,7 @@ unsafe impl GlobalAlloc for Memory {
     }
 
     unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if !has_host() && LIVE.load(Ordering::Acquire) == 0 {
+        if host().is_none() && LIVE.load(Ordering::Acquire) == 0 {
             // SAFETY: the caller's promise; the block is the system's.
             let moved = unsafe { System.realloc(p, layout, size) };
             if !moved.is_null() {

@@ -29,6 +29,7 @@ use realizar::ffi::embed::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::grammar::*;
 use realizar::ffi::job::*;
+use realizar::ffi::layout::*;
 use realizar::ffi::model::*;
 use realizar::ffi::plan::*;
 use realizar::ffi::runtime::*;
@@ -37,6 +38,7 @@ use realizar::ffi::saved::*;
 use realizar::ffi::score::*;
 use realizar::ffi::status::*;
 use realizar::ffi::text::*;
+use realizar::ffi::version::*;
 
 use it::support::calls::{self, zeroed};
 
@@ -328,8 +330,16 @@ fn main() {
     };
     unsafe {
         let mut err = calls::no_error();
-        assert_eq!(rz_allocator_set(&allocator, &mut err), RZ_OK, "{}", calls::text_of(&err.message));
-        assert_eq!(rz_allocator_set(&allocator, &mut err), RZ_ERR_BUSY);
+        // What a program does first.
+        assert!(rz_abi_version() == RZ_ABI_VERSION && !rz_version().is_null() && !rz_status_name(0).is_null());
+        let mut layout = rz_layout { struct_size: size_of::<rz_layout>() as u32, ..calls::zeroed() };
+        assert_eq!(rz_layout_get(0, &mut layout, &mut err), RZ_OK);
+        assert_eq!(rz_layout_get(u32::MAX, &mut layout, &mut err), RZ_ERR_NOT_FOUND);
+        for _ in 0..2 {
+            assert_eq!(rz_allocator_set(&allocator, &mut err), RZ_OK, "{}", calls::text_of(&err.message));
+        }
+        let another = rz_allocator { user: (&raw mut err).cast(), ..allocator };
+        assert_eq!(rz_allocator_set(&another, &mut err), RZ_ERR_INVALID_ARGUMENT);
     }
     if arguments.first().is_some_and(|a| a == "child") {
         let path = CString::new(arguments[1].as_str()).expect("no NUL");

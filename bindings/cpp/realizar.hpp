@@ -488,7 +488,7 @@ public:
             auto key = detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
                 return rz_model_meta_key_into(get(), keys.size(), out, capacity, n, error);
             });
-            if (key.status() == RZ_ERR_INVALID_ARGUMENT) return keys; // beyond the last
+            if (key.status() == RZ_ERR_NOT_FOUND) return keys; // beyond the last
             if (!key) return key.error();
             keys.push_back(std::move(*key));
         }
@@ -504,8 +504,7 @@ public:
             auto element = detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
                 return rz_model_meta_element_into(get(), key.c_str(), elements.size(), out, capacity, n, error);
             });
-            const bool is_list = whole->compare(0, 1, "[") == 0;
-            if (element.status() == RZ_ERR_INVALID_ARGUMENT && is_list) return elements; // beyond the last
+            if (element.status() == RZ_ERR_NOT_FOUND) return elements; // beyond the last
             if (!element) return element.error();
             elements.push_back(std::move(*element));
         }
@@ -674,10 +673,9 @@ public:
             return rz_media_from_tokens(model.get(), tokens.data(), tokens.size(), cancel, out, error);
         });
     }
-    /// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS, with 0 to its end.
-    /// Returns RZ_AGAIN, or RZ_DONE where it can be used.
-    rz_status step(uint64_t budget_us = 0) { return try_step(budget_us).value(); }
-    Result<rz_status> try_step(uint64_t budget_us = 0) {
+    /// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS. Returns RZ_AGAIN, or RZ_DONE where it can be used.
+    rz_status step(uint64_t budget_us = RZ_NO_LIMIT) { return try_step(budget_us).value(); }
+    Result<rz_status> try_step(uint64_t budget_us = RZ_NO_LIMIT) {
         return detail::done([&](rz_error *error) { return rz_media_step(get(), budget_us, error); });
     }
     rz_media_info info() const { return try_info().value(); }

@@ -34,6 +34,8 @@ const (
 	ErrMismatch          Code = C.RZ_ERR_MISMATCH
 	ErrPanic             Code = C.RZ_ERR_PANIC
 	ErrPoisoned          Code = C.RZ_ERR_POISONED
+	ErrNotFound          Code = C.RZ_ERR_NOT_FOUND
+	ErrNotReady          Code = C.RZ_ERR_NOT_READY
 )
 
 // Error gives the name of the status, such as "RZ_ERR_FORMAT".

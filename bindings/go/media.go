@@ -485,7 +485,7 @@ func (m *Media) steps() (*owned[*C.rz_media], context.Context) { return m.media,
 // is more to do.
 func (m *Media) Step(budget time.Duration) (more bool, err error) {
 	return step([]*Media{m}, func(media []*C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_step(media[0], C.uint64_t(max(microseconds(budget), 1)), e)
+		return C.rz_media_step(media[0], C.uint64_t(microseconds(budget)), e)
 	})
 }
 

@@ -121,7 +121,7 @@ func TestSoundsAreEncodedInSteps(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	media, err := encoder.EncodeSamples(ctx, both, 2, 16000, &MediaOptions{InSteps: true})
 	must(t, err)
-	if _, err := media.Rows(); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := media.Rows(); !errors.Is(err, ErrNotReady) {
 		t.Error(err)
 	}
 	if early, err := media.Info(); err != nil || early.Rows != info.Rows {
@@ -268,7 +268,7 @@ func TestConversationsAreShownMedia(t *testing.T) {
 	if b, err := same.Info(); err != nil || a.Hash != b.Hash {
 		t.Error(a, b, err)
 	}
-	if _, err := talk.Media(1); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := talk.Media(1); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 	if err := talk.AddMedia(nil, shown("x")); !errors.Is(err, ErrInvalidArgument) {

@@ -297,7 +297,7 @@ func (m *Model) MetaKeys() (keys []string, err error) {
 		key, err := sized(m.model, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 			return C.rz_model_meta_key_into(handle, C.size_t(len(keys)), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
 		})
-		if errors.Is(err, ErrInvalidArgument) {
+		if errors.Is(err, ErrNotFound) {
 			return keys, nil
 		} else if err != nil {
 			return nil, err
@@ -308,8 +308,8 @@ func (m *Model) MetaKeys() (keys []string, err error) {
 
 // MetaList is the elements of an array of the metadata as texts.
 func (m *Model) MetaList(key string) (elements []string, err error) {
-	whole, err := m.Meta(key) // so that a missing key is not an empty list
-	if err != nil {
+	// So that a missing key is not an empty list.
+	if _, err := m.Meta(key); err != nil {
 		return nil, err
 	}
 	name := C.CString(key)
@@ -318,7 +318,7 @@ func (m *Model) MetaList(key string) (elements []string, err error) {
 		element, err := sized(m.model, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 			return C.rz_model_meta_element_into(handle, name, C.size_t(len(elements)), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
 		})
-		if errors.Is(err, ErrInvalidArgument) && strings.HasPrefix(whole, "[") {
+		if errors.Is(err, ErrNotFound) {
 			return elements, nil
 		} else if err != nil {
 			return nil, err

@@ -113,7 +113,7 @@ func TestInfoAndText(t *testing.T) {
 	if architecture, err := model.Meta("general.architecture"); err != nil || architecture != "llama" {
 		t.Errorf("%q %v", architecture, err)
 	}
-	if _, err := model.Meta("none"); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := model.Meta("none"); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 	tokens, err := model.Tokenize("A day at the park, naïve.", true, false)
@@ -496,7 +496,7 @@ func TestUnknownKeysAndWhatTheMakersAdvise(t *testing.T) {
 	if sampling, err := model.AdvisedSampling(); err != nil || sampling.Temperature != 0.5 || sampling.TopK != 20 || sampling.TopP != 0 || !sampling.TemperatureFirst {
 		t.Error(sampling, err)
 	}
-	if _, err := model.MetaList("none"); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := model.MetaList("none"); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 }

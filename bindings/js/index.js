@@ -405,7 +405,7 @@ class Media extends Handle {
    * compute. */
   async step(milliseconds = Infinity) {
     const whole = Math.min(Math.ceil(milliseconds * 1000), Number.MAX_SAFE_INTEGER);
-    return native.stepMedia(handles.get(this), Math.max(whole, 1));
+    return native.stepMedia(handles.get(this), Math.max(whole, 0));
   }
 
   /** The rows one after the other, each of `info.rowDim` numbers. */

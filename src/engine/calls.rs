@@ -198,7 +198,7 @@ impl Session {
     /// Chooses from the current logits.
     pub fn sample(&mut self, chooser: Option<&mut Chooser>) -> Result<u32> {
         self.fetch_logits()?;
-        let none = || Error::invalid("there are no logits yet: append a token first");
+        let none = || Error::not_ready("the cache has no logits; append a token first");
         let logits = self.logits().ok_or_else(none)?;
         let started = Instant::now();
         let token = match chooser {

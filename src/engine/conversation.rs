@@ -110,6 +110,11 @@ impl Conversation {
         }
     }
 
+    /// Sets what happens when the messages do not fit in the cache any more.
+    pub fn set_overflow(&mut self, overflow: Overflow) {
+        self.overflow = overflow;
+    }
+
     /// Heeded by every step from now on.
     pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) {
         if let Some(session) = &mut self.session {

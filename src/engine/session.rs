@@ -444,7 +444,7 @@ impl Session {
     /// The `k` likeliest tokens after the last one, or all there are, with the logarithms of their probabilities,
     /// descending.
     pub fn logprobs(&self, k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
-        let none = || Error::invalid("the cache has no logits: append a token first");
+        let none = || Error::not_ready("the cache has no logits; append a token first");
         sampling::likeliest(self.logits().ok_or_else(none)?, k)
     }
 

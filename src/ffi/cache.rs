@@ -214,9 +214,9 @@ pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: 
 }
 
 /// Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
-/// and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are made later
-/// heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call
-/// changes `cache`, RZ_ERR_POISONED. Since 0.1.0.
+/// and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are
+/// made later heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while
+/// a call changes `cache`, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_cancel_set(
     cache: *mut rz_cache,

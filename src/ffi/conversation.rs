@@ -218,11 +218,7 @@ pub unsafe extern "C" fn rz_conversation_new(
         };
         let (adapters, scales) = adapters_of(call, params.adapters, params.scales, params.n_adapters)?;
         let params = ConversationParams {
-            overflow: match params.overflow {
-                RZ_OVERFLOW_FAIL => Overflow::Fail,
-                RZ_OVERFLOW_FORGET => Overflow::Forget,
-                other => return Err(Error::invalid(format!("overflow is {other}, not one of RZ_OVERFLOW_..."))),
-            },
+            overflow: overflow(params.overflow)?,
             cache: cache_params(call, params.cache)?,
             adapters: &adapters,
             scales: &scales,
@@ -545,8 +541,8 @@ pub unsafe extern "C" fn rz_conversation_save(
 }
 
 /// Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
-/// would have, to the bit. `params` may be NULL; of it `cache`, `cancel` and `store` count, `json` and `adapters` have
-/// to be absent.
+/// would have, to the bit. `params` may be NULL; of it `cache`, `cancel`, `store` and `overflow` count, whose 0 stands
+/// for what was saved, and `json` and `adapters` have to be absent.
 ///
 /// `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
 /// other parameters. Since 0.1.0.
@@ -563,18 +559,30 @@ pub unsafe extern "C" fn rz_conversation_load(
         let model = call.handle(model)?;
         let out = call.out(out, "out")?;
         let params: rz_conversation_params = call.params(params)?;
-        if !params.json.is_null() || params.n_adapters > 0 || params.overflow != 0 {
-            let what = "rz_conversation_params of a saved conversation has json, adapters or overflow, which are saved";
+        if !params.json.is_null() || params.n_adapters > 0 {
+            let what = "rz_conversation_params of a saved conversation has json or adapters; they must be absent";
             return Err(Error::invalid(what));
         }
+        let overflow = overflow(params.overflow)?;
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let cache = restore_params(&call.params(params.cache)?)?;
         let mut conversation = saved_conversation::load(&model.0, &cache, &mut reader(read, user)?)?;
+        if params.overflow != RZ_OVERFLOW_FAIL {
+            conversation.set_overflow(overflow);
+        }
         conversation.set_cancel(cancel);
         conversation.set_store(call.optional(params.store)?.map(|store| store.0.clone()))?;
         out.set_handle(rz_conversation::new(conversation));
         Ok(RZ_OK)
     })
+}
+
+fn overflow(id: u32) -> Result<Overflow> {
+    match id {
+        RZ_OVERFLOW_FAIL => Ok(Overflow::Fail),
+        RZ_OVERFLOW_FORGET => Ok(Overflow::Forget),
+        other => Err(Error::invalid(format!("overflow is {other}; it must be one of RZ_OVERFLOW_..."))),
+    }
 }
 
 /// Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the

@@ -37,8 +37,8 @@ pub unsafe extern "C" fn rz_conversation_add_media(
 }
 
 /// Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
-/// is freed with rz_media_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there is none), RZ_ERR_BUSY,
-/// RZ_ERR_POISONED. Since 0.1.0.
+/// is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_BUSY, RZ_ERR_POISONED.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_media_get(
     conversation: *const rz_conversation,
@@ -52,7 +52,10 @@ pub unsafe extern "C" fn rz_conversation_media_get(
         let medium = conversation.change(|conversation| {
             let (media, i) = (conversation.media(), number as usize);
             let n = media.len();
-            media.get(i).cloned().ok_or_else(|| Error::invalid(format!("medium {i} of a conversation with {n}")))
+            media
+                .get(i)
+                .cloned()
+                .ok_or_else(|| Error::not_found(format!("number is {i}; it must be below the number of media, {n}")))
         })?;
         out.set_handle(rz_media::new(medium, &conversation.model));
         Ok(RZ_OK)

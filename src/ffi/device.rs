@@ -51,7 +51,7 @@ pub extern "C" fn rz_device_count() -> u32 {
 ///
 /// `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may
 /// be no driver for it, or it has computed something else than the CPU when a model was to be put on it. Any thread.
-/// Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0.
+/// Errors: RZ_ERR_NOT_FOUND for an index beyond rz_device_count(). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_device_info_get(index: u32, out: *mut rz_device_info, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -64,10 +64,9 @@ pub unsafe extern "C" fn rz_device_info_get(index: u32, out: *mut rz_device_info
 fn describe(index: u32) -> Result<rz_device_info> {
     let devices = engine::devices();
     let index = if index == 0 { engine::CPU_DEVICE } else { index };
-    let device = (index as usize)
-        .checked_sub(1)
-        .and_then(|i| devices.get(i))
-        .ok_or_else(|| Error::invalid(format!("device {index} does not exist, there are {}", devices.len())))?;
+    let device = (index as usize).checked_sub(1).and_then(|i| devices.get(i)).ok_or_else(|| {
+        Error::not_found(format!("index is {index}; it must be below the number of devices, {}", devices.len()))
+    })?;
     let mut info = rz_device_info {
         struct_size: 0,
         index,

@@ -168,8 +168,8 @@ pub unsafe extern "C" fn rz_decode_batch(
 /// Copies the logits after the last token, one f32 for each entry of the vocabulary.
 ///
 /// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are none, before the first
-/// token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_READY where there are none, before the first token
+/// and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_logits_into(
     cache: *const rz_cache,
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn rz_logits_into(
             cache.change(Session::fetch_logits)?;
         }
         cache.read(|session| {
-            let none = || Error::invalid("the cache has no logits: append a token first");
+            let none = || Error::not_ready("the cache has no logits; append a token first");
             out.fill(session.logits().ok_or_else(none)?)
         })?;
         Ok(RZ_OK)

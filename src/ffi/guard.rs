@@ -25,7 +25,7 @@ macro_rules! guarded {
 }
 pub(super) use guarded;
 
-/// `guarded!` for the one call that comes before all others, and takes no memory.
+/// `guarded!` for calls that may come before the allocator is set, and keep no memory.
 macro_rules! guarded_first {
     ($err:expr, $body:expr) => {{
         let body = $crate::ffi::guard::body($body);

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::error::{Error, Result};
 
 use super::field::write_text;
-use super::guard::guarded;
+use super::guard::guarded_first;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{Layout, StructField, Versioned};
 
@@ -74,11 +74,11 @@ include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
 /// Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
 ///
 /// `out->struct_size` is set by the caller. A binding that writes these structs down in another language asks for the
-/// entries from 0 until RZ_ERR_INVALID_ARGUMENT and compares. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the
-/// last entry. Since 0.1.0.
+/// entries from 0 until RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_layout_get(index: u32, out: *mut rz_layout, err: *mut rz_error) -> rz_status {
-    guarded!(err, |call| {
+    guarded_first!(err, |call| {
         let out = call.out_struct(out)?;
         out.set(entry(index)?);
         Ok(RZ_OK)
@@ -90,7 +90,7 @@ fn entry(index: u32) -> Result<rz_layout> {
         let fields = s.fields.iter().map(move |f| (s.name, f.name, f.offset, f.size));
         std::iter::once((s.name, "", 0, s.size)).chain(fields)
     });
-    let beyond = || Error::invalid(format!("index {index} is beyond the last entry"));
+    let beyond = || Error::not_found(format!("index is {index}; it must be below the number of entries"));
     let (struct_name, field_name, offset, size) = entries.nth(index as usize).ok_or_else(beyond)?;
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let mut layout = rz_layout {

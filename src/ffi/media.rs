@@ -83,7 +83,9 @@ impl rz_media {
     }
 
     pub(super) fn done(&self) -> Result<&Arc<Media>> {
-        self.media.get().ok_or_else(|| Error::invalid("the medium is not done yet: rz_media_step"))
+        self.media
+            .get()
+            .ok_or_else(|| Error::not_ready("the medium is not done; it must be stepped to its end by rz_media_step"))
     }
 }
 
@@ -264,8 +266,8 @@ pub unsafe extern "C" fn rz_media_info_get(
 /// Copies the rows of a medium, `[n_rows][row_dim]`.
 ///
 /// `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (also before rz_media_step is done). Since
-/// 0.1.0.
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is
+/// done). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_rows_into(
     media: *const rz_media,
@@ -283,7 +285,7 @@ pub unsafe extern "C" fn rz_media_rows_into(
 }
 
 /// Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
-/// RZ_ERR_INVALID_ARGUMENT (also before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_save(
     media: *const rz_media,

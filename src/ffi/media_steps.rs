@@ -8,15 +8,15 @@ use super::handle::Handle;
 use super::media::rz_media;
 use super::status::{RZ_AGAIN, RZ_DONE, rz_error, rz_status};
 
-/// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS, with 0 or RZ_NO_LIMIT to its
-/// end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made otherwise can at once. Until
-/// then prompts refuse it.
+/// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS: with 0 for one share of its
+/// work, with RZ_NO_LIMIT to its end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made
+/// otherwise can at once. Until then prompts refuse it.
 ///
 /// A step is paused between two shares of its work; the rows are the same however it is cut. A fired cancel, a deadline
 /// and `progress` pause it too: it goes on when it is stepped after rz_cancel_reset. Any thread, one call at a time.
 /// Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_INVALID_ARGUMENT (numbers that are not finite came of it; after an error other than the first four it is no
-/// medium any more). Since 0.1.0.
+/// RZ_ERR_FORMAT (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the
+/// first four it is no medium any more. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_step(media: *mut rz_media, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -31,8 +31,7 @@ pub unsafe extern "C" fn rz_media_step(media: *mut rz_media, budget_us: u64, err
                 None => Err(Error::invalid("the medium is none: its work has failed")),
             };
         };
-        let time = if budget_us == 0 { None } else { time_limit(budget_us) };
-        match work.advance(time) {
+        match work.advance(time_limit(budget_us)) {
             Ok(None) => return Ok(RZ_AGAIN),
             Err(e @ (Error::Cancelled | Error::Deadline)) => return Err(e),
             Ok(Some(made)) => _ = handle.media.set(made),

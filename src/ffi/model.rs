@@ -502,7 +502,7 @@ pub unsafe extern "C" fn rz_model_sampling_get(
 ///
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
 /// the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT for a key that the model does not have. Since 0.1.0.
+/// RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_meta_into(
     model: *const rz_model,
@@ -520,7 +520,7 @@ pub unsafe extern "C" fn rz_model_meta_into(
             .0
             .metadata()
             .render(key)
-            .ok_or_else(|| Error::invalid(format!("the model has no metadata key {key:?}")))?;
+            .ok_or_else(|| Error::not_found(format!("the model has no metadata key {key:?}")))?;
         out.fill(value.as_bytes())?;
         Ok(RZ_OK)
     })
@@ -530,7 +530,7 @@ pub unsafe extern "C" fn rz_model_meta_into(
 /// RZ_ERR_INVALID_ARGUMENT.
 ///
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the last key. Since 0.1.0.
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last key. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_meta_key_into(
     model: *const rz_model,
@@ -545,18 +545,21 @@ pub unsafe extern "C" fn rz_model_meta_key_into(
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
         let mut keys = model.0.metadata().iter().map(|(key, _)| key);
         let count = keys.len();
-        let key = keys.nth(index).ok_or_else(|| Error::invalid(format!("index {index}, there are {count} keys")))?;
+        let key = keys.nth(index).ok_or_else(|| {
+            Error::not_found(format!("index is {index}; it must be below the number of keys, {count}"))
+        })?;
         out.fill(key.as_bytes())?;
         Ok(RZ_OK)
     })
 }
 
 /// Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are
-/// asked for from 0 until RZ_ERR_INVALID_ARGUMENT.
+/// asked for from 0 until RZ_ERR_NOT_FOUND.
 ///
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last
-/// element), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0.
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND (no such key, beyond the last element),
+/// RZ_ERR_INVALID_ARGUMENT (no array), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see
+/// rz_token_bytes_into. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_meta_element_into(
     model: *const rz_model,
@@ -575,7 +578,7 @@ pub unsafe extern "C" fn rz_model_meta_element_into(
             .0
             .metadata()
             .get(key)
-            .ok_or_else(|| Error::invalid(format!("the model has no metadata key {key:?}")))?;
+            .ok_or_else(|| Error::not_found(format!("the model has no metadata key {key:?}")))?;
         out.fill(value.render_element(index)?.as_bytes())?;
         Ok(RZ_OK)
     })

@@ -45,8 +45,8 @@
  *   because each keeps alive what it needs. With the last one the library's last thread ends.
  * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
  * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
- *   the default. Begin with {0}: later versions append fields. A field or a flag that the library is too old for is
- *   RZ_ERR_VERSION.
+ *   the default. RZ_INIT(rz_model_params, params) declares one so, in C and C++: later versions append fields. A field
+ *   or a flag that the library is too old for is RZ_ERR_VERSION.
  * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised.
  *   Fields that the library does not know become zero.
  * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and

@@ -17,7 +17,7 @@ pub const RZ_OK: rz_status = 0;
 pub const RZ_AGAIN: rz_status = 1;
 /// Generation has ended.
 pub const RZ_DONE: rz_status = 2;
-/// An argument can never work: NULL, out of range, not UTF-8.
+/// An argument that can never work: NULL, out of range, not UTF-8.
 pub const RZ_ERR_INVALID_ARGUMENT: rz_status = -1;
 /// The handle is in use by another call right now.
 pub const RZ_ERR_BUSY: rz_status = -2;
@@ -57,6 +57,10 @@ pub const RZ_ERR_MISMATCH: rz_status = -16;
 pub const RZ_ERR_PANIC: rz_status = -17;
 /// A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it.
 pub const RZ_ERR_POISONED: rz_status = -18;
+/// There is nothing of this name or number: a key, a device, a medium, an entry beyond the last one.
+pub const RZ_ERR_NOT_FOUND: rz_status = -19;
+/// The call has to come after another one: there are no logits before a prefill, and no rows before the last step.
+pub const RZ_ERR_NOT_READY: rz_status = -20;
 
 /// Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
 ///
@@ -98,6 +102,8 @@ pub(super) fn name(status: rz_status) -> &'static CStr {
         RZ_ERR_MISMATCH => c"RZ_ERR_MISMATCH",
         RZ_ERR_PANIC => c"RZ_ERR_PANIC",
         RZ_ERR_POISONED => c"RZ_ERR_POISONED",
+        RZ_ERR_NOT_FOUND => c"RZ_ERR_NOT_FOUND",
+        RZ_ERR_NOT_READY => c"RZ_ERR_NOT_READY",
         _ => c"RZ_UNKNOWN",
     }
 }
@@ -106,6 +112,8 @@ pub(super) fn name(status: rz_status) -> &'static CStr {
 fn status_of(error: &Error) -> rz_status {
     match error {
         Error::InvalidArgument(_) => RZ_ERR_INVALID_ARGUMENT,
+        Error::NotFound(_) => RZ_ERR_NOT_FOUND,
+        Error::NotReady(_) => RZ_ERR_NOT_READY,
         Error::Busy(_) => RZ_ERR_BUSY,
         Error::OutOfMemory { .. } => RZ_ERR_OUT_OF_MEMORY,
         Error::DeviceOutOfMemory { .. } => RZ_ERR_DEVICE_OUT_OF_MEMORY,
@@ -184,8 +192,8 @@ mod tests {
 
     #[test]
     fn every_status_has_its_own_name() {
-        let names: std::collections::HashSet<_> = (-18..=2).map(name).collect();
-        assert_eq!(names.len(), 21);
+        let names: std::collections::HashSet<_> = (-20..=2).map(name).collect();
+        assert_eq!(names.len(), 23);
         assert_eq!(name(3), c"RZ_UNKNOWN");
         assert_eq!(name(i32::MIN), c"RZ_UNKNOWN");
     }

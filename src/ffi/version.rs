@@ -2,7 +2,6 @@
 
 use std::ffi::c_char;
 
-use super::guard::guarded_or;
 use super::status::{name, rz_status};
 
 /// The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
@@ -15,20 +14,19 @@ pub const RZ_ABI_VERSION: u32 = 1;
 /// Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_abi_version() -> u32 {
-    guarded_or!(RZ_ABI_VERSION, |_call| Ok(RZ_ABI_VERSION))
+    RZ_ABI_VERSION
 }
 
 /// Version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are those of the
 /// header. The string is static. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_version() -> *const c_char {
-    const VERSION: *const c_char = concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast();
-    guarded_or!(VERSION, |_call| Ok(VERSION))
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
 /// Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
 /// Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_status_name(status: rz_status) -> *const c_char {
-    guarded_or!(c"RZ_UNKNOWN".as_ptr(), |_call| Ok(name(status).as_ptr()))
+    name(status).as_ptr()
 }

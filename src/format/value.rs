@@ -170,7 +170,7 @@ impl Value {
             Value::Taken(what) => return Err(Error::unsupported(format!("{what}, which the tokenizer keeps"))),
             _ => return Err(Error::invalid("the value is no array")),
         };
-        element.ok_or_else(|| Error::invalid(format!("index {index} of {}", self.render())))
+        element.ok_or_else(|| Error::not_found(format!("index is {index}, of {}", self.render())))
     }
 }
 

@@ -21,7 +21,7 @@ impl Pages {
     pub fn new(bytes: usize) -> io::Result<Pages> {
         let layout = Layout::from_size_align(bytes.max(1), 4096).map_err(|_| io::ErrorKind::OutOfMemory)?;
         #[cfg(any(unix, windows))]
-        if !memory::has_host() {
+        if memory::host().is_none() {
             let pages = memmap2::MmapMut::map_anon(layout.size())?;
             memory::count(pages.len() as i64);
             return Ok(Pages::Mapped(Mapped(pages)));

@@ -118,7 +118,7 @@ int main(int argc, char **argv) {
     realizar::Model model = load(argv[1]);
     EXPECT(model.info().architecture == std::string_view("llama") && model.info().n_layers == 5);
     EXPECT(model.meta("general.architecture") == "llama");
-    EXPECT(failure([&] { model.meta("none"); }) == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(failure([&] { model.meta("none"); }) == RZ_ERR_NOT_FOUND);
     EXPECT(failure([&] { model.render_chat({{"user", "x"}}); }) == RZ_ERR_UNSUPPORTED);
     const std::vector<uint32_t> tokens = model.tokenize(prompt);
     EXPECT(tokens.size() == 5 && model.detokenize(tokens) == prompt);
@@ -423,7 +423,7 @@ int main(int argc, char **argv) {
     EXPECT(advised.temperature == 1 && advised.top_k == 0 && advised.flags == RZ_SAMPLER_TEMPERATURE_FIRST);
     realizar::Sampler as_advised(advised);
     EXPECT(failure([&] { model.meta_list("tokenizer.ggml.tokens"); }) == RZ_ERR_UNSUPPORTED);
-    EXPECT(failure([&] { model.meta_list("none"); }) == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(failure([&] { model.meta_list("none"); }) == RZ_ERR_NOT_FOUND);
     model.reset_metrics();
     EXPECT(model.metrics().prefill.count == 0);
     try {

@@ -11,7 +11,7 @@ namespace Realizar
         Cancelled = Native.RZ_ERR_CANCELLED, Deadline = Native.RZ_ERR_DEADLINE, ContextFull = Native.RZ_ERR_CONTEXT_FULL,
         BufferTooSmall = Native.RZ_ERR_BUFFER_TOO_SMALL, DeviceUnavailable = Native.RZ_ERR_DEVICE_UNAVAILABLE,
         DeviceLost = Native.RZ_ERR_DEVICE_LOST, Mismatch = Native.RZ_ERR_MISMATCH, Panic = Native.RZ_ERR_PANIC,
-        Poisoned = Native.RZ_ERR_POISONED,
+        Poisoned = Native.RZ_ERR_POISONED, NotFound = Native.RZ_ERR_NOT_FOUND, NotReady = Native.RZ_ERR_NOT_READY,
     }
 
     /// <summary>A call of the library failed. One that was cancelled is an OperationCanceledException instead.</summary>

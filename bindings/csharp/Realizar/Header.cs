@@ -653,6 +653,8 @@ namespace Realizar
         internal const int RZ_ERR_MISMATCH = -16;
         internal const int RZ_ERR_PANIC = -17;
         internal const int RZ_ERR_POISONED = -18;
+        internal const int RZ_ERR_NOT_FOUND = -19;
+        internal const int RZ_ERR_NOT_READY = -20;
         internal const int RZ_ABI_VERSION = 1;
         internal const int RZ_DEVICE_CPU = 1;
         internal const int RZ_DEVICE_CUDA = 2;

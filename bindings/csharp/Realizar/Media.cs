@@ -350,7 +350,7 @@ namespace Realizar
         public unsafe bool Step(TimeSpan? budget = null)
         {
             rz_error err;
-            var status = Native.rz_media_step(Handle, budget == null ? Native.RZ_NO_LIMIT : (ulong)Math.Max(budget.Value.Ticks / 10, 1), &err);
+            var status = Native.rz_media_step(Handle, budget == null ? Native.RZ_NO_LIMIT : (ulong)Math.Max(budget.Value.Ticks / 10, 0), &err);
             RealizarException.Check(status, &err);
             Describe();
             return status == Native.RZ_AGAIN;

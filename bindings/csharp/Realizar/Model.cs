@@ -255,26 +255,26 @@ namespace Realizar
                 Native.rz_model_meta_into(Handle, at, (byte*)text, capacity, n, err)));
 
         /// <summary>The keys of the metadata, in alphabetical order.</summary>
-        public unsafe IReadOnlyList<string> MetaKeys() => Listed(true, i => Native.SizedText(256, (text, capacity, n, err) =>
+        public unsafe IReadOnlyList<string> MetaKeys() => Listed(i => Native.SizedText(256, (text, capacity, n, err) =>
             Native.rz_model_meta_key_into(Handle, (UIntPtr)i, (byte*)text, capacity, n, err)));
 
         /// <summary>The elements of an array of the metadata as texts.</summary>
         public unsafe IReadOnlyList<string> MetaList(string key)
         {
-            var isList = Meta(key).StartsWith("["); // so that a missing key is not an empty list
-            return Native.Pinned(Native.Terminated(key, nameof(key)), (at, len) => Listed(isList, i => Native.SizedText(256,
+            Meta(key); // so that a missing key is not an empty list
+            return Native.Pinned(Native.Terminated(key, nameof(key)), (at, len) => Listed(i => Native.SizedText(256,
                 (text, capacity, n, err) => Native.rz_model_meta_element_into(Handle, at, (UIntPtr)i, (byte*)text, capacity, n, err))));
         }
 
         /// <summary>Entries up to the one that there is not.</summary>
-        private static IReadOnlyList<string> Listed(bool isList, Func<int, string> entry)
+        private static IReadOnlyList<string> Listed(Func<int, string> entry)
         {
             var all = new List<string>();
             try
             {
                 for (;;) all.Add(entry(all.Count));
             }
-            catch (RealizarException e) when (isList && e.Status == Status.InvalidArgument) { return all; }
+            catch (RealizarException e) when (e.Status == Status.NotFound) { return all; }
         }
 
         /// <summary>The sampling that the authors of the model advise, or null. A Session does not apply it by

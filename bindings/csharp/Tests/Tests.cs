@@ -356,7 +356,7 @@ internal static class Tests
                 while (talk.Step()) { }
                 Check(talk.Info.PromptTokens == prompt.Length && talk.Info.Media == 1, "a conversation with a medium");
                 using (var again = talk.Media(0)) Check(again.Hash.SequenceEqual(media.Hash), "its medium");
-                Check(Throws<RealizarException>(() => talk.Media(1), "no medium").Status == Status.InvalidArgument, "no medium");
+                Check(Throws<RealizarException>(() => talk.Media(1), "no medium").Status == Status.NotFound, "no medium");
             }
         }
     }

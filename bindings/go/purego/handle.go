@@ -35,6 +35,8 @@ const (
 	ErrMismatch          Code = rz_ERR_MISMATCH
 	ErrPanic             Code = rz_ERR_PANIC
 	ErrPoisoned          Code = rz_ERR_POISONED
+	ErrNotFound          Code = rz_ERR_NOT_FOUND
+	ErrNotReady          Code = rz_ERR_NOT_READY
 )
 
 // Error gives the name of the status, such as "RZ_ERR_FORMAT".

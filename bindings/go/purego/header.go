@@ -26,6 +26,8 @@ const (
 	rz_ERR_MISMATCH               = -16
 	rz_ERR_PANIC                  = -17
 	rz_ERR_POISONED               = -18
+	rz_ERR_NOT_FOUND              = -19
+	rz_ERR_NOT_READY              = -20
 	rz_ABI_VERSION                = 1
 	rz_DEVICE_CPU                 = 1
 	rz_DEVICE_CUDA                = 2

@@ -441,7 +441,7 @@ func (m *Media) steps() (*handle, context.Context) { return m.media, m.ctx }
 // is more to do.
 func (m *Media) Step(budget time.Duration) (more bool, err error) {
 	return step([]*Media{m}, func(media []uintptr, e *rz_error) int32 {
-		return c.rz_media_step(media[0], max(microseconds(budget), 1), e)
+		return c.rz_media_step(media[0], microseconds(budget), e)
 	})
 }
 

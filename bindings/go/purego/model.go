@@ -34,30 +34,30 @@ func (m *Model) Meta(key string) (string, error) {
 
 // MetaKeys lists the keys of the metadata in alphabetical order.
 func (m *Model) MetaKeys() ([]string, error) {
-	return m.listed(true, func(model, i uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	return m.listed(func(model, i uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_model_meta_key_into(model, i, out, capacity, n, e)
 	})
 }
 
 // MetaList is the elements of an array of the metadata as texts.
 func (m *Model) MetaList(key string) ([]string, error) {
-	whole, err := m.Meta(key) // so that a missing key is not an empty list
-	if err != nil {
+	// So that a missing key is not an empty list.
+	if _, err := m.Meta(key); err != nil {
 		return nil, err
 	}
 	name, _ := terminated("key", key)
-	return m.listed(strings.HasPrefix(whole, "["), func(model, i uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+	return m.listed(func(model, i uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_model_meta_element_into(model, name, i, out, capacity, n, e)
 	})
 }
 
 // listed is entries up to the one that there is not.
-func (m *Model) listed(isList bool, f func(model, i uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32) (all []string, err error) {
+func (m *Model) listed(f func(model, i uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32) (all []string, err error) {
 	for {
 		entry, err := sized(m.model, 256, func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 			return f(model, uintptr(len(all)), out, capacity, n, e)
 		})
-		if isList && errors.Is(err, ErrInvalidArgument) {
+		if errors.Is(err, ErrNotFound) {
 			return all, nil
 		} else if err != nil {
 			return nil, err

@@ -23,6 +23,8 @@ final class Header {
     static final int RZ_ERR_MISMATCH = -16;
     static final int RZ_ERR_PANIC = -17;
     static final int RZ_ERR_POISONED = -18;
+    static final int RZ_ERR_NOT_FOUND = -19;
+    static final int RZ_ERR_NOT_READY = -20;
     static final int RZ_ABI_VERSION = 1;
     static final int RZ_DEVICE_CPU = 1;
     static final int RZ_DEVICE_CUDA = 2;

@@ -50,11 +50,20 @@ public final class Media extends Handle {
         info = described();
     }
 
-    /** Computes for about so many microseconds on a medium of {@link Encoder.Choices#inSteps}; 0: to its end. Prompts
-     * reject the medium before that. True if there is more to compute. */
+    /** Computes a medium of {@link Encoder.Choices#inSteps} to its end. Prompts reject the medium before that. Returns
+     * false. */
+    public boolean step() {
+        return advance(Header.RZ_NO_LIMIT);
+    }
+
+    /** Computes for about so many microseconds, of which a negative number is none. True if there is more to compute. */
     public boolean step(long microseconds) {
+        return advance(Math.max(microseconds, 0));
+    }
+
+    private boolean advance(long microseconds) {
         boolean more = call((arena, media) ->
-            Blocking.call(List.of(), () -> Native.check(arena, e -> Header.rz_media_step(media, Math.max(microseconds, 0), e))) == Header.RZ_AGAIN);
+            Blocking.call(List.of(), () -> Native.check(arena, e -> Header.rz_media_step(media, microseconds, e))) == Header.RZ_AGAIN);
         info = described();
         return more;
     }

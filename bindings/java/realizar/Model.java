@@ -370,14 +370,14 @@ public final class Model extends Handle {
 
     /** The keys of the metadata, in alphabetical order. */
     public List<String> metaKeys() {
-        return listed(true, (arena, model, i) -> Native.filled(arena, 1, 256,
+        return listed((arena, model, i) -> Native.filled(arena, 1, 256,
             (out, capacity, written, e) -> Header.rz_model_meta_key_into(model, i, out, capacity, written, e)));
     }
 
     /** The elements of an array of the metadata as texts. */
     public List<String> metaList(String key) {
-        boolean isList = meta(key).startsWith("["); // so that a missing key is not an empty list
-        return listed(isList, (arena, model, i) -> {
+        meta(key); // so that a missing key is not an empty list
+        return listed((arena, model, i) -> {
             var name = Native.terminated(arena, key);
             return Native.filled(arena, 1, 256,
                 (out, capacity, written, e) -> Header.rz_model_meta_element_into(model, name, i, out, capacity, written, e));
@@ -389,13 +389,13 @@ public final class Model extends Handle {
     }
 
     /** Entries up to the one that there is not. */
-    private List<String> listed(boolean isList, Entry entry) {
+    private List<String> listed(Entry entry) {
         var all = new ArrayList<String>();
         for (;;) {
             try {
                 all.add(call((arena, model) -> entry.at(arena, model, all.size()).text()));
             } catch (RealizarException e) {
-                if (isList && e.status() == RealizarException.Status.INVALID_ARGUMENT) return all;
+                if (e.status() == RealizarException.Status.NOT_FOUND) return all;
                 throw e;
             }
         }

@@ -114,7 +114,7 @@ test("a model has tokens and a description", async () => {
   assert.equal(model.detokenize(model.tokenize(long)), long);
   assert.deepEqual([model.info.architecture, model.info.vocabSize, model.info.chatTemplate], ["llama", 512, true]);
   assert.equal(model.meta("general.architecture"), "llama");
-  assert.throws(() => model.meta("none"), fails("RZ_ERR_INVALID_ARGUMENT"));
+  assert.throws(() => model.meta("none"), fails("RZ_ERR_NOT_FOUND"));
   assert.throws(() => model.tokenize(1), fails("RZ_ERR_INVALID_ARGUMENT", /no string/));
   assert.throws(() => model.detokenize([1.5]), fails("RZ_ERR_INVALID_ARGUMENT", /1\.5/));
   assert.throws(() => model.detokenize([512]), fails("RZ_ERR_INVALID_ARGUMENT"));

@@ -33,7 +33,8 @@ from ._header import real as _real
 from ._header import whole as _whole
 from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
-    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, OutOfMemory, Panic, Poisoned, Unsupported, VersionError,
+    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, NotFound, NotReady, OutOfMemory, Panic, Poisoned, Unsupported,
+    VersionError,
 )  # fmt: skip
 from ._errors import error_of as _error_of
 from ._library import callbacks as _callbacks
@@ -44,8 +45,8 @@ __all__ = [
     "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Plan", "Prompt", "Runtime", "Sampler", "Sampling", "Session", "Store",
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
-    "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "OutOfMemory", "Panic", "Poisoned",
-    "Unsupported", "VersionError",
+    "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "NotFound", "NotReady",
+    "OutOfMemory", "Panic", "Poisoned", "Unsupported", "VersionError",
 ]  # fmt: skip
 
 __version__ = library.rz_version().decode()
@@ -645,20 +646,18 @@ class Model(Handle):
         while True:
             try:
                 keys.append(sized(lambda *out: self._call("rz_model_meta_key_into", len(keys), *out)).decode())
-            except InvalidArgument:
+            except NotFound:
                 return keys
 
     def meta_list(self, key: str) -> List[str]:
         """The elements of an array of the metadata as texts."""
         name, elements = _string(key, "key"), []  # type: bytes, List[str]
-        kind = self.meta(key)  # so that a missing key is not an empty list
+        self.meta(key)  # so that a missing key is not an empty list
         while True:
             try:
                 at = len(elements)
                 elements.append(sized(lambda *out: self._call("rz_model_meta_element_into", name, at, *out)).decode())
-            except InvalidArgument:
-                if not kind.startswith("["):
-                    raise
+            except NotFound:
                 return elements
 
     def tokenize(self, text: str, *, special: bool = True, parse: bool = False) -> List[int]:
@@ -1225,7 +1224,7 @@ class Media(Handle):
     def step(self, seconds: Optional[float] = None) -> bool:
         """Works for about so long on a medium of `Encoder.begin`; None: to its end. True while there is more to do."""
         with self._use() as media:
-            more = status("rz_media_step", media, _microseconds(seconds) or 1) != _c.RZ_DONE
+            more = status("rz_media_step", media, _microseconds(seconds)) != _c.RZ_DONE
         info = _c.rz_media_info()
         self._call("rz_media_info_get", byref(info))
         self.info = _media_info(info)

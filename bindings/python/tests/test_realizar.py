@@ -118,7 +118,7 @@ class Tiny(unittest.TestCase):
         self.assertEqual((info.architecture, info.vocab_size), ("llama", 512))
         self.assertEqual(self.model.meta("general.architecture"), "llama")
         self.assertIn("general.architecture", self.model.meta_keys())
-        with self.assertRaises(realizar.InvalidArgument):
+        with self.assertRaises(realizar.NotFound):
             self.model.meta("none")
         self.assertEqual(realizar.devices()[0].kind, "cpu")
 
@@ -715,7 +715,7 @@ class Tiny(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), text_only=True) as model:
             with self.assertRaises(realizar.InvalidArgument):
                 model.meta_list("general.architecture")
-            with self.assertRaises(realizar.InvalidArgument):
+            with self.assertRaises(realizar.NotFound):
                 model.meta_list("none")
             key = next((key for key in model.meta_keys() if model.meta(key).startswith("[") and "token" not in key), None)
             if key is not None:

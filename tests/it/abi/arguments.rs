@@ -283,7 +283,7 @@ fn the_cpu_is_device_one() {
     let mut info: rz_device_info = zeroed();
     info.struct_size = size_of::<rz_device_info>() as u32;
     for index in [count + 1, u32::MAX] {
-        refused("device", |e| unsafe { rz_device_info_get(index, &mut info, e) });
+        fails(RZ_ERR_NOT_FOUND, "number of devices", |e| unsafe { rz_device_info_get(index, &mut info, e) });
     }
     let path = CString::new(MODEL).expect("no NUL");
     let mut params: rz_model_params = zeroed();

@@ -20,8 +20,8 @@ fn a_failed_call_changes_nothing() {
     let host = Host::new(6);
     let (mut n, mut token, mut many) = (0, u32::MAX, [u32::MAX; 16]);
     unsafe {
-        refused("logits", |e| rz_logits_into(host.cache, null_mut(), 0, &mut n, e));
-        refused("logits", |e| rz_sample(host.cache, null_mut(), &mut token, e));
+        fails(RZ_ERR_NOT_READY, "logits", |e| rz_logits_into(host.cache, null_mut(), 0, &mut n, e));
+        fails(RZ_ERR_NOT_READY, "logits", |e| rz_sample(host.cache, null_mut(), &mut token, e));
         host.prefill(&[BOS, 403, 407]);
         let before = host.logits();
         let unchanged = || {
@@ -81,7 +81,7 @@ fn a_failed_call_changes_nothing() {
 
         // Clearing begins a new text.
         expect(RZ_OK, |e| rz_cache_truncate(host.cache, 0, e));
-        refused("logits", |e| rz_sample(host.cache, null_mut(), &mut token, e));
+        fails(RZ_ERR_NOT_READY, "logits", |e| rz_sample(host.cache, null_mut(), &mut token, e));
         host.prefill(&[BOS, 403, 407]);
         assert_eq!(host.logits(), before);
     }

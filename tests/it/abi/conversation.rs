@@ -489,6 +489,20 @@ fn forks_and_saved_conversations_go_on_alike() {
         Talk { model: null_mut(), handle }
     };
     let loaded = load(RZ_OK);
+    // What happens at the end of the cache may be chosen anew: the rest of what is saved is the same.
+    file.1 = 0;
+    let params = rz_conversation_params {
+        struct_size: size_of::<rz_conversation_params>() as u32,
+        overflow: RZ_OVERFLOW_FORGET,
+        ..zeroed()
+    };
+    let mut handle = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_conversation_load(talk.model, &params, Some(read), user, &mut handle, e) });
+    let mut again = (Vec::<u8>::new(), 0usize);
+    expect(RZ_OK, |e| unsafe { rz_conversation_save(handle, Some(write), (&raw mut again).cast(), e) });
+    unsafe { rz_conversation_free(handle) };
+    let forgets = |file: &[u8]| String::from_utf8_lossy(file).contains("\"forgets\":true");
+    assert!(forgets(&again.0) && !forgets(&file.0));
     for other in [&talk, &fork, &loaded] {
         other.reply(rz_reply_params { flags: RZ_REPLY_CONTINUE, ..reply_params(5) });
         other.add("user", "Go on");

@@ -14,7 +14,12 @@ pub const BOS: u32 = 1;
 
 #[track_caller]
 pub fn refused(what: &str, call: impl FnOnce(*mut rz_error) -> rz_status) {
-    let message = expect(RZ_ERR_INVALID_ARGUMENT, call);
+    fails(RZ_ERR_INVALID_ARGUMENT, what, call);
+}
+
+/// Expects a failure whose message names `what`.
+pub fn fails(status: rz_status, what: &str, call: impl FnOnce(*mut rz_error) -> rz_status) {
+    let message = expect(status, call);
     assert!(message.contains(what), "{message:?} does not name {what:?}");
 }
 

@@ -153,7 +153,9 @@ fn texts_are_scored() {
         rz_cancel_free(cancel);
         assert_eq!((host.len(), host.logits()), (200, plain.logits()));
         let empty = new_cache(host.model, 8);
-        refused("logits", |e| rz_logprobs_into(empty, 3, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e));
+        fails(RZ_ERR_NOT_READY, "logits", |e| {
+            rz_logprobs_into(empty, 3, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e)
+        });
         rz_cache_free(empty);
     }
 }

@@ -26,7 +26,9 @@ fn text_is_utf8() {
         refused("messages[0].role is not UTF-8", |e| {
             rz_chat_render_into(model, &message, 1, 0, null_mut(), 0, &mut n, e)
         });
-        refused("no metadata key", |e| rz_model_meta_into(model, c"no.such".as_ptr(), null_mut(), 0, &mut n, e));
+        fails(RZ_ERR_NOT_FOUND, "no metadata key", |e| {
+            rz_model_meta_into(model, c"no.such".as_ptr(), null_mut(), 0, &mut n, e)
+        });
         rz_model_free(model);
     }
 }
@@ -246,7 +248,7 @@ fn metadata_can_be_listed() {
     let keys: Vec<String> =
         (0..).map_while(|i| key(i).ok()).map(|key| String::from_utf8(key).expect("UTF-8")).collect();
     assert!(keys.is_sorted() && keys.iter().any(|key| key == "llama.block_count"), "{keys:?}");
-    assert_eq!(key(keys.len()), Err(RZ_ERR_INVALID_ARGUMENT));
+    assert_eq!(key(keys.len()), Err(RZ_ERR_NOT_FOUND));
     for key in &keys {
         let key = CString::new(key.as_str()).expect("no NUL");
         let value =
@@ -259,7 +261,7 @@ fn metadata_can_be_listed() {
         })
     };
     assert_eq!(element(c"general.architecture", 0), Err(RZ_ERR_INVALID_ARGUMENT), "no array");
-    assert_eq!(element(c"none", 0), Err(RZ_ERR_INVALID_ARGUMENT));
+    assert_eq!(element(c"none", 0), Err(RZ_ERR_NOT_FOUND));
     assert_eq!(element(c"tokenizer.ggml.tokens", 0), Err(RZ_ERR_UNSUPPORTED), "the tokenizer keeps them");
     unsafe { rz_model_free(model) };
 }

@@ -128,7 +128,7 @@ func asAPIError(err error) *apiError {
 	switch library.Code {
 	case realizar.ErrContextFull:
 		return &apiError{status: http.StatusBadRequest, param: "messages", code: "context_length_exceeded", message: library.Message}
-	case realizar.ErrInvalidArgument, realizar.ErrUnsupported, realizar.ErrMismatch:
+	case realizar.ErrInvalidArgument, realizar.ErrNotFound, realizar.ErrUnsupported, realizar.ErrMismatch:
 		return refuse("", "%s", library.Message)
 	case realizar.ErrOutOfMemory, realizar.ErrDeviceOutOfMemory, realizar.ErrLimit:
 		return &apiError{status: http.StatusServiceUnavailable, code: "out_of_memory", message: library.Message, retryAfter: 5 * time.Second, logged: err}

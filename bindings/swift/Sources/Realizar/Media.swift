@@ -375,10 +375,10 @@ public final class Media: Sendable {
         }
     }
 
-    /// Works for about so many microseconds on a medium of `MediaOptions.inSteps`; 0: to its end. Returns true while
-    /// there is more to do, before which prompts refuse it.
-    public func step(microseconds: UInt64 = 0) throws -> Bool {
-        try handle.use { media in try call { rz_media_step(media, microseconds, $0) } } == RZ_AGAIN
+    /// Works for about so many microseconds on a medium of `MediaOptions.inSteps`, of which a negative number is none,
+    /// with nil to its end. Returns true while there is more to do, before which prompts refuse it.
+    public func step(microseconds: Int64? = nil) throws -> Bool {
+        try handle.use { media in try call { rz_media_step(media, limit(microseconds), $0) } } == RZ_AGAIN
     }
 
     /// The rows one behind the other, each of `info.rowDim` numbers.

@@ -303,24 +303,24 @@ public final class Model: Sendable {
 
     /// The keys of the metadata, in alphabetical order.
     public func metadataKeys() throws -> [String] {
-        try listed(true) { i in try handle.use { model in try sizedText { rz_model_meta_key_into(model, i, $0, $1, $2, $3) } } }
+        try listed { i in try handle.use { model in try sizedText { rz_model_meta_key_into(model, i, $0, $1, $2, $3) } } }
     }
 
     /// The elements of an array of the metadata as texts.
     public func metadataList(_ key: String) throws -> [String] {
-        let isList = try metadata(key).hasPrefix("[") // so that a missing key is not an empty list
+        _ = try metadata(key) // so that a missing key is not an empty list
         let key = try terminated(key, "the key")
-        return try listed(isList) { i in
+        return try listed { i in
             try handle.use { model in try sizedText { rz_model_meta_element_into(model, key, i, $0, $1, $2, $3) } }
         }
     }
 
     /// Entries up to the one that there is not.
-    private func listed(_ isList: Bool, _ entry: (Int) throws -> String) throws -> [String] {
+    private func listed(_ entry: (Int) throws -> String) throws -> [String] {
         var all: [String] = []
         do {
             while true { all.append(try entry(all.count)) }
-        } catch let error as RealizarError where isList && error.code == .invalidArgument {
+        } catch let error as RealizarError where error.code == .notFound {
             return all
         }
     }

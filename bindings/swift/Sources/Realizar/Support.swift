@@ -27,6 +27,8 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
         public static let mismatch = Code(rawValue: RZ_ERR_MISMATCH)
         public static let panic = Code(rawValue: RZ_ERR_PANIC)
         public static let poisoned = Code(rawValue: RZ_ERR_POISONED)
+        public static let notFound = Code(rawValue: RZ_ERR_NOT_FOUND)
+        public static let notReady = Code(rawValue: RZ_ERR_NOT_READY)
     }
 
     public let code: Code

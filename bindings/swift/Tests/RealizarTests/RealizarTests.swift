@@ -142,7 +142,7 @@ final class RealizarTests: XCTestCase {
         expect(.invalidArgument) { _ = try model.grammar(.regex, "(") }
         expect(.invalidArgument) { _ = try model.grammar(.regex, "a", whitespace: true) }
         _ = try model.grammar(.json, whitespace: true)
-        expect(.invalidArgument) { _ = try model.session().logits() }
+        expect(.notReady) { _ = try model.session().logits() }
         expect(.unsupported) { _ = try ChatParser(model, conversation: "{\"messages\": []}") }
         let session = try model.session(capacity: 8)
         expect(.contextFull) { try session.prefill(Array(repeating: 1, count: 9)) }
@@ -349,7 +349,7 @@ final class RealizarTests: XCTestCase {
         XCTAssertEqual(try stream.push(tokens[4]) + stream.flush(), " time")
         XCTAssertEqual(try model.bytes(of: 1), Array("<s>".utf8))
         XCTAssertTrue(try model.metadataKeys().contains("general.architecture"))
-        expect(.invalidArgument) { _ = try model.metadataList("none") }
+        expect(.notFound) { _ = try model.metadataList("none") }
         XCTAssertGreaterThan(try model.work().dispatches, 0)
         model.resetMetrics()
         XCTAssertEqual(try model.metrics().prefill.count, 0)
