@@ -431,6 +431,8 @@ fn calls_with_small_faults_are_read() {
         (&qwen, tags("{\"name\": \"get\", \"arguments\": null}"), empty(), false),
         (&qwen, tags("{\"arguments\": \"\", \"name\": \"get\"}"), empty(), false),
         (&qwen, tags("{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}"), vec![get("a")], true),
+        (&qwen, tags("{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}}}"), vec![get("a")], true),
+        (&qwen, tags("{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}}]}"), vec![get("a")], true),
         (
             &reply(&format!("{{# List of tools:  #}}{}", source("", "{{ raise_exception('') }}", "")), "auto"),
             "<|tool_call_start|>[get(query='a',), get(query='b' , )]<|tool_call_end|>".to_owned(),

@@ -13,6 +13,9 @@ use crate::text::reply::replies::{Behind, EventKind, Found, Reply, Tool, is_text
 use crate::text::reply::search::{earlier, end_of_value, key, unclosed};
 use crate::text::reply::tags::{Match, matches};
 
+/// Most closing brackets after a call that say nothing.
+const MAX_BRACKETS: usize = 4;
+
 impl ReplyParser {
     pub(super) fn object(&mut self, mut object: Box<ObjectCall>, rest: &str) -> Option<usize> {
         let reply = self.reply.clone();
@@ -231,7 +234,7 @@ impl ReplyParser {
     pub(super) fn call_end(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
         let after = Self::calls_form(&reply).map_or("", |calls| calls.after.trim());
-        let text = rest.trim_start();
+        let (text, is_at_end) = (rest.trim_start(), behind == Behind::End);
         match matches(after, text) {
             Match::Full(n) => {
                 self.state = State::BehindCall;
@@ -242,9 +245,30 @@ impl ReplyParser {
                 None
             }
             _ => {
-                self.is_unparsed = true;
-                self.state = State::BehindCall;
-                Some(0)
+                // Models close an object more often than they have opened it.
+                let behind = text.trim_start_matches([']', '}']);
+                let brackets = text.len() - behind.len();
+                let end = match matches(after, behind.trim_start()) {
+                    _ if after.is_empty() || !(1..=MAX_BRACKETS).contains(&brackets) => Match::No,
+                    Match::Partial if is_at_end => Match::No,
+                    end => end,
+                };
+                match end {
+                    Match::Full(n) => {
+                        self.any_unparsed = true;
+                        self.state = State::BehindCall;
+                        Some(rest.len() - behind.trim_start().len() + n)
+                    }
+                    Match::Partial => {
+                        self.state = State::CallEnd;
+                        None
+                    }
+                    Match::No => {
+                        self.is_unparsed = true;
+                        self.state = State::BehindCall;
+                        Some(0)
+                    }
+                }
             }
         }
     }
