@@ -13,7 +13,8 @@ use std::ffi::OsString;
 use std::hash::Hasher;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use twox_hash::XxHash64;
@@ -27,7 +28,7 @@ use super::runs::Text;
 use super::saved::{self, RestoreParams};
 use super::session::Session;
 use crate::cpu::kv::CpuKv;
-use crate::cpu::threads::thread::Background;
+use crate::cpu::threads::thread::{Background, Process};
 use crate::error::{Error, Result};
 use crate::format::SharedFolder;
 
@@ -41,6 +42,9 @@ const WAITING: u64 = 4;
 const BEHIND: Duration = Duration::from_secs(2);
 /// The pause after such a file is as many times the time that writing it took, so that the disk gets idle time.
 const PAUSES: u32 = 4;
+/// Time after which a lock that a child made with `fork` cannot have counts as held by its parent's thread. Nobody
+/// holds it for longer than some milliseconds.
+const ORPHANED: Duration = Duration::from_millis(100);
 /// End of the names of files.
 const SUFFIX: &str = ".rzprefix";
 
@@ -111,6 +115,11 @@ struct Shared {
     /// Beginning of the names of the model's files.
     prefix: String,
     state: Mutex<State>,
+    /// The state of a child made with `fork` while the store's thread held the lock of `state`, which nobody there
+    /// releases.
+    state_of_child: Mutex<State>,
+    is_orphaned: AtomicBool,
+    process: Process,
     /// Notified when entries leave and when the store ends.
     changed: Condvar,
 }
@@ -217,6 +226,9 @@ impl Store {
             folder,
             behind: if params.behind.is_zero() { BEHIND } else { params.behind },
             state: Mutex::default(),
+            state_of_child: Mutex::default(),
+            is_orphaned: AtomicBool::new(false),
+            process: Process::this(),
             changed: Condvar::new(),
         });
         // Also where the host's threads compute, or a single one: a step that writes would pass its budget.
@@ -407,7 +419,19 @@ impl Drop for Store {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        if self.process.is_here() {
+            return self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        let started = Instant::now();
+        while !self.is_orphaned.load(Ordering::Relaxed) {
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(TryLockError::Poisoned(e)) => return e.into_inner(),
+                Err(TryLockError::WouldBlock) if started.elapsed() < ORPHANED => std::thread::yield_now(),
+                Err(TryLockError::WouldBlock) => self.is_orphaned.store(true, Ordering::Relaxed),
+            }
+        }
+        self.state_of_child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn warn(&self, what: &str) {

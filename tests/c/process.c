@@ -55,24 +55,55 @@ static void *compute(void *of) {
   return NULL;
 }
 
-/* Forks until the time is over, while three threads compute with another model. */
+enum { PUT = 4, PREFIX = 40 };
+
+/* A prompt that begins with its number. */
+static void prompt(uint32_t *tokens, uint32_t number) {
+  uint32_t i;
+  for (i = 0; i < PREFIX; i++) tokens[i] = 3 + (i * 37 + number) % 400;
+}
+
+/* Forks until the time is over, while three threads compute with another model and the thread of a store writes. */
 static void fork_during_use(rz_model *busy, double ms) {
   const double until = now_ms() + ms;
+  char folder[] = "/tmp/realizar-process-XXXXXX";
+  rz_store *store = NULL;
+  rz_store_params store_params = {0};
+  rz_cache *caches[PUT] = {0};
+  uint32_t tokens[PREFIX];
+  rz_error err;
   pthread_t threads[3];
   int i;
+  CHECK(mkdtemp(folder) != NULL);
+  store_params.struct_size = sizeof store_params;
+  store_params.min_tokens = PREFIX / 2;
+  store_params.memory_limit = 1;
+  store_params.path = folder;
+  CALL(rz_store_new(model, &store_params, &store, &err));
+  for (i = 0; i < PUT; i++) {
+    prompt(tokens, (uint32_t)i);
+    CALL(rz_cache_new(model, NULL, &caches[i], &err));
+    CALL(rz_prefill(caches[i], tokens, PREFIX, NULL, &err));
+  }
   for (i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, compute, busy) == 0);
   while (now_ms() < until) {
     int ended;
-    const pid_t child = fork();
+    pid_t child;
+    for (i = 0; i < PUT; i++) CALL(rz_store_put(store, caches[i], &err));
+    child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-      rz_error err;
       rz_model *other = NULL;
+      rz_cache *taken = NULL;
+      uint32_t common = 0;
       alarm(20); /* one that waits for ever ends by it */
       check_generate(model);
       CALL(rz_model_load(path, NULL, &other, &err));
       check_generate(other);
       rz_model_free(other);
+      CALL(rz_store_take(store, tokens, PREFIX, NULL, &taken, &common, &err));
+      rz_cache_free(taken);
+      CALL(rz_store_put(store, caches[0], &err));
       _exit(0);
     }
     check_generate(model);
@@ -81,6 +112,10 @@ static void fork_during_use(rz_model *busy, double ms) {
   }
   stop = 1;
   for (i = 0; i < 3; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (i = 0; i < PUT; i++) rz_cache_free(caches[i]);
+  CALL(rz_store_clear(store, &err));
+  rz_store_free(store);
+  CHECK(rmdir(folder) == 0);
 }
 
 static int32_t write_to(void *user, const void *data, size_t n) { return fwrite(data, 1, n, user) == n ? 0 : EIO; }

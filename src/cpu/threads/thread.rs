@@ -67,11 +67,26 @@ fn start(name: String, stack: usize, place: (usize, usize), work: impl FnOnce() 
     })
 }
 
+/// The process in which something was made.
+pub struct Process(u32);
+
+impl Process {
+    /// The process of the caller.
+    pub fn this() -> Process {
+        Process(os::process_id())
+    }
+
+    /// False in a child made with `fork`, which has none of the threads of its parent.
+    pub fn is_here(&self) -> bool {
+        os::process_id() == self.0
+    }
+}
+
 /// A thread of the library beside those that compute. Whoever has it tells the work to end before it is dropped, which
 /// joins the thread.
 pub struct Background {
     thread: Option<Worker>,
-    process: u32,
+    process: Process,
 }
 
 impl Background {
@@ -81,12 +96,12 @@ impl Background {
             return Ok(None);
         }
         let thread = Some(spawn(0, 1, None, work)?);
-        Ok(Some(Background { thread, process: os::process_id() }))
+        Ok(Some(Background { thread, process: Process::this() }))
     }
 
     /// False in a child made with `fork`, which has no such thread.
     pub fn is_here(&self) -> bool {
-        os::process_id() == self.process
+        self.process.is_here()
     }
 }
 
