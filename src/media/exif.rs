@@ -17,10 +17,14 @@ pub fn of_png(file: &[u8]) -> u8 {
     let parts = || chunks::of_png(file).filter_map(|(name, at)| Some((name, file.get(at)?)));
     let exif = parts().find(|(name, _)| name == b"eXIf").and_then(|(_, part)| of_tiff(part));
     let exif = exif.or_else(|| {
-        let profiles = parts().filter_map(|(name, part)| profile(&name, part));
-        profiles.filter_map(|(_, text)| of_tiff(&hex(&text))).next()
+        let profiles = parts().filter_map(|(name, part)| profile(&name, part)).take(MOST_TEXTS);
+        profiles.filter_map(|text| of_tiff(&hex(&text?))).next()
     });
-    exif.or_else(|| parts().filter_map(|(name, part)| of_xmp(&xmp_text(&name, part)?)).next()).unwrap_or(1)
+    let of_texts = || {
+        let texts = parts().filter_map(|(name, part)| xmp_text(&name, part)).take(MOST_TEXTS);
+        texts.filter_map(|text| of_xmp(&text?)).next()
+    };
+    exif.or_else(of_texts).unwrap_or(1)
 }
 
 /// The orientation in a WebP file.
@@ -38,8 +42,9 @@ const PREFIX: &[u8] = b"Exif\0\0";
 /// Prefix of the XMP data in JPEG files.
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 
-/// Maximum bytes of a text that are read.
+/// Maximum bytes of a text that are read, and maximum number of texts.
 const MOST: usize = 1 << 18;
+const MOST_TEXTS: usize = 4;
 
 /// The tag of the orientation.
 const ORIENTATION: usize = 0x112;
@@ -79,26 +84,32 @@ fn of_xmp(data: &[u8]) -> Option<u8> {
     (b'1'..=b'8').contains(&value).then(|| value - b'0')
 }
 
-/// Returns the keyword and the text of a profile in a text chunk.
-fn profile<'a>(name: &[u8; 4], part: &'a [u8]) -> Option<(&'a [u8], Vec<u8>)> {
+/// Returns the text of a profile in a text chunk, `None` if the chunk has no profile, and `Some(None)` if its text
+/// cannot be read.
+fn profile(name: &[u8; 4], part: &[u8]) -> Option<Option<Vec<u8>>> {
     let (keyword, text) = split(part)?;
     let is_profile = [&b"Raw profile type exif"[..], b"Raw profile type APP1"].contains(&keyword);
     match name {
-        b"tEXt" if is_profile => Some((keyword, text.get(..text.len().min(MOST))?.to_vec())),
-        b"zTXt" if is_profile => Some((keyword, inflated(text.strip_prefix(b"\0")?)?)),
+        b"tEXt" if is_profile => Some(beginning(text)),
+        b"zTXt" if is_profile => Some(text.strip_prefix(b"\0").and_then(inflated)),
         _ => None,
     }
 }
 
 /// Returns the XMP data in an iTXt chunk: keyword, compression flag and method, language, translated keyword, text.
-fn xmp_text(name: &[u8; 4], part: &[u8]) -> Option<Vec<u8>> {
+/// The options are those of `profile`.
+fn xmp_text(name: &[u8; 4], part: &[u8]) -> Option<Option<Vec<u8>>> {
     let (keyword, rest) = split(part)?;
     if name != b"iTXt" || keyword != b"XML:com.adobe.xmp" {
         return None;
     }
     let (&[is_compressed, 0], rest) = rest.split_first_chunk()? else { return None };
     let (_, text) = split(split(rest)?.1)?;
-    if is_compressed == 1 { inflated(text) } else { Some(text.get(..text.len().min(MOST))?.to_vec()) }
+    Some(if is_compressed == 1 { inflated(text) } else { beginning(text) })
+}
+
+fn beginning(text: &[u8]) -> Option<Vec<u8>> {
+    Some(text.get(..text.len().min(MOST))?.to_vec())
 }
 
 /// Splits at the first zero byte, which belongs to neither part.
