@@ -26,7 +26,7 @@ pub(super) fn fitted(
 ) -> Result<(Sizing, Layout)> {
     let facts = encoder.facts();
     if facts.sound.is_some() {
-        return Err(Error::unsupported("a picture with an encoder of sound"));
+        return Err(Error::unsupported("cannot encode a picture: the encoder is one of sound"));
     }
     let or = |n: usize, default: usize| if n == 0 { default } else { n };
     let (most, max_tiles) = (or(bounds.max_rows, MOST_ROWS), or(bounds.max_tiles, usize::MAX));
@@ -43,49 +43,7 @@ pub(super) fn fitted(
     if let Sizing::Padded { most: patches, .. } = &mut sizing {
         *patches = (*patches).min(most.saturating_mul(facts.merge * facts.merge));
     }
-    loop {
-        let layout = sizing.layout(width, height)?;
-        let (n_rows, n_tiles) = (facts.n_rows(&layout), layout.columns * layout.lines);
-        if n_rows <= most && n_tiles <= max_tiles {
-            return Ok((sizing, layout));
-        }
-        let is_smaller = match &mut sizing {
-            Sizing::LongestEdge { longest, grain: step, .. } | Sizing::SplitLongest { longest, tile: step, .. } => {
-                let (is_smaller, next) = (*longest > *step, (*longest - 1) / *step * *step);
-                *longest = next.max(1);
-                is_smaller
-            }
-            // Padding may have added more than the bound leaves room for.
-            Sizing::Padded { most, .. } => {
-                let is_smaller = *most > 1;
-                *most = (*most * 15 / 16).max(1);
-                is_smaller
-            }
-            // The grid stays the best one of fewer tiles, down to its own: bounds between them give the same layout.
-            Sizing::SplitRatio { min_tiles, max_tiles, .. } | Sizing::SplitLarge { min_tiles, max_tiles, .. } => {
-                let is_smaller = *max_tiles > 1;
-                *max_tiles = (*max_tiles).min(n_tiles.max(*min_tiles).max(2)) - usize::from(is_smaller);
-                *min_tiles = (*min_tiles).min(*max_tiles);
-                is_smaller
-            }
-            Sizing::Canvas { max_tiles, .. } => {
-                let is_smaller = *max_tiles > 1;
-                *max_tiles = (*max_tiles).min(n_tiles.max(2)) - usize::from(is_smaller);
-                is_smaller
-            }
-            Sizing::Slices { max_tiles, .. } => {
-                let is_smaller = *max_tiles > 1;
-                *max_tiles -= usize::from(is_smaller);
-                is_smaller
-            }
-            _ => false,
-        };
-        if !is_smaller {
-            return Err(Error::TooComplex(format!(
-                "a picture of {width} x {height} has {n_rows} rows, {most} are allowed"
-            )));
-        }
-    }
+    sizing.within([width, height], [most, max_tiles], |layout| facts.n_rows(layout))
 }
 
 /// Returns the layout of a picture of some size, without one.

@@ -2,11 +2,13 @@
 //! models.
 
 mod bmp;
+mod bounds;
 mod chunks;
 mod compressed;
 mod decode;
 mod exif;
 mod fourier;
+mod grids;
 mod patches;
 mod picture;
 mod rates;
@@ -26,7 +28,7 @@ pub use patches::patches;
 pub use picture::{MAX_SIDE, Part, Picture, PixelFormat, WHITE};
 pub use rates::SAMPLE_RATE;
 pub use resample::Filter;
-pub use sizing::{Grids, Layout, Narrow, Sizing};
+pub use sizing::{Grids, Layout, MAX_COLUMNS, Narrow, Sizing};
 pub use sound::{Resampling, Sound};
 pub use spectrogram::{HOP, LogMel, Spectrogram};
 pub use tiling::Tiling;

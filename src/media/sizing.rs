@@ -1,6 +1,7 @@
 //! The rules by which families of models resize pictures and cut them into tiles. They are the makers' in their own
 //! arithmetic: double precision, Python's rounding.
 
+use super::grids::{canvas, sliced, split_ratio};
 use super::picture::MAX_SIDE;
 use super::resample::Filter;
 use crate::error::{Error, Result};
@@ -10,6 +11,9 @@ const MAX_SEEN: usize = 1 << 26;
 
 /// The most tiles of a picture.
 const MAX_TILES: usize = 1024;
+
+/// The most tiles beside one another where the longest edge tells their number.
+pub const MAX_COLUMNS: usize = 32;
 
 /// The most by which the sides of a picture that keeps its area may differ.
 const MAX_RATIO: f64 = 200.0;
@@ -126,8 +130,8 @@ impl Layout {
     pub fn repeated(self, pairs: usize) -> Result<Layout> {
         let seen = self.seen_width.saturating_mul(self.seen_height).saturating_mul(pairs);
         if seen > MAX_SEEN {
-            let what = format!("{seen} pixels, of at most {MAX_SEEN}");
-            return Err(Error::TooComplex(format!("{pairs} pairs of frames become {what}")));
+            let what = format!("{pairs} pairs of frames become {seen} pixels; they must be at most {MAX_SEEN}");
+            return Err(Error::TooComplex(what));
         }
         Ok(Layout { pairs, ..self })
     }
@@ -150,7 +154,9 @@ impl Sizing {
     pub fn layout(&self, width: usize, height: usize) -> Result<Layout> {
         self.check()?;
         if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
-            return Err(Error::invalid(format!("a picture of {width} x {height}: sides are 1 to {MAX_SIDE}")));
+            return Err(Error::invalid(format!(
+                "the picture has {width} x {height} pixels; sides must be from 1 to {MAX_SIDE}"
+            )));
         }
         let mut overview_size = None;
         // The tile, and the grid of tiles.
@@ -201,11 +207,13 @@ impl Sizing {
             }
         };
         if tile_width == 0 || tile_height == 0 {
-            return Err(Error::invalid(format!("a picture of {width} x {height}: the sides differ too much")));
+            return Err(Error::invalid(format!(
+                "the picture has {width} x {height} pixels; its sides must differ less"
+            )));
         }
         let (seen_width, seen_height) = (columns.saturating_mul(tile_width), lines.saturating_mul(tile_height));
         if seen_width.saturating_mul(seen_height) > MAX_SEEN {
-            let what = format!("{seen_width} x {seen_height} pixels, of at most {MAX_SEEN}");
+            let what = format!("{seen_width} x {seen_height} pixels; they must be at most {MAX_SEEN}");
             return Err(Error::TooComplex(format!("a picture of {width} x {height} becomes {what}")));
         }
         let overview = columns * lines > 1 || matches!(self, Sizing::Pinpoints { .. });
@@ -273,6 +281,7 @@ impl Sizing {
                 least <= most && most <= MAX_SEEN && grain.saturating_mul(grain) <= most
             }
             Sizing::Filled { most, .. } => (1..=MAX_SEEN).contains(&most),
+            Sizing::SplitLongest { longest, tile, .. } => longest <= MAX_COLUMNS.saturating_mul(tile),
             Sizing::SplitRatio { min_tiles, max_tiles, .. } => min_tiles <= max_tiles && max_tiles <= MAX_TILES,
             Sizing::Canvas { max_tiles, .. } | Sizing::Slices { max_tiles, .. } => (1..=MAX_TILES).contains(&max_tiles),
             Sizing::SplitLarge { least, most, min_tiles, max_tiles, .. } => {
@@ -284,7 +293,7 @@ impl Sizing {
         if is_in_order && sides.iter().all(|side| (1..=MAX_SIDE).contains(side)) {
             return Ok(());
         }
-        Err(Error::invalid(format!("sizes of pictures that make no sense: {self:?}")))
+        Err(Error::invalid(format!("cannot cut pictures by the numbers of the file: {self:?}")))
     }
 }
 
@@ -319,7 +328,8 @@ fn area(
         _ => {}
     }
     if w.max(h) / w.min(h) > MAX_RATIO {
-        let what = format!("a picture of {width} x {height}: one side may be {MAX_RATIO} times the other at most");
+        let what =
+            format!("the picture has {width} x {height} pixels; a side must be at most {MAX_RATIO} times the other");
         return Err(Error::invalid(what));
     }
     Ok(bounded([w, h], grain, bounds, 0.0, frames))
@@ -352,13 +362,19 @@ fn within_rows(width: usize, height: usize, grain: usize, rows: usize) -> Result
     let factor = (rows as f64 * f * f / (h * w)).sqrt();
     let blocks = |x: f64| (factor * x / f).floor() as usize;
     let (columns, lines) = match (blocks(w), blocks(h)) {
-        (0, 0) => return Err(Error::invalid(format!("a picture of {width} x {height} in {rows} blocks of {grain}"))),
+        (0, 0) => {
+            return Err(Error::invalid(format!(
+                "cannot fit a picture of {width} x {height} into {rows} blocks of {grain}"
+            )));
+        }
         (_, 0) => ((width / height).min(rows), 1),
         (0, _) => (1, (height / width).min(rows)),
         sides => sides,
     };
     if columns * lines > rows {
-        return Err(Error::invalid(format!("a picture of {width} x {height}: more than {rows} blocks of {grain}")));
+        return Err(Error::invalid(format!(
+            "a picture of {width} x {height} needs more than {rows} blocks of {grain}"
+        )));
     }
     Ok((columns * grain, lines * grain))
 }
@@ -485,22 +501,6 @@ pub(super) fn fitted(width: usize, height: usize, most_width: usize, most_height
     }
 }
 
-/// `get_best_fit`, in the 32 bits of the makers' tensors.
-fn canvas(width: usize, height: usize, tile: usize, max_tiles: usize) -> (usize, usize) {
-    let scale = |[columns, lines]: [usize; 2]| {
-        ((columns * tile) as f32 / width as f32).min((lines * tile) as f32 / height as f32)
-    };
-    let mut best = [1, 1];
-    for [columns, lines] in (1..=max_tiles).flat_map(|x| (1..=max_tiles / x).map(move |y| [x, y])) {
-        let (new, old) = (scale([columns, lines]), scale(best));
-        let is_better = if old >= 1.0 { new >= 1.0 && new < old } else { new > old };
-        if is_better || new == old && columns * lines < best[0] * best[1] {
-            best = [columns, lines];
-        }
-    }
-    (best[0], best[1])
-}
-
 /// `get_max_res_without_distortion` of a canvas with the sides of the picture, but for those of a tile or more. Sides
 /// that the canvas bounds are tensors there, and what is computed with them has 32 bits.
 pub(super) fn within_canvas(size: [usize; 2], canvas: [usize; 2], tile: usize) -> (usize, usize) {
@@ -524,48 +524,6 @@ pub(super) fn within_canvas(size: [usize; 2], canvas: [usize; 2], tile: usize) -
     if fits_width { (most[0], scaled(1, 0)) } else { (scaled(0, 1), most[1]) }
 }
 
-/// `get_sliced_grid`, by logarithms as there: in a square picture a grid and the one with its columns and lines
-/// exchanged differ in their last bit alone.
-fn sliced(width: usize, height: usize, side: usize, max_tiles: usize) -> Option<(usize, usize)> {
-    let (ratio, area) = (width as f64 / height as f64, width as f64 * height as f64);
-    let n = ((area / (side * side) as f64).ceil() as usize).min(max_tiles);
-    if n <= 1 {
-        return None;
-    }
-    let (mut best, mut closest) = ((1, 1), f64::INFINITY);
-    for tiles in (n - 1..=n + 1).filter(|&tiles| tiles > 1 && tiles <= max_tiles) {
-        for columns in divisors(tiles) {
-            let lines = tiles / columns;
-            let off = (logarithm(ratio) - logarithm(columns as f64 / lines as f64)).abs();
-            if off < closest {
-                (best, closest) = ((columns, lines), off);
-            }
-        }
-    }
-    Some(best)
-}
-
-/// Computes the natural logarithm of a positive ratio, rounded correctly, because its last bit decides: by the series
-/// of `2 artanh((x - 1) / (x + 1))` in fixed point of 74 bits.
-fn logarithm(x: f64) -> f64 {
-    const BITS: u32 = 74;
-    const HALF: u32 = BITS / 2;
-    const LN_2: i128 = 13_093_180_052_687_519_395_624;
-    let multiply = |a: i128, b: i128| ((a * (b >> HALF)) >> HALF) + ((a * (b & ((1 << HALF) - 1))) >> BITS);
-    let (mantissa, exponent) = (x.to_bits() & ((1 << 52) - 1) | 1 << 52, (x.to_bits() >> 52) as i128 - 1023);
-    // From 11/16 to 11/8, where the series is short.
-    let halved = i128::from(mantissa > 11 << 49);
-    let (m, one) = (i128::from(mantissa), 1i128 << (52 + halved));
-    let z = ((m - one) << BITS) / (m + one);
-    let square = multiply(z, z);
-    let (mut power, mut sum) = (z, 0);
-    for i in (1..48).step_by(2) {
-        sum += power / i;
-        power = multiply(power, square);
-    }
-    (2 * sum + (exponent + halved) * LN_2) as f64 / (1i128 << BITS) as f64
-}
-
 /// `find_best_resize`
 fn around([mut w, mut h]: [f64; 2], side: usize, patch: usize, enlarges: bool) -> (usize, usize) {
     if enlarges || w * h > (side * side) as f64 {
@@ -575,29 +533,4 @@ fn around([mut w, mut h]: [f64; 2], side: usize, patch: usize, enlarges: bool) -
     }
     let whole = |x: f64| ((x / patch as f64).round_ties_even() as usize).max(1).saturating_mul(patch);
     (whole(w), whole(h))
-}
-
-/// Returns the divisors of a number in ascending order, in about as many steps as its square root.
-fn divisors(n: usize) -> impl Iterator<Item = usize> {
-    let low = move |i: &usize| n.is_multiple_of(*i);
-    let root = n.isqrt();
-    let high = (1..=root).rev().filter(low).map(move |i| n / i).filter(move |i| *i > root);
-    (1..=root).filter(low).chain(high)
-}
-
-/// Columns and lines of the grid whose proportions are closest.
-fn split_ratio(width: usize, height: usize, tile: usize, min_tiles: usize, max_tiles: usize) -> (usize, usize) {
-    let ratio = width as f64 / height as f64;
-    let (mut best, mut closest) = ((1, 1), f64::INFINITY);
-    for tiles in min_tiles.max(1)..=max_tiles {
-        for columns in divisors(tiles) {
-            let lines = tiles / columns;
-            let off = (ratio - columns as f64 / lines as f64).abs();
-            let is_large = width as f64 * height as f64 > 0.5 * tile as f64 * tile as f64 * tiles as f64;
-            if off < closest || off == closest && is_large {
-                (best, closest) = ((columns, lines), off);
-            }
-        }
-    }
-    best
 }

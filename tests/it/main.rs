@@ -31,6 +31,7 @@ mod hybrid_folders;
 mod hybrid_media;
 mod layering;
 mod media;
+mod media_bounds;
 mod mtp;
 mod nan;
 mod network;

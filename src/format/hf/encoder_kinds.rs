@@ -2,6 +2,7 @@
 
 use super::encoder_config::{Config, Kind};
 use super::encoder_llava::{clip, llava, llava_next};
+use super::translator::MAX_LAYERS;
 use crate::error::Result;
 use crate::format::json::Json;
 use crate::format::value::whole;
@@ -614,6 +615,7 @@ fn qwen(c: &mut Config) -> Result<()> {
     let numbers = |c: &Config, name: &str| -> Result<Vec<u64>> {
         let list = c.vision.list(&[name])?.unwrap_or_default();
         let numbers: Option<Vec<u64>> = list.iter().map(|n| n.as_u64().filter(|n| *n < layers)).collect();
+        let numbers = numbers.filter(|numbers| numbers.len() as u64 <= layers.min(MAX_LAYERS));
         numbers.ok_or_else(|| c.vision.wrong(name, "numbers of layers"))
     };
     if c.kind.projector.starts_with("qwen2.5") {
@@ -628,7 +630,8 @@ fn qwen(c: &mut Config) -> Result<()> {
     if c.kind.projector == "qwen3vl_merger" {
         let positions = c.require(&["num_position_embeddings"])?;
         c.deepstack = numbers(c, "deepstack_visual_indexes")?;
-        let is_deep = (0..layers).map(|layer| i64::from(c.deepstack.contains(&layer))).collect::<Vec<i64>>();
+        let is_deep = |layer: u64| i64::from(c.deepstack.contains(&layer));
+        let is_deep = (0..layers.min(MAX_LAYERS)).map(is_deep).collect::<Vec<i64>>();
         c.set("is_deepstack_layers", is_deep);
         c.set("image_size", positions.isqrt().saturating_mul(patch));
     }

@@ -185,21 +185,25 @@ impl Facts {
         }
     }
 
-    /// Numbers of rows of each tile.
-    fn rows_of_tiles(&self, layout: &Layout) -> impl Iterator<Item = usize> {
+    /// Number of rows of a tile of this size.
+    fn rows_of(&self, tile: [usize; 2]) -> usize {
         let asked = self.queries.as_ref().map(|queries| queries.n).or(self.is_pooled.then_some(1));
-        squares(layout, self.patch * self.merge).map(move |blocks| asked.unwrap_or(blocks))
+        asked.unwrap_or_else(|| squares(tile, self.patch * self.merge))
     }
 
     /// Number of rows of a picture.
     pub fn n_rows(&self, layout: &Layout) -> usize {
+        let [tile, overview] = sizes(layout);
+        let of_overview = overview.map_or(0, |size| self.rows_of(size));
         match self.newline {
             Some(_) => {
                 let [columns, lines] = self.unpadded(layout);
-                let overview = self.rows_of_tiles(layout).last().unwrap_or(0);
-                overview + lines.len() * (columns.len() + 1)
+                of_overview + lines.len() * (columns.len() + 1)
             }
-            None => self.rows_of_tiles(layout).sum(),
+            None => {
+                let n_tiles = layout.n_tiles() - usize::from(layout.overview);
+                tile.map_or(0, |size| self.rows_of(size)).saturating_mul(n_tiles).saturating_add(of_overview)
+            }
         }
     }
 
@@ -223,9 +227,8 @@ impl Facts {
     pub fn arranged(&self, layout: &Layout, mut rows: Vec<f32>) -> Result<Vec<f32>> {
         let width = self.row_dim;
         let Some(newline) = &self.newline else {
-            let last = self.rows_of_tiles(layout).last().unwrap_or(0);
             if self.overview_first && layout.overview {
-                rows.rotate_right(last * width);
+                rows.rotate_right(self.rows_of([layout.overview_width, layout.overview_height]) * width);
             }
             return Ok(rows);
         };
@@ -247,7 +250,7 @@ impl Facts {
 
     /// The most rows that a tile has.
     pub fn most_rows(&self, layout: &Layout) -> usize {
-        self.rows_of_tiles(layout).max().unwrap_or(0)
+        sizes(layout).into_iter().flatten().map(|size| self.rows_of(size)).max().unwrap_or(0)
     }
 
     /// The texts around and between the rows of a picture.
@@ -282,7 +285,8 @@ impl Facts {
     /// Largest number of patches of a tile of pictures with this layout.
     pub fn n_patches(&self, layout: &Layout) -> usize {
         let beside = usize::from(self.has_class()) + self.queries.as_ref().map_or(0, |queries| queries.n);
-        squares(layout, self.patch).max().unwrap_or(0) + beside
+        let of_tiles = sizes(layout).into_iter().flatten().map(|size| squares(size, self.patch));
+        of_tiles.max().unwrap_or(0) + beside
     }
 
     /// The inputs of the encoder for a tile; `frames` are twice the same where it is of a picture.
@@ -347,10 +351,19 @@ impl Facts {
     }
 }
 
-/// Number of squares with sides of so many pixels, of each tile.
-fn squares(layout: &Layout, side: usize) -> impl Iterator<Item = usize> {
-    let (layout, side) = (*layout, side.max(1));
-    (0..layout.n_tiles()).map(move |i| layout.tile(i).map(|pixels| pixels / side)).map(|[x, y]| x * y)
+/// Number of squares with sides of so many pixels within a size.
+fn squares([width, height]: [usize; 2], side: usize) -> usize {
+    let side = side.max(1);
+    (width / side) * (height / side)
+}
+
+/// The size of all tiles, if there are tiles, and of the overview, if there is one.
+fn sizes(layout: &Layout) -> [Option<[usize; 2]>; 2] {
+    let has_tiles = layout.columns * layout.lines > 0;
+    [
+        has_tiles.then_some([layout.tile_width, layout.tile_height]),
+        layout.overview.then_some([layout.overview_width, layout.overview_height]),
+    ]
 }
 
 impl TileInputs {
@@ -401,7 +414,8 @@ impl Places {
         let (fits, side) = ([columns, lines] == [self.side; 2], self.side);
         let is_too_large = self.stretch == Stretch::Axes && columns.max(lines) > side;
         if !fits && self.stretch == Stretch::Never || is_too_large {
-            return Err(Error::invalid(format!("{columns} x {lines} patches of an encoder with {side} x {side}")));
+            let what = format!("a tile has {columns} x {lines} patches; the encoder has places for {side} x {side}");
+            return Err(Error::invalid(what));
         }
         let turns = match &self.class {
             Some(class) => {

@@ -5,13 +5,16 @@ use super::facts::{Piece, Stretch, text};
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
 use crate::graph::op::TensorId;
-use crate::media::{Filter, Layout, Sizing};
+use crate::media::{Filter, Layout, MAX_COLUMNS, Sizing};
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", None)?;
     let tile = e.square(merge)?;
     // Older files do not tell it; in all published folders it is that of four tiles.
     let longest = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(4 * tile);
+    if longest > MAX_COLUMNS * tile {
+        return Err(e.b.keys.unsupported("preproc_image_size"));
+    }
     let filter = e.filter(Filter::Lanczos)?;
     let x = siglip(&mut e, Stretch::Never)?;
     let x = e.project_blocks(&[x], merge)?[0];

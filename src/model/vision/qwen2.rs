@@ -50,7 +50,11 @@ fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>
     let listed = keys.metadata.u32s(&keys.name(list))?;
     let period = e.told("n_wa_pattern", n.max(1 << 16))?;
     let full = match (listed, period) {
-        (Some(list), _) => (0..n).map(|i| list.contains(&(i as u32))).collect(),
+        (Some(list), _) => {
+            let mut full = vec![false; n];
+            list.iter().for_each(|i| full.get_mut(*i as usize).into_iter().for_each(|full| *full = true));
+            full
+        }
         (None, Some(period)) => (0..n).map(|i| (i + 1).is_multiple_of(period)).collect(),
         (None, None) if e.projector() != "qwen2vl_merger" => {
             return Err(keys.metadata.missing(&keys.name("n_wa_pattern")));

@@ -352,6 +352,9 @@ fn bamba(t: &mut Translator) -> Result<()> {
     let kinds = t.layers("layers_block_type", &kinds)?.or(t.layers("layer_types", &kinds)?);
     let listed = t.config.list(&["attn_layer_indices"])?.unwrap_or_default();
     let n = usize::try_from(t.n_layers()?).unwrap_or(0);
+    if listed.len() > n {
+        return Err(t.config.wrong("attn_layer_indices", "numbers of layers"));
+    }
     let attends = |i: usize| match &kinds {
         Some(kinds) => kinds.get(i).is_some_and(|kind| *kind < 2),
         None => listed.iter().any(|layer| layer.as_u64() == Some(i as u64)),

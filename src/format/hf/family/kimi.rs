@@ -184,7 +184,7 @@ pub fn delta_rules(t: &mut Translator, bound: Option<f64>) -> Result<()> {
         (Some(kinds), ..) => kv_heads.extend(kinds.into_iter().map(|kind| i64::from(kind > 0))),
         (None, Some(full), Some(delta)) => {
             let is_in = |list: &[Json], i: usize| list.iter().any(|layer| layer.as_u64() == Some(i as u64 + 1));
-            if (0..n).any(|i| is_in(full, i) == is_in(delta, i)) || full.len() + delta.len() != n {
+            if full.len() + delta.len() != n || (0..n).any(|i| is_in(full, i) == is_in(delta, i)) {
                 return Err(t
                     .config
                     .wrong("linear_attn_config", "a list of \"full_attn_layers\" and one of the others"));

@@ -62,6 +62,9 @@ fn convolutions(t: &mut Translator) -> Result<()> {
     if n > MAX_LAYERS || kinds.is_some_and(|kinds| kinds.len() as u64 != n) {
         return Err(t.config.wrong("layer_types", "one for each of at most 1024 layers"));
     }
+    if attending.is_some_and(|list| list.len() as u64 > n) {
+        return Err(t.config.wrong("full_attn_idxs", "numbers of layers"));
+    }
     let kv_heads = t.facts.kv_heads.unwrap_or(8);
     let mut heads = try_vec("layers", usize::try_from(n).unwrap_or(0))?;
     for i in 0..n {
