@@ -1777,11 +1777,12 @@ rz_status rz_media_from_samples(const rz_encoder *encoder,
                                 rz_media **out,
                                 rz_error *err);
 
-/* rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law or mu-law), an MP3, a
- * FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
+/* rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or ADPCM), an
+ * MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
  *
  * Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
- * length open. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another
+ * length open. With RZ_MEDIA_STEPS too the file is decoded within this call, because its length decides the rows; a
+ * fired cancel or deadline ends it. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another
  * format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
 rz_status rz_media_from_audio(const rz_encoder *encoder,
                               const void *data,

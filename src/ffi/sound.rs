@@ -63,17 +63,20 @@ pub unsafe extern "C" fn rz_media_from_samples(
         let samples = call.slice(samples, n, "samples")?;
         let params = call.params(params)?;
         let out = call.out(out, "out")?;
-        let sound = Sound::begin(samples, channels as usize, rate, encoder.most_samples(&params)?)?;
+        let (channels, most) = (channels as usize, encoder.most_samples(&params)?);
+        let begin = |stops: &dyn Fn() -> bool| Sound::begin(samples, channels, rate, most, &mut || stops());
+        let sound = stopping(call, &params, begin)?;
         out.set_handle(encoder.hear(call, sound, &params)?);
         Ok(RZ_OK)
     })
 }
 
-/// rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law or mu-law), an MP3, a
-/// FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
+/// rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or ADPCM), an
+/// MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
 ///
 /// Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
-/// length open. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another
+/// length open. With RZ_MEDIA_STEPS too the file is decoded within this call, because its length decides the rows; a
+/// fired cancel or deadline ends it. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another
 /// format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_audio(

@@ -83,12 +83,12 @@ pub fn of_png(file: &[u8]) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
     })
 }
 
-/// The chunks of a RIFF file within a range, as those of a PNG file.
-pub fn of_riff(file: &[u8], within: Range<usize>) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
+/// The chunks of a RIFF file within a range, as those of a PNG file. `is_big`: lengths are big-endian, as in RIFX.
+pub fn of_riff(file: &[u8], within: Range<usize>, is_big: bool) -> impl Iterator<Item = ([u8; 4], Range<usize>)> {
     let mut at = within.start;
     std::iter::from_fn(move || {
         let name = file.get(at..at.saturating_add(4))?.try_into().ok()?;
-        let length = number(file, at + 4, 4, false)?;
+        let length = number(file, at + 4, 4, is_big)?;
         let range = at + 8..(at + 8).saturating_add(length);
         at = range.end.saturating_add(length % 2);
         (range.start <= within.end).then_some((name, range))

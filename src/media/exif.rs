@@ -30,7 +30,7 @@ pub fn of_png(file: &[u8]) -> u8 {
 /// The orientation in a WebP file.
 pub fn of_webp(file: &[u8]) -> u8 {
     let part = |wanted: &[u8; 4]| {
-        let mut all = chunks::of_riff(file, 12..file.len());
+        let mut all = chunks::of_riff(file, 12..file.len(), false);
         all.find(|(name, _)| name == wanted).and_then(|(_, at)| file.get(at))
     };
     part(b"EXIF").and_then(of_tiff).or_else(|| part(b"XMP ").and_then(of_xmp)).unwrap_or(1)

@@ -1,6 +1,7 @@
 //! Pictures and sound: from files, pixels or samples of the host to the numbers that an encoder takes. Knows sizes, no
 //! models.
 
+mod adpcm;
 mod bmp;
 mod bounds;
 mod chunks;

@@ -29,21 +29,24 @@ impl Sound {
     /// `InvalidArgument` for no samples, one that is no number of sensible size, a rate or a number of channels without
     /// sense; `TooComplex` for more than `most`.
     pub fn new(samples: &[f32], channels: usize, rate: u32, most: usize) -> Result<Sound> {
-        let mut work = Sound::begin(samples, channels, rate, most)?;
+        let mut work = Sound::begin(samples, channels, rate, most, &mut || false)?;
         work.advance(&mut || false)?;
         Ok(work.finish())
     }
 
-    /// Begins what `new` does: the samples are mixed to one channel, and nothing else is done yet.
-    pub fn begin(samples: &[f32], channels: usize, rate: u32, most: usize) -> Result<Resampling> {
+    /// Begins what `new` does: the samples are mixed to one channel, and nothing else is done yet. Returns `Cancelled`
+    /// if `stops` returned true.
+    pub fn begin(
+        samples: &[f32],
+        channels: usize,
+        rate: u32,
+        most: usize,
+        stops: &mut dyn FnMut() -> bool,
+    ) -> Result<Resampling> {
         let n = length(samples.len(), channels, rate, most)?;
-        if let Some(i) = samples.iter().position(|x| x.is_nan() || x.abs() > MAX_SAMPLE) {
-            return Err(Error::invalid(format!("sample {i} is {}, full scale is from -1 to 1", samples[i])));
-        }
-        let mut mono = try_vec("samples", samples.len() / channels)?;
-        let mean = |frame: &[f32]| frame.iter().map(|x| f64::from(*x)).sum::<f64>() / channels as f64;
-        mono.extend(samples.chunks_exact(channels).map(|frame| mean(frame) as f32));
-        Resampling::new(mono, rate, n)
+        let mut mix = Mix::new(channels, samples.len() / channels, stops)?;
+        samples.chunks(CHUNK * channels).try_for_each(|samples| mix.add(samples))?;
+        Resampling::new(mix.mono, rate, n)
     }
 
     /// Decodes a WAV, MP3, FLAC or Ogg file, mixes it to one channel and resamples it to the rate of encoders.
@@ -61,13 +64,42 @@ impl Sound {
     pub fn begin_file(file: &[u8], most: usize, stops: &mut dyn FnMut() -> bool) -> Result<Resampling> {
         if let Some(mut decoding) = Compressed::open(file, most)? {
             return match decoding.advance(stops)? {
-                true => Sound::begin(&decoding.samples, decoding.channels, decoding.rate, most),
+                true => Sound::begin(&decoding.samples, decoding.channels, decoding.rate, most, stops),
                 false => Err(Error::Cancelled),
             };
         }
         let wav = wav::open(file)?;
-        length(wav.n_samples(), wav.channels, wav.rate, most)?;
-        Sound::begin(&wav.samples()?, wav.channels, wav.rate, most)
+        let n = length(wav.frames.saturating_mul(wav.channels), wav.channels, wav.rate, most)?;
+        let mut mix = Mix::new(wav.channels, wav.frames, stops)?;
+        wav.read(&mut |samples| mix.add(samples))?;
+        Resampling::new(mix.mono, wav.rate, n)
+    }
+}
+
+/// The work of mixing several channels to one.
+struct Mix<'a> {
+    channels: usize,
+    mono: Vec<f32>,
+    stops: &'a mut dyn FnMut() -> bool,
+}
+
+impl Mix<'_> {
+    fn new(channels: usize, frames: usize, stops: &mut dyn FnMut() -> bool) -> Result<Mix<'_>> {
+        Ok(Mix { channels, mono: try_vec("samples", frames)?, stops })
+    }
+
+    /// Appends the means of some samples, one of each channel after the other.
+    fn add(&mut self, samples: &[f32]) -> Result<()> {
+        if (self.stops)() {
+            return Err(Error::Cancelled);
+        }
+        if let Some(i) = samples.iter().position(|x| x.is_nan() || x.abs() > MAX_SAMPLE) {
+            let (at, x) = (self.mono.len() * self.channels + i, samples[i]);
+            return Err(Error::invalid(format!("sample {at} is {x}; it must be a number, full scale is from -1 to 1")));
+        }
+        let mean = |frame: &[f32]| frame.iter().map(|x| f64::from(*x)).sum::<f64>() / self.channels as f64;
+        self.mono.extend(samples.chunks_exact(self.channels).map(|frame| mean(frame) as f32));
+        Ok(())
     }
 }
 
@@ -89,7 +121,7 @@ pub struct Resampling {
     out: Vec<f32>,
 }
 
-/// Samples that are computed between two calls of `pauses`.
+/// Samples of a channel that are mixed or computed between two calls of `pauses`.
 const CHUNK: usize = 512;
 
 impl Resampling {

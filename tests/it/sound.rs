@@ -198,6 +198,51 @@ fn wav_files_have_the_samples_of_another_reader() {
     assert!(matches!(Sound::decode(b"RIFF\0\0\0\0WEBP", MANY), Err(Error::Format { .. })));
 }
 
+#[test]
+fn wav_files_of_adpcm_have_the_samples_of_another_reader() {
+    for (name, told) in data("adpcm").as_object().unwrap() {
+        let file = fs::read(at(&format!("{name}.wav"))).unwrap();
+        let sound = Sound::decode(&file, MANY).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(sound.given, told["frames"].as_u64().unwrap() as usize, "{name}");
+        let every_fifth: Vec<f64> = sound.samples.iter().step_by(5).map(|x| f64::from(*x)).collect();
+        assert_eq!(every_fifth, floats(&told["values"]), "{name}");
+        for end in 0..file.len() {
+            assert!(Sound::decode(&file[..end], MANY).is_err(), "{name} up to {end}");
+        }
+        for (i, byte) in (0..120).flat_map(|i| [0, 1, 0x7f, 0xff].map(move |byte| (i, byte))) {
+            let mut changed = file.clone();
+            changed[i] = byte;
+            drop(Sound::decode(&changed, 1 << 16));
+        }
+    }
+    // A predictor that does not exist, and predictors of a file's own.
+    let whole = fs::read(at("ms-mono.wav")).unwrap();
+    let samples = whole.windows(4).position(|window| window == b"data").unwrap() + 8;
+    let with = |at: usize, byte: u8| {
+        let mut file = whole.clone();
+        file[at] = byte;
+        Sound::decode(&file, MANY).unwrap_err().to_string()
+    };
+    assert!(with(samples, 7).contains("the predictor of a block is 7"), "{}", with(samples, 7));
+    assert!(with(45, 9).contains("its predictors are its own"), "{}", with(45, 9));
+}
+
+#[test]
+fn mixing_ends_where_it_is_stopped() {
+    let samples = [0.25; 40_000];
+    let looks = Cell::new(0);
+    let mut stops = || {
+        looks.set(looks.get() + 1);
+        looks.get() > 3
+    };
+    assert!(matches!(Sound::begin(&samples, 2, 48_000, MANY, &mut stops), Err(Error::Cancelled)));
+    assert_eq!(looks.get(), 4);
+    for name in ["s16.wav", "ima-both.wav", "ulaw.wav"] {
+        let file = fs::read(at(name)).unwrap();
+        assert!(matches!(Sound::begin_file(&file, MANY, &mut || true), Err(Error::Cancelled)), "{name}");
+    }
+}
+
 /// Compressed files, and the samples as another reader has them: rate, channels, frames and every fifth number.
 #[cfg(feature = "sounds")]
 #[test]
@@ -532,7 +577,7 @@ fn files_that_no_encoder_is_made_of_are_refused_by_name() {
         ("qwen2a", key("attention.head_count", 5), "head_count is 5"),
         ("qwen2a", key("magic", 1), "clip.audio.magic is 1"),
         ("voxtral", without("stack_factor"), "projector.stack_factor"),
-        ("voxtral", key("projector.stack_factor", 3), "100 vectors of places for rows of 3"),
+        ("voxtral", key("projector.stack_factor", 3), "100 vectors of places; they must fill rows of 3"),
         ("ultravox", key("projector.stack_factor", 7), "mm.a.norm_pre.weight has shape"),
         ("qwen2.5o", key("num_mel_bins", 17), "a.conv1d.1.weight has shape"),
         ("qwen3a", key("num_mel_bins", 32), "a.conv_out.weight has shape"),

@@ -3,7 +3,7 @@
 
 spectrograms.json: values of WhisperFeatureExtractor. FAMILY.json: encoders of small models, as tests/data/vision has them; the rows
 are those of the makers' networks in floats of 64 bits. Ultravox is no part of transformers: its encoder is Whisper's with shorter inputs,
-its projector is written down here. *.wav: a few samples by libsndfile, in wav.json as it reads them; compressed.json: the same
+its projector is written down here. *.wav: a few samples by libsndfile, in wav.json and adpcm.json as it reads them; compressed.json: the same
 of *.mp3, *.flac and *.ogg.
 
 Needs numpy, torch, soundfile and transformers 5.24.
@@ -319,11 +319,27 @@ def wavs():
     left, right = sound(23), -sound(40)[17:]
     for name, kind, form in (("u8", "PCM_U8", "WAV"), ("s16", "PCM_16", "WAV"), ("s24", "PCM_24", "WAV"), ("s32", "PCM_32", "WAV"), ("f32", "FLOAT", "WAV"),
                              ("f64", "DOUBLE", "WAV"), ("s24x", "PCM_24", "WAVEX"), ("f32x", "FLOAT", "WAVEX"), ("ulaw", "ULAW", "WAV"),
-                             ("alaw", "ALAW", "WAV"), ("ulawx", "ULAW", "WAVEX"), ("rf64", "PCM_16", "RF64")):
+                             ("alaw", "ALAW", "WAV"), ("ulawx", "ULAW", "WAVEX"), ("rf64", "PCM_16", "RF64"),
+                             ("big-s16", "PCM_16", "WAV"), ("big-s24", "PCM_24", "WAV"), ("big-f32", "FLOAT", "WAV"), ("big-f64", "DOUBLE", "WAV")):
         path = os.path.join(HERE, name + ".wav")
-        soundfile.write(path, np.stack([left, right], 1), 16000, subtype=kind, format=form)
+        endian = "BIG" if name.startswith("big-") else "FILE"
+        soundfile.write(path, np.stack([left, right], 1), 16000, subtype=kind, format=form, endian=endian)
         out[name] = [float(x) for x in soundfile.read(path, dtype="float32")[0].reshape(-1)]
     with open(os.path.join(HERE, "wav.json"), "w") as f:
+        json.dump(out, f, separators=(",", ":"))
+
+
+def adpcm():
+    """Two blocks of each kind, loud enough for samples that are clipped, and every fifth mean of the channels as libsndfile reads them."""
+    out = {}
+    for name, kind, channels in (("ima-mono", "IMA_ADPCM", 1), ("ima-both", "IMA_ADPCM", 2), ("ms-mono", "MS_ADPCM", 1), ("ms-both", "MS_ADPCM", 2)):
+        x = np.stack([sound(1500), np.sign(sound(1540)[40:]) * 0.99], 1)[:, :channels]
+        x[300:600] = np.clip(x[300:600] * 4, -1, 1)
+        path = os.path.join(HERE, name + ".wav")
+        soundfile.write(path, x, 16000, subtype=kind, format="WAV")
+        read, _ = soundfile.read(path, dtype="float32", always_2d=True)
+        out[name] = {"frames": len(read), "values": [float(x) for x in read.mean(1, dtype=float)[::5]]}
+    with open(os.path.join(HERE, "adpcm.json"), "w") as f:
         json.dump(out, f, separators=(",", ":"))
 
 
@@ -347,6 +363,7 @@ if __name__ == "__main__":
     with open(os.path.join(HERE, "spectrograms.json"), "w") as f:
         json.dump(spectrograms(), f, separators=(",", ":"))
     wavs()
+    adpcm()
     compressed()
     for family in sys.argv[1:] or FAMILIES:
         write_family(family)
