@@ -1782,8 +1782,8 @@ rz_status rz_media_from_samples(const rz_encoder *encoder,
  *
  * Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
  * length open. With RZ_MEDIA_STEPS too the file is decoded within this call, because its length decides the rows; a
- * fired cancel or deadline ends it. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another
- * format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
+ * fired cancel or deadline ends it. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged),
+ * RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
 rz_status rz_media_from_audio(const rz_encoder *encoder,
                               const void *data,
                               size_t size,

@@ -4,7 +4,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 use super::chunks::number;
-use super::picture::{Picture, PixelBytes, claimed, over};
+use super::picture::{Picture, PixelBytes, Stops, claimed, over};
 use crate::error::{Error, Result, try_filled, try_vec};
 
 /// Bytes of the header of the file, which stands ahead of that of the picture.
@@ -20,15 +20,21 @@ const RUNS_OF_4: usize = 2;
 const MASKS: usize = 3;
 const MASKS_AND_ALPHA: usize = 6;
 
-pub fn decode(file: &[u8], max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
+/// Codes of run-length encoding between two checks whether to stop.
+const CODES: usize = 4096;
+
+pub fn decode(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
     let head = Header::read(file)?;
     let Header { width, height, bits, compression, .. } = head;
     let bytes = claimed("BMP", width as u64, height as u64, max_pixels)?;
     let pixels = file.get(head.pixels..).unwrap_or_default();
     let mut rgb = try_vec("pixels", bytes)?;
     if let (RUNS_OF_8, 8) | (RUNS_OF_4, 4) = (compression, bits) {
-        let indices = unpacked(pixels, width, height, bits)?;
+        let indices = unpacked(pixels, width, height, bits, stops)?;
         for y in 0..height {
+            if stops() {
+                return Err(Error::Cancelled);
+            }
             let line = indices.get(head.row(y) * width..).and_then(|rest| rest.get(..width)).unwrap_or_default();
             rgb.extend(line.iter().flat_map(|index| head.colour(file, usize::from(*index))));
         }
@@ -41,6 +47,9 @@ pub fn decode(file: &[u8], max_pixels: u64, behind: [u8; 3]) -> Result<Picture> 
         return Err(damaged(&format!("it ends within its {height} rows of {stride} bytes")));
     }
     for y in 0..height {
+        if stops() {
+            return Err(Error::Cancelled);
+        }
         let line = pixels.get(stride * head.row(y)..).and_then(|rest| rest.get(..row)).unwrap_or_default();
         match (bits, &head.masks) {
             (1..=8, _) => rgb.extend((0..width).flat_map(|x| {
@@ -84,7 +93,7 @@ impl Header {
         let is_old = header == 12;
         let (side, colour) = if is_old { (2, 3) } else { (4, 4) };
         if !is_old && !(40..=1024).contains(&header) {
-            return Err(Error::unsupported(format!("a BMP picture with a header of {header} bytes")));
+            return Err(Error::unsupported(format!("cannot decode a BMP picture whose header has {header} bytes")));
         }
         let at = FILE_HEADER + 4;
         let (width, height) = (read(at, side)?, read(at + side, side)?);
@@ -98,7 +107,7 @@ impl Header {
             (1 | 4 | 8 | 16 | 24 | 32, PLAIN) | (8, RUNS_OF_8) | (4, RUNS_OF_4) => false,
             (16 | 32, MASKS | MASKS_AND_ALPHA) => true,
             _ => {
-                let what = format!("a BMP picture of {bits} bits and compression {compression}");
+                let what = format!("cannot decode a BMP picture of {bits} bits and compression {compression}");
                 return Err(Error::unsupported(what));
             }
         };
@@ -157,7 +166,10 @@ impl Masks {
             let run = (mask >> mask.trailing_zeros().min(31)).wrapping_add(1);
             match mask == 0 || run.is_power_of_two() || run == 0 {
                 true if bits == 32 || mask <= 0xffff => Ok(mask),
-                _ => Err(Error::unsupported(format!("a BMP picture of {bits} bits with the mask {mask:#x}"))),
+                _ => {
+                    let what = format!("cannot decode a BMP picture of {bits} bits with the mask {mask:#x}");
+                    Err(Error::unsupported(what))
+                }
             }
         };
         let masks = Masks { colours: [mask(0)?, mask(1)?, mask(2)?], alpha: if has_alpha { mask(3)? } else { 0 } };
@@ -165,7 +177,7 @@ impl Masks {
         let all = colours.iter().map(|mask| u64::from(*mask)).sum::<u64>() + u64::from(masks.alpha);
         let joined = colours.iter().fold(masks.alpha, |all, mask| all | mask);
         if all != u64::from(joined) || colours != [0; 3] && colours.contains(&0) {
-            return Err(Error::unsupported(format!("a BMP picture with the masks {colours:#x?}")));
+            return Err(Error::unsupported(format!("cannot decode a BMP picture with the masks {colours:#x?}")));
         }
         Ok((colours != [0; 3]).then_some(masks))
     }
@@ -183,12 +195,16 @@ impl Masks {
 
 /// Decodes run-length encoding: returns the palette indices of all pixels in file order. Skipped pixels have index 0;
 /// pixels beyond the end of a row are dropped.
-fn unpacked(data: &[u8], width: usize, height: usize, bits: usize) -> Result<Vec<u8>> {
+fn unpacked(data: &[u8], width: usize, height: usize, bits: usize, stops: Stops) -> Result<Vec<u8>> {
     let mut out = try_filled("pixels", width * height, 0u8)?;
     let (mut x, mut y, mut rest) = (0usize, 0usize, data);
-    let cut = || damaged("it ends within its runs");
+    let (mut n_codes, cut) = (0usize, || damaged("it ends within its runs"));
     // The end is marked, or follows from the number of pixels.
     while y < height && !(y + 1 == height && x >= width) {
+        n_codes += 1;
+        if n_codes.is_multiple_of(CODES) && stops() {
+            return Err(Error::Cancelled);
+        }
         let (&[n, value], behind) = rest.split_first_chunk().ok_or_else(cut)?;
         rest = behind;
         match (n, value) {

@@ -19,16 +19,17 @@ impl Picture {
         Picture::decode_unless(file, max_pixels, behind, &|| false)
     }
 
-    /// As `decode`, but returns `Cancelled` soon after `stops` returns true, except for WebP images.
+    /// As `decode`, but returns `Cancelled` soon after `stops` returns true. The decoder of WebP images, and the last
+    /// pass over a progressive JPEG image, end first.
     pub fn decode_unless(file: &[u8], max_pixels: u64, behind: [u8; 3], stops: &dyn Fn() -> bool) -> Result<Picture> {
         let (picture, orientation) = match kind(file)? {
             "PNG" => (foreign::png(file, stops, max_pixels, behind)?, exif::of_png(file)),
             "JPEG" => (foreign::jpeg(file, stops, max_pixels)?, exif::of_jpeg(file)),
             "WebP" => (foreign::webp(file, stops, max_pixels, behind)?, exif::of_webp(file)),
             "GIF" => (foreign::gif(file, stops, max_pixels, behind)?, 1),
-            _ => (bmp::decode(file, max_pixels, behind)?, 1),
+            _ => (bmp::decode(file, stops, max_pixels, behind)?, 1),
         };
-        picture.upright(orientation)
+        picture.upright(orientation, stops)
     }
 }
 
@@ -73,7 +74,7 @@ fn kind(file: &[u8]) -> Result<&'static str> {
     };
     if let Some((name, ..)) = OTHERS.iter().find(|(_, at, bytes)| is(*at, bytes)) {
         return Err(Error::unsupported(format!(
-            "a picture in the format {name}: PNG, JPEG, WebP, GIF and BMP are decoded"
+            "the picture is in the format {name}; it must be PNG, JPEG, WebP, GIF or BMP"
         )));
     }
     let first = file.get(..file.len().min(8)).unwrap_or_default();
@@ -97,8 +98,8 @@ mod foreign {
 
     use crate::error::{Error, Result, secured, try_filled, try_vec};
     use crate::media::chunks::{self, number};
-    use crate::media::picture::{MAX_SIDE, Picture, PixelBytes, claimed};
-    use crate::media::watched::{Stops, Watched};
+    use crate::media::picture::{MAX_SIDE, Picture, PixelBytes, Stops, claimed};
+    use crate::media::watched::Watched;
 
     /// Memory that a decoder takes beside what goes by pixels: rows, tables, windows.
     const FIXED: usize = 8 << 20;
@@ -118,7 +119,9 @@ mod foreign {
         let bytes = claimed("JPEG", width as u64, height as u64, max_pixels)?;
         // Two components have no meaning that could be told.
         if decoder.output_buffer_size() != Some(bytes) {
-            return Err(Error::unsupported("a JPEG picture whose components are neither 1, 3 nor 4"));
+            return Err(Error::unsupported(
+                "the JPEG picture has components of an unknown meaning; it must have 1, 3 or 4 of them",
+            ));
         }
         // The decoder makes up pixels that are missing at the end.
         if !chunks::of_jpeg(file).any(|(marker, _)| marker == chunks::END) {
@@ -148,10 +151,10 @@ mod foreign {
         let mut data = try_filled("pixels", bytes / 3 * step, 0)?;
         let frame = caught("PNG", limit + FIXED, stops, || reader.next_frame(&mut data))?;
         if (frame.width, frame.height) != (width, height) {
-            let what = format!("its first picture has {} x {} of {width} x {height}", frame.width, frame.height);
+            let what = format!("its first picture has {} x {} of {width} x {height} pixels", frame.width, frame.height);
             return Err(damaged("PNG", what));
         }
-        packed(width, height, data, step, behind)
+        packed([width, height], data, step, behind, stops)
     }
 
     pub fn webp(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
@@ -165,7 +168,7 @@ mod foreign {
         let limit = bytes / 3 * 16 + (64 << 10) + file.len();
         decoder.set_memory_limit(limit);
         caught("WebP", limit + FIXED, stops, || decoder.read_image(&mut data))?;
-        packed(width, height, data, step, behind)
+        packed([width, height], data, step, behind, stops)
     }
 
     pub fn gif(file: &[u8], stops: Stops, max_pixels: u64, behind: [u8; 3]) -> Result<Picture> {
@@ -191,6 +194,9 @@ mod foreign {
         let around = colour(frame.transparent.unwrap_or(0));
         let mut rgb = try_vec("pixels", bytes)?;
         for y in 0..height {
+            if stops() {
+                return Err(Error::Cancelled);
+            }
             let line = y.checked_sub(top).and_then(|y| indices.get(y * inner..(y + 1) * inner)).unwrap_or_default();
             let ahead = if line.is_empty() { width } else { left };
             rgb.extend(std::iter::repeat_n(around, ahead).flatten());
@@ -203,8 +209,9 @@ mod foreign {
     /// Refuses what the decoder does not: chunks that are cut off, of which it makes up the rest, and lossy frames
     /// larger than the picture, for which it takes memory before it compares.
     fn check_frames(file: &[u8], width: usize, height: usize) -> Result<()> {
-        let frames = chunks::of_riff(file, 12..file.len()).flat_map(|(name, range)| {
-            let inner = (name == *b"ANMF").then(|| chunks::of_riff(file, range.start + 16..range.end).take(2));
+        let frames = chunks::of_riff(file, 12..file.len(), false).flat_map(|(name, range)| {
+            let within = range.start + 16..range.end;
+            let inner = (name == *b"ANMF").then(|| chunks::of_riff(file, within, false).take(2));
             std::iter::once((name, range)).chain(inner.into_iter().flatten())
         });
         const READ: [[u8; 4]; 6] = [*b"VP8 ", *b"VP8L", *b"ALPH", *b"ANMF", *b"EXIF", *b"XMP "];
@@ -221,14 +228,20 @@ mod foreign {
     }
 
     /// Creates an image of gray, gray and alpha, RGB, or RGBA, according to the bytes per pixel.
-    fn packed(width: u32, height: u32, data: Vec<u8>, step: usize, behind: [u8; 3]) -> Result<Picture> {
-        let (width, height) = (width as usize, height as usize);
+    fn packed(size: [u32; 2], data: Vec<u8>, step: usize, behind: [u8; 3], stops: Stops) -> Result<Picture> {
+        let [width, height] = size.map(|side| side as usize);
         if step == 3 {
             return Ok(Picture { width, height, rgb: data });
         }
         let mut rgb = try_vec("pixels", 3 * width * height)?;
         let colours = if step <= 2 { [0; 3] } else { [0, 1, 2] };
-        PixelBytes { step, colours, alpha: step.is_multiple_of(2).then(|| step - 1) }.gather(&data, behind, &mut rgb);
+        let pixel = PixelBytes { step, colours, alpha: step.is_multiple_of(2).then(|| step - 1) };
+        for line in data.chunks(step * width) {
+            if stops() {
+                return Err(Error::Cancelled);
+            }
+            pixel.gather(line, behind, &mut rgb);
+        }
         Ok(Picture { width, height, rgb })
     }
 
@@ -236,7 +249,7 @@ mod foreign {
     fn caught<T, E: Display>(name: &str, bytes: usize, stops: Stops, work: impl FnOnce() -> Result<T, E>) -> Result<T> {
         secured("a picture", bytes, || match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result.map_err(|e| if stops() { Error::Cancelled } else { damaged(name, e.to_string()) }),
-            Err(_) => Err(damaged(name, "its decoder failed on it".to_owned())),
+            Err(_) => Err(damaged(name, "its decoder has failed".to_owned())),
         })
     }
 
@@ -267,6 +280,6 @@ mod foreign {
     }
 
     fn absent(name: &str) -> Error {
-        Error::unsupported(format!("a {name} picture: this library was built without the feature images"))
+        Error::unsupported(format!("cannot decode a {name} picture: the library was built without the feature images"))
     }
 }

@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::error::{Error, Result, try_filled, try_vec};
 
+/// Returns true once work is to end.
+pub(super) type Stops<'a> = &'a dyn Fn() -> bool;
+
 /// The longest side of a picture.
 pub const MAX_SIDE: usize = 65535;
 
@@ -52,7 +55,7 @@ impl Part {
         if fits(self.x, self.width, width) && fits(self.y, self.height, height) {
             return Ok(());
         }
-        Err(Error::invalid(format!("{self:?} of a picture of {width} x {height}")))
+        Err(Error::invalid(format!("{self:?} is not within a picture of {width} x {height} pixels")))
     }
 }
 
@@ -71,7 +74,9 @@ impl Picture {
         behind: [u8; 3],
     ) -> Result<Picture> {
         if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
-            return Err(Error::invalid(format!("pixels of {width} x {height}: sides are 1 to {MAX_SIDE}")));
+            return Err(Error::invalid(format!(
+                "the picture has {width} x {height} pixels; sides must be from 1 to {MAX_SIDE}"
+            )));
         }
         let pixel = match format {
             PixelFormat::Rgb8 => PixelBytes { step: 3, colours: [0, 1, 2], alpha: None },
@@ -82,7 +87,9 @@ impl Picture {
         let row = width * pixel.step;
         let stride = if stride == 0 { row } else { stride };
         if stride < row {
-            return Err(Error::invalid(format!("pixels with a stride of {stride} bytes: a row has {row}")));
+            return Err(Error::invalid(format!(
+                "the stride is {stride}; it must be at least the {row} bytes of a row"
+            )));
         }
         let needed = stride.checked_mul(height - 1).and_then(|bytes| bytes.checked_add(row));
         if needed.is_none_or(|needed| needed > data.len()) {
@@ -121,7 +128,7 @@ impl Picture {
     }
 
     /// The picture upright, by the number that EXIF has for how it lies.
-    pub(super) fn upright(self, orientation: u8) -> Result<Picture> {
+    pub(super) fn upright(self, orientation: u8, stops: Stops) -> Result<Picture> {
         if !(2..=8).contains(&orientation) {
             return Ok(self);
         }
@@ -130,6 +137,9 @@ impl Picture {
         let (width, height) = if turned { (h, w) } else { (w, h) };
         let mut rgb = try_vec("pixels", self.rgb.len())?;
         for y in 0..height {
+            if stops() {
+                return Err(Error::Cancelled);
+            }
             for x in 0..width {
                 let (from_x, from_y) = if turned { (y, x) } else { (x, y) };
                 let from_x = if [2, 3, 7, 8].contains(&orientation) { w - 1 - from_x } else { from_x };
@@ -182,7 +192,7 @@ pub(super) fn claimed(name: &str, width: u64, height: u64, max_pixels: u64) -> R
         return Err(Error::Format { path: format!("the {name} picture"), what });
     }
     if width.max(height) > MAX_SIDE as u64 || width * height > most {
-        let what = format!("{width} x {height} pixels: sides may have {MAX_SIDE}, and all together {most}");
+        let what = format!("{width} x {height} pixels; sides must have at most {MAX_SIDE}, all together {most}");
         return Err(Error::TooComplex(format!("the {name} picture has {what}")));
     }
     Ok(3 * width as usize * height as usize)

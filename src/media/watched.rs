@@ -2,11 +2,10 @@
 
 use std::io::{BufRead, Error, Read, Result, Seek, SeekFrom};
 
+use super::picture::Stops;
+
 /// Bytes between two checks.
 const STRIDE: usize = 4096;
-
-/// Returns true once work is to end.
-pub type Stops<'a> = &'a dyn Fn() -> bool;
 
 /// A reader that fails as soon as `stops` returns true.
 pub struct Watched<'a> {
@@ -36,7 +35,7 @@ impl BufRead for Watched<'_> {
     fn fill_buf(&mut self) -> Result<&[u8]> {
         if self.at >= self.look {
             if (self.stops)() {
-                return Err(Error::other("the work was stopped"));
+                return Err(Error::other("the work has been stopped"));
             }
             self.look = self.at + STRIDE;
         }
@@ -57,7 +56,7 @@ impl Seek for Watched<'_> {
             SeekFrom::End(by) => isize::try_from(by).ok().and_then(|by| self.file.len().checked_add_signed(by)),
             SeekFrom::Current(by) => isize::try_from(by).ok().and_then(|by| self.at.checked_add_signed(by)),
         };
-        self.at = place.ok_or_else(|| Error::other("a place ahead of the file"))?;
+        self.at = place.ok_or_else(|| Error::other("the place is before the beginning of the file"))?;
         Ok(self.at as u64)
     }
 }

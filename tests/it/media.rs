@@ -1,6 +1,7 @@
 //! Pictures: resizing, tiles and files against what Pillow and the makers' processors make of them
 //! (`tests/data/media/make.py`), and damaged files.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 
@@ -210,6 +211,17 @@ fn pauses_change_no_pixel() {
         assert!(tiling.finish() == sizing.tiles(&picture, &layout).unwrap(), "{sizing:?}");
     }
     assert!(pauses > 1000, "{pauses}");
+    // Decoders that check at each row stop at a later check too.
+    let rows: &[&str] = if cfg!(feature = "images") { &["rgb.bmp", "runs8.bmp", "clear.gif"] } else { &["rgb.bmp"] };
+    for name in rows {
+        let looks = Cell::new(0);
+        let stops = || {
+            looks.set(looks.get() + 1);
+            looks.get() > 5
+        };
+        let stopped = Picture::decode_unless(&read(name), MANY, WHITE, &stops);
+        assert!(matches!(stopped, Err(Error::Cancelled)), "{name}: {stopped:?}");
+    }
     if cfg!(feature = "images") {
         for name in ["rgb.png", "420.jpg", "progressive.jpg", "lossy.webp", "palette.gif"] {
             let stopped = Picture::decode_unless(&read(name), MANY, WHITE, &|| true);
