@@ -27,24 +27,32 @@ pub(super) fn make(
     let network = model.network()?;
     if network.reads_source != (kind == MediaKind::Text) {
         return Err(Error::unsupported(match network.reads_source {
-            true => "a picture or a sound with a network that reads a source",
-            false => "a source with a network that reads none",
+            true => "cannot take a picture or a sound: the network reads a source",
+            false => "cannot take a source: the network reads none",
         }));
     }
     let (row_dim, n_rows) = (row_dim(model, kind)?, layout.n_rows());
     if row_dim == 0 || network.text_alone && kind == MediaKind::Image {
-        return Err(Error::unsupported("rows of media with a network that takes none"));
+        return Err(Error::unsupported("cannot take rows of media: the network reads none"));
     }
     if n_rows == 0 || n_rows.checked_mul(row_dim) != Some(rows.len()) {
-        return Err(Error::invalid(format!("{} numbers for {n_rows} rows of {row_dim}", rows.len())));
+        return Err(Error::invalid(format!(
+            "the rows have {} numbers; they must be {n_rows} rows of {row_dim}",
+            rows.len()
+        )));
     }
     if let Some(i) = rows.iter().position(|x| !x.is_finite()) {
-        return Err(Error::invalid(format!("number {} of row {} is {}", i % row_dim, i / row_dim, rows[i])));
+        return Err(Error::invalid(format!(
+            "number {} of row {} is {}; it must be finite",
+            i % row_dim,
+            i / row_dim,
+            rows[i]
+        )));
     }
     let (is_mutual, most) = (network.is_mutual && kind == MediaKind::Image, network.limits.max_tokens);
     let is_too_long = |part: &&MediaPart| matches!(part, MediaPart::Rows(n) if *n > most);
     if is_mutual && let Some(MediaPart::Rows(n)) = layout.parts.iter().find(is_too_long) {
-        return Err(Error::TooComplex(format!("{n} rows that see each other, a step of the model takes {most}")));
+        return Err(Error::TooComplex(format!("{n} rows see each other; a step of the model takes {most}")));
     }
     let bytes = 4 * rows.len() as u64;
     Ok(Arc::new(Media {
@@ -79,12 +87,12 @@ pub fn media_from_rows(
 ) -> Result<Arc<Media>> {
     let expected = model.network()?.program.media_width();
     if row_dim != expected {
-        return Err(Error::invalid(format!("rows of {row_dim} numbers, the model takes {expected}")));
+        return Err(Error::invalid(format!("rows have {row_dim} numbers; the model takes {expected}")));
     }
     let n_rows = rows.len() / row_dim.max(1);
     let [columns, lines] = if [columns, lines] == [0, 0] { [n_rows, 1] } else { [columns, lines] };
     if columns.checked_mul(lines) != Some(n_rows) {
-        return Err(Error::invalid(format!("{columns} columns and {lines} lines of {n_rows} rows")));
+        return Err(Error::invalid(format!("the grid is {columns} x {lines}; it must have {n_rows} rows")));
     }
     let mut hash = Sha256::new();
     hash.update(b"rows");
@@ -107,7 +115,7 @@ pub fn media_from_tokens(model: &Model, tokens: &[u32], cancel: Option<&Cancel>)
     let network = model.network()?;
     let architecture = &model.info().architecture;
     if !network.reads_source {
-        return Err(Error::unsupported(format!("a source with a model of {architecture:?}, whose network reads none")));
+        return Err(Error::unsupported(format!("cannot take a source: the network of {architecture:?} reads none")));
     }
     let started = Instant::now();
     let params = EmbedParams { pooling: Some(Pooling::None), raw: true };

@@ -8,7 +8,11 @@ use crate::media::Sound;
 use crate::model::vision::{SoundFacts, SoundPart};
 
 pub(super) fn facts(encoder: &Encoder) -> Result<&SoundFacts> {
-    encoder.facts().sound.as_ref().ok_or_else(|| Error::unsupported("a sound with an encoder of pictures"))
+    encoder
+        .facts()
+        .sound
+        .as_ref()
+        .ok_or_else(|| Error::unsupported("cannot encode a sound: the encoder is one of pictures"))
 }
 
 fn most_rows(max_rows: usize) -> usize {
@@ -36,11 +40,13 @@ pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<Med
     let (facts, most) = (facts(encoder)?, most_rows(max_rows));
     let allowed = facts.most_samples(most);
     if samples > allowed {
-        return Err(Error::TooComplex(format!("a sound of {samples} samples, {allowed} are allowed")));
+        return Err(Error::TooComplex(format!("the sound has {samples} samples; it must have at most {allowed}")));
     }
     let rows = facts.parts(samples)?.iter().map(|part| part.rows).sum();
     if rows > most {
-        return Err(Error::TooComplex(format!("a sound of {samples} samples has {rows} rows, {most} are allowed")));
+        return Err(Error::TooComplex(format!(
+            "a sound of {samples} samples has {rows} rows; it must have at most {most}"
+        )));
     }
     let parts = media_parts(encoder.runs_of(facts.pieces(rows))?);
     Ok(MediaLayout { columns: rows, lines: 1, size: [samples, 0], seen: [samples, 0], parts, ..MediaLayout::default() })

@@ -30,8 +30,12 @@ pub(super) struct Cut {
 }
 
 fn facts(encoder: &Encoder) -> Result<Video> {
-    let what =
-        || format!("a video with an encoder of the kind {:?}: give it frames as pictures", encoder.facts().projector);
+    let what = || {
+        format!(
+            "cannot encode a video with an encoder of the kind {:?}; give it frames as pictures",
+            encoder.facts().projector
+        )
+    };
     encoder.facts().video.ok_or_else(|| Error::unsupported(what()))
 }
 
@@ -39,7 +43,7 @@ fn facts(encoder: &Encoder) -> Result<Video> {
 fn fitted(encoder: &Encoder, [width, height]: [usize; 2], n: usize, bounds: PictureBounds) -> Result<(Sizing, Layout)> {
     let (facts, Video { pixels: [least, most], pace }) = (encoder.facts(), facts(encoder)?);
     let Sizing::Area { grain, filter, .. } = facts.sizing else {
-        return Err(Error::unsupported("a video with an encoder of tiles"));
+        return Err(Error::unsupported("cannot encode a video: the encoder cuts pictures into tiles"));
     };
     let (pairs, most_rows) = (n.div_ceil(2), if bounds.max_rows == 0 { MOST_ROWS } else { bounds.max_rows });
     // Bounds of rows in the pixels that the rule counts: of a frame, or of all, of which an odd one may be left out.
@@ -54,7 +58,8 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], n: usize, bounds: Pict
     let layout = sizing.layout(width, height)?;
     let rows = facts.n_rows(&layout).saturating_mul(pairs);
     if rows > most_rows {
-        let what = format!("a video of {n} frames of {width} x {height} has {rows} rows, {most_rows} are allowed");
+        let what =
+            format!("a video of {n} frames of {width} x {height} has {rows} rows; it must have at most {most_rows}");
         return Err(Error::TooComplex(what));
     }
     Ok((sizing, layout.repeated(pairs)?))
@@ -77,7 +82,7 @@ pub(super) fn cut(encoder: &Encoder, frames: Frames, bounds: PictureBounds, canc
         let picture = next.take().map_or_else(|| frame(i), Ok)?;
         if [picture.width, picture.height] != size {
             let what = format!(
-                "it has {} x {} pixels, the first one {} x {}",
+                "it has {} x {} pixels; it must have {} x {} as the first one",
                 picture.width, picture.height, size[0], size[1]
             );
             return Err(Error::invalid(what).of_entry(i));
@@ -111,14 +116,14 @@ pub(super) fn cut(encoder: &Encoder, frames: Frames, bounds: PictureBounds, canc
 
 fn check_times(times: &[f64]) -> Result<()> {
     if times.len() < 2 {
-        return Err(Error::invalid(format!("a video of {} frames: two are the fewest, one is a picture", times.len())));
+        return Err(Error::invalid(format!("the video has {} frames; it must have at least 2", times.len())));
     }
     let is_time = |time: &f64| (0.0..=LAST_SECOND).contains(time);
     if let Some(i) = times.iter().position(|time| !is_time(time)) {
-        return Err(Error::invalid(format!("the time is {}, not from 0 to {LAST_SECOND}", times[i])).of_entry(i));
+        return Err(Error::invalid(format!("the time is {}; it must be from 0 to {LAST_SECOND}", times[i])).of_entry(i));
     }
     match times.windows(2).position(|two| two[1] < two[0]) {
-        Some(i) => Err(Error::invalid("the time is ahead of that of the frame before").of_entry(i + 1)),
+        Some(i) => Err(Error::invalid("the time is before that of the last frame; it must not be").of_entry(i + 1)),
         None => Ok(()),
     }
 }

@@ -120,7 +120,7 @@ mod decoder {
             })?;
             let Some(decoder) = decoder else {
                 let codec = if audio.codec == CODEC_ID_OPUS { "Opus" } else { "neither Vorbis nor FLAC" };
-                return Err(Error::unsupported(format!("an {name} file whose sound is {codec}")));
+                return Err(Error::unsupported(format!("cannot decode an {name} file: its sound is {codec}")));
             };
             let channels = audio.channels.as_ref().map_or(0, |channels| channels.count());
             let rate = audio.sample_rate.unwrap_or(0);
@@ -183,7 +183,10 @@ mod decoder {
             let decoded = self.decoder.decode(&packet)?;
             let spec = decoded.spec();
             if (spec.rate(), spec.channels().count()) != (self.rate, self.channels) {
-                return Ok(Err(Error::unsupported(format!("an {} file whose rate or channels change", self.name))));
+                return Ok(Err(Error::unsupported(format!(
+                    "cannot decode an {} file: its rate or its channels change",
+                    self.name
+                ))));
             }
             let (from, more) = (self.samples.len(), decoded.samples_interleaved());
             let all = from.saturating_add(more);
@@ -206,7 +209,7 @@ mod decoder {
             let frames = self.samples.len() / self.channels.max(1);
             match self.told {
                 Some(told) if told > frames as u64 => {
-                    Err(damaged(self.name, format!("it ends behind {frames} of its {told} samples")))
+                    Err(damaged(self.name, format!("it ends after {frames} of its {told} samples")))
                 }
                 _ => Ok(()),
             }
@@ -218,11 +221,11 @@ mod decoder {
         secured("a sound", bytes, || match catch_unwind(AssertUnwindSafe(work)) {
             Ok(result) => result.map_err(|e| match e {
                 Failure::Unsupported(what) => {
-                    Error::unsupported(format!("an {name} file with another feature: {what}"))
+                    Error::unsupported(format!("cannot decode an {name} file with the feature: {what}"))
                 }
                 e => damaged(name, e.to_string()),
             }),
-            Err(_) => Err(damaged(name, "its decoder failed on it")),
+            Err(_) => Err(damaged(name, "its decoder has failed")),
         })
     }
 }
@@ -237,8 +240,8 @@ pub struct Compressed {
 #[cfg(not(feature = "sounds"))]
 impl Compressed {
     pub fn open(file: &[u8], _: usize) -> Result<Option<Compressed>> {
-        let absent =
-            |name| Error::unsupported(format!("an {name} file: this library was built without the feature sounds"));
+        let why = "the library was built without the feature sounds";
+        let absent = |name| Error::unsupported(format!("cannot decode an {name} file: {why}"));
         kind(file).map_or(Ok(None), |name| Err(absent(name)))
     }
 

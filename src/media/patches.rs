@@ -22,7 +22,7 @@ pub fn patches(
     let [width, height] = frames.first().map_or([0; 2], |tile| [tile.width, tile.height]);
     if block == 0 || !width.is_multiple_of(block) || !height.is_multiple_of(block) {
         let what = format!("{merge} x {merge} patches of {patch} x {patch} pixels");
-        return Err(Error::invalid(format!("a tile of {width} x {height} in blocks of {what}")));
+        return Err(Error::invalid(format!("cannot cut a tile of {width} x {height} into blocks of {what}")));
     }
     let mut tables = [[0.0f32; 256]; 3];
     for (table, (mean, std)) in tables.iter_mut().zip(mean.into_iter().zip(std)) {

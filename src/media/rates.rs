@@ -14,20 +14,21 @@ const MAX_CHANNELS: usize = 64;
 /// Returns the number of samples after resampling, before any memory is allocated for them.
 pub fn length(n: usize, channels: usize, rate: u32, most: usize) -> Result<usize> {
     if !(1..=MAX_CHANNELS).contains(&channels) {
-        return Err(Error::invalid(format!("{channels} channels of sound: 1 to {MAX_CHANNELS} are mixed")));
+        return Err(Error::invalid(format!("the sound has {channels} channels; it must have 1 to {MAX_CHANNELS}")));
     }
     if !RATES.contains(&rate) {
         let [from, to] = [RATES.start(), RATES.end()];
-        return Err(Error::invalid(format!("{rate} samples a second: {from} to {to} are resampled")));
+        return Err(Error::invalid(format!("the sound has {rate} samples per second; it must have {from} to {to}")));
     }
     if n == 0 || !n.is_multiple_of(channels) {
-        return Err(Error::invalid(format!("{n} samples of sound in {channels} channels")));
+        let what = format!("the sound has {n} samples; it must have some, as many in each of its {channels} channels");
+        return Err(Error::invalid(what));
     }
     let n = (n / channels) as u128 * SAMPLE_RATE as u128 / u128::from(rate);
     if n > most as u128 {
         let seconds = |n: u128| n / SAMPLE_RATE as u128;
-        let what = format!("a sound of {} seconds, {} are allowed", seconds(n), seconds(most as u128));
-        return Err(Error::TooComplex(what));
+        let (n, most) = (seconds(n), seconds(most as u128));
+        return Err(Error::TooComplex(format!("the sound lasts {n} seconds; it must last at most {most}")));
     }
     Ok(n as usize)
 }

@@ -215,7 +215,7 @@ impl Resizing {
     ) -> Result<Resizing> {
         let [left, top] = picture.size().map(|of| side.checked_sub(of).map(|rest| rest / 2));
         let (Some(left), Some(top)) = (left, top) else {
-            return Err(Error::invalid(format!("{picture:?} within {side} x {side}")));
+            return Err(Error::invalid(format!("cannot put a {picture:?} into a square of {side} x {side} pixels")));
         };
         let ground = Ground { size: [side; 2], at: [left, top], colour };
         let whole = Part { x: 0, y: 0, width: stretched, height: stretched };

@@ -180,7 +180,7 @@ fn videos_that_cannot_be_are_refused() {
     let size = [60, 60];
     for (times, expected) in [
         (&[][..], "0 frames"),
-        (&[0.0], "1 frames: two are the fewest"),
+        (&[0.0], "the video has 1 frames; it must have at least 2"),
         (&[0.0, -1.0], "the time is -1"),
         (&[0.0, f64::NAN], "entry 1: the time is NaN"),
         (&[0.0, 2e6], "not from 0 to 1000000"),
@@ -201,7 +201,7 @@ fn videos_that_cannot_be_are_refused() {
     };
     assert_eq!([0, 40, 16].map(|max| rows(max).unwrap()), [80, 24, 8]);
     let e = rows(3).err().unwrap();
-    assert!(matches!(e, Error::TooComplex(_)) && e.to_string().contains("has 4 rows, 3 are allowed"), "{e}");
+    assert!(matches!(e, Error::TooComplex(_)) && e.to_string().contains("has 4 rows; it must have at most 3"), "{e}");
     // Encoders that take pictures alone.
     let at = tempfile::tempdir().unwrap();
     for (family, of) in [("gemma3", vision::model(at.path(), "", 64)), ("qwen2.5o", model)] {

@@ -401,7 +401,10 @@ impl<'a> EncoderBuilder<'a> {
     pub fn ask(&mut self, name: &str) -> Result<TensorId> {
         let (n, width) = (self.b.tensors.rows(name)?, self.hidden);
         if !(1..=4096).contains(&n) || !width.is_multiple_of(4) {
-            return Err(tensors_damaged(&self.b, format!("{n} queries of {width} numbers")));
+            return Err(tensors_damaged(
+                &self.b,
+                format!("it has {n} queries of {width} numbers; it must have at most 4096 of a multiple of 4"),
+            ));
         }
         let table = self.b.tensors.values(name, n, width)?;
         Ok(self.queries(Queries { table, n, width, has_waves: true }))
@@ -468,7 +471,7 @@ impl<'a> EncoderBuilder<'a> {
             return Ok(());
         }
         let (path, hidden) = (self.b.keys.metadata.path().display(), self.hidden);
-        Err(Error::Mismatch(format!("{path}: rows of {rows} numbers, the model's embeddings have {hidden}")))
+        Err(Error::Mismatch(format!("{path}: rows have {rows} numbers; the model's embeddings have {hidden}")))
     }
 
     /// `finish` of an encoder of sound.
@@ -481,7 +484,7 @@ impl<'a> EncoderBuilder<'a> {
         let EncoderBuilder { mut b, clip, projector, places, sound, places_input, patches, encoder, .. } = self;
         let (queries, queries_input) = (self.queries, self.queries_input);
         let (Some(encoder), Some(patches)) = (encoder, patches) else {
-            return Err(Error::unsupported("an encoder without an end"));
+            return Err(Error::unsupported("the encoder has no end"));
         };
         let row_dim = b.program.width(rows);
         b.program.result(rows);
@@ -551,7 +554,7 @@ fn told(keys: &Keys, key: &str, most: usize) -> Result<Option<usize>> {
     match keys.metadata.u64(&keys.name(key))? {
         None => Ok(None),
         Some(n) if (1..=most as u64).contains(&n) => Ok(Some(n as usize)),
-        Some(n) => Err(Error::unsupported(format!("{} is {n}, it must be from 1 to {most}", keys.name(key)))),
+        Some(n) => Err(Error::unsupported(format!("{} is {n}; it must be from 1 to {most}", keys.name(key)))),
     }
 }
 

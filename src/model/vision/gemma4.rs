@@ -122,7 +122,10 @@ fn limits(b: &mut Builder, part: &str, of: &str) -> Result<Option<[f32; 2]>> {
     };
     let (low, high) = (limit("min", f32::NEG_INFINITY)?, limit("max", f32::INFINITY)?);
     if low > high {
-        return Err(Error::unsupported(format!("{}: limits of {low} and {high}", b.name(part))));
+        return Err(Error::unsupported(format!(
+            "the limits of {} are {low} and {high}; the first must be the lower one",
+            b.name(part)
+        )));
     }
     Ok((low.is_finite() || high.is_finite()).then_some([low, high]))
 }

@@ -61,7 +61,7 @@ fn ask(e: &mut EncoderBuilder, x: TensorId, queries: &str) -> Result<TensorId> {
     let width = e.hidden();
     e.check_width(e.b.rows("resampler.attn.out.weight")?)?;
     if !width.is_multiple_of(HEAD) {
-        return Err(e.b.keys.metadata.error(format!("rows of {width} numbers in heads of {HEAD}")));
+        return Err(e.b.keys.metadata.error(format!("rows have {width} numbers; they must fill heads of {HEAD}")));
     }
     let beside = e.ask(queries)?;
     let x = if e.b.has("resampler.kv.weight") { e.b.project(x, "resampler.kv", width)? } else { x };

@@ -101,7 +101,7 @@ pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<
     };
     let (kind, has_one) = if of_sound { ("sound", hears) } else { ("pictures", sees) };
     if architecture != "clip" || !has_one {
-        let what = format!("{}: no encoder of {kind}", source.path().display());
+        let what = format!("{} has no encoder of {kind}", source.path().display());
         return Err(Error::unsupported(format!("{what}: the architecture is {architecture:?}")));
     }
     let own = if of_sound { "clip.audio.projector_type" } else { "clip.vision.projector_type" };
@@ -116,7 +116,7 @@ pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<
     };
     // A file with both may be one of Qwen2.5-Omni, which hears windows of two seconds.
     if of_sound && sees && projector == "qwen2a" {
-        return Err(Error::unsupported("the encoder of sound \"qwen2a\" beside one of pictures"));
+        return Err(Error::unsupported("cannot load the encoder of sound \"qwen2a\" next to one of pictures"));
     }
     match of_sound {
         true => build(EncoderBuilder::of_sound(source, projector, hidden, quantize)?),

@@ -23,7 +23,11 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let bins = e.require("num_mel_bins", MAX_BINS)?;
     let channels = e.b.rows("a.conv2d.1.weight")? / 3;
     if !(1..=MAX_CHANNELS).contains(&channels) {
-        return Err(e.b.keys.metadata.error(format!("{channels} channels of convolutions")));
+        return Err(e
+            .b
+            .keys
+            .metadata
+            .error(format!("convolutions have {channels} channels; they must have 1 to {MAX_CHANNELS}")));
     }
     for (i, inputs) in [1, channels, channels].into_iter().enumerate() {
         let convolution = convolution(&mut e, &format!("a.conv2d.{}", i + 1), [channels, inputs])?;

@@ -77,7 +77,11 @@ fn encoder<'a>(
     let places = table.len() / width;
     // Whole rows of a part that is filled up.
     if cutting == Cutting::Filled && !places.is_multiple_of(stack) {
-        return Err(e.b.keys.metadata.error(format!("{places} vectors of places for rows of {stack}")));
+        return Err(e
+            .b
+            .keys
+            .metadata
+            .error(format!("it has {places} vectors of places; they must fill rows of {stack}")));
     }
     let facts = SoundFacts { bins, stack, cutting, around, table, width };
     let x = e.hear(SoundFacts::input_width(bins), facts);

@@ -502,11 +502,11 @@ fn rows_that_no_model_takes_are_refused() {
     let (refused, ok) = (RZ_ERR_INVALID_ARGUMENT, from(&rows, RZ_MEDIA_IMAGE, 4, 64, 0, 0).0);
     assert_eq!(ok, RZ_OK);
     for (kind, n, width, columns, lines, what) in [
-        (RZ_MEDIA_IMAGE, 2, 128, 0, 0, "rows of 128 numbers, the model takes 64"),
+        (RZ_MEDIA_IMAGE, 2, 128, 0, 0, "rows have 128 numbers; the model takes 64"),
         (RZ_MEDIA_IMAGE, 0, 64, 0, 0, "0 rows"),
-        (RZ_MEDIA_IMAGE, 4, 64, 3, 1, "3 columns and 1 lines of 4 rows"),
-        (RZ_MEDIA_IMAGE, 4, 64, u32::MAX, 2, "columns"),
-        (RZ_MEDIA_IMAGE, 4, 0, 0, 0, "rows of 0 numbers"),
+        (RZ_MEDIA_IMAGE, 4, 64, 3, 1, "the grid is 3 x 1; it must have 4 rows"),
+        (RZ_MEDIA_IMAGE, 4, 64, u32::MAX, 2, "it must have 4 rows"),
+        (RZ_MEDIA_IMAGE, 4, 0, 0, 0, "rows have 0 numbers"),
         (RZ_MEDIA_IMAGE, usize::MAX / 2, 64, 0, 0, "larger than memory"),
         (0, 4, 64, 0, 0, "kind is 0"),
         (3, 4, 64, 0, 0, "kind is 3"),

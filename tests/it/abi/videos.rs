@@ -113,8 +113,8 @@ fn frames_without_sense_are_refused() {
         let (_, message) = video(seer, status, frames, times, null());
         assert!(message.contains(what), "{message}");
     };
-    says(&seer, bad, &list[..1], &[0.0], "two are the fewest");
-    says(&seer, bad, &list, &[0.5, 0.0], "entry 1: the time is ahead");
+    says(&seer, bad, &list[..1], &[0.0], "1 frames; it must have at least 2");
+    says(&seer, bad, &list, &[0.5, 0.0], "entry 1: the time is before");
     let with = |change: fn(&mut rz_pixels)| {
         let mut second = list[1];
         change(&mut second);

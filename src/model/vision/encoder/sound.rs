@@ -25,7 +25,7 @@ impl EncoderBuilder<'_> {
         let rows = self.b.tensors.rows(name)?;
         let n = n.unwrap_or(rows);
         if !(1..=MAX_PLACES).contains(&rows) || rows < n {
-            return Err(tensors_damaged(&self.b, format!("{rows} vectors of places, {n} are needed")));
+            return Err(tensors_damaged(&self.b, format!("it has {rows} vectors of places; it must have {n} or more")));
         }
         let mut table = self.b.tensors.values(name, rows, width)?;
         table.truncate(n * width);
