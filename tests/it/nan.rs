@@ -14,6 +14,7 @@ use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 
+use crate::support::encoders;
 use crate::support::tiny::{self, PROMPT, Tiny};
 
 /// A token that is not in the prompt.
@@ -218,4 +219,45 @@ fn embeddings_that_are_nan_name_text_and_token() {
     // The first token does not see the second one.
     let params = EmbedParams { pooling: Some(Pooling::Cls), raw: false };
     assert!(model.embed(&texts, params, None).unwrap().iter().all(|x| x.is_finite()));
+}
+
+/// The score of a classifier, by every activation of its first layer, from weights that are NaN in the network before it
+/// and in the embedding of one token. Its own weights are refused when they are loaded.
+#[test]
+fn ranks_that_are_nan_name_their_text() {
+    let bert = encoders::all().into_iter().find(|e| e.architecture == "bert" && e.head.is_empty()).unwrap();
+    let width = encoders::HIDDEN;
+    let head = vec![
+        ("cls.weight", width, width),
+        ("cls.bias", 1, width),
+        ("cls.output.weight", 1, width),
+        ("cls.output.bias", 1, 1),
+    ];
+    let encoder = encoders::Encoder { pooling: 4, head, ..bert };
+    let (nan_token, texts) = (7usize, [&[1u32, 2, 3][..], &[4, 7, 5]]);
+    let rank = EmbedParams { pooling: Some(Pooling::Rank), raw: false };
+    for activation in ["relu", "tanh", "gelu"] {
+        let load = |spoiled: Option<(&str, usize)>| {
+            let mut file = encoder.file().0.key("bert.classifier.activation", activation);
+            if let Some((name, at)) = spoiled {
+                let tensor = file.tensors.iter_mut().find(|t| t.name == name).unwrap_or_else(|| panic!("no {name}"));
+                tensor.data[4 * at..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("tiny.gguf");
+            fs::write(&path, file.build().0).unwrap();
+            load(&path, None)
+        };
+        let expected = load(None).embed(&texts[..1], rank, None).unwrap();
+        assert!(expected.len() == 1 && expected[0].is_finite());
+        for (name, at) in [("blk.1.attn_q.weight", 5), ("blk.2.ffn_down.weight", 5)] {
+            let error = load(Some((name, at))).embed(&texts, rank, None).unwrap_err().to_string();
+            assert!(error.contains("text 0 is NaN or infinite"), "{activation} {name}: {error}");
+        }
+        // Tokens see each other in their own text alone.
+        let model = load(Some(("token_embd.weight", nan_token * width)));
+        let error = model.embed(&texts, rank, None).unwrap_err().to_string();
+        assert!(error.contains("text 1 is NaN or infinite"), "{activation}: {error}");
+        assert_eq!(model.embed(&texts[..1], rank, None).unwrap(), expected, "{activation}");
+    }
 }

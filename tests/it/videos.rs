@@ -183,8 +183,8 @@ fn videos_that_cannot_be_are_refused() {
         (&[0.0], "the video has 1 frames; it must have at least 2"),
         (&[0.0, -1.0], "the time is -1"),
         (&[0.0, f64::NAN], "entry 1: the time is NaN"),
-        (&[0.0, 2e6], "not from 0 to 1000000"),
-        (&[0.0, 2.0, 1.0], "entry 2: the time is ahead"),
+        (&[0.0, 2e6], "the time is 2000000; it must be from 0 to 1000000"),
+        (&[0.0, 2.0, 1.0], "entry 2: the time is before"),
     ] {
         let e = encode(&encoder, size, times, PictureBounds::default()).err().unwrap();
         assert!(matches!(e, Error::InvalidArgument(_)) && e.to_string().contains(expected), "{e}");

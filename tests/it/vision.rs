@@ -2,6 +2,7 @@
 //! Weights and pictures follow from names and sizes.
 
 mod contradictions;
+mod hostile;
 
 use std::cell::Cell;
 use std::fs;

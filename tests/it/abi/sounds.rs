@@ -212,7 +212,7 @@ fn sounds_without_sense_are_refused() {
     let message = expect(RZ_ERR_UNSUPPORTED, |e| unsafe {
         rz_media_from_pixels(hearer.encoder, &picture, null(), &mut media, e)
     });
-    assert!(message.contains("encoder of sound"), "{message}");
+    assert!(message.contains("the encoder is one of sound"), "{message}");
     let path = CString::new(hearer.folder.path().join("mmproj.gguf").to_str().expect("UTF-8")).expect("no NUL");
     let asks = |flags| rz_encoder_params { struct_size: size_of::<rz_encoder_params>() as u32, flags, ..zeroed() };
     let mut encoder = null_mut();
