@@ -70,6 +70,17 @@ KERNEL(joined_halves, CheckArgs, 32, 1) {
     a.out[threadIdx.x] = d;
 }
 
+// Which of two numbers, of 32 and of 64 bits, is a NaN: every third and every fifth lane has one.
+KERNEL(orders, CheckArgs, 32, 1) {
+    wait_for_previous();
+    const u32 lane = threadIdx.x;
+    const u32 x = lane % 3 ? a.in[lane] & 0xbfffffffu : 0x7fc00000u, y = lane % 5 ? a.in[lane + 32] & 0xbfffffffu : 0xffc00001u;
+    const float v = __uint_as_float(x), w = __uint_as_float(y);
+    const double v2 = __longlong_as_double((u64)(x | 0x380000u) << 32), w2 = __longlong_as_double((u64)(y | 0x380000u) << 32);
+    const u32 d[4] = {v != v || w != w, v == v && w == w, v2 != v2 || w2 != w2, v2 == v2 && w2 == w2};
+    for (u32 i = 0; i < 4; i++) a.out[32 * i + lane] = d[i];
+}
+
 // Blocks write, the last of them adds up what all wrote. `kFences`: 1 ahead of the counter, 2 behind it.
 template <u32 kFences> DEVICE void add_up(const CheckArgs& a, u32* flag) {
     wait_for_previous();
