@@ -93,5 +93,5 @@ fn weights_that_are_nan_are_errors() {
             }
         }
     }
-    assert!(found > 30, "{found}");
+    assert!(found > 20, "{found}");
 }
