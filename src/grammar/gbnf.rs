@@ -5,47 +5,13 @@
 mod automaton;
 mod lexemes;
 mod order;
+mod rules;
 
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 
-/// Levels of parentheses, and of rules within rules.
-const MAX_DEPTH: usize = 200;
-
-/// A part of a grammar, by its number. Parts have higher numbers than the parts within them.
-type Id = usize;
-
-enum Part {
-    Class(Class),
-    Rule(String),
-    All(Vec<Id>),
-    Any(Vec<Id>),
-    Repeat(Id, Times),
-}
-
-/// A set of characters.
-struct Class {
-    /// The set as a regular expression.
-    regex: String,
-    /// First and last code points of its ranges, in order.
-    ranges: Vec<(u32, u32)>,
-}
-
-/// How often a part is repeated.
-struct Times {
-    /// As text, in GBNF, Lark and regular expressions: `*`, `{2,3}`.
-    text: String,
-    least: u32,
-    /// `None` for any number.
-    most: Option<u32>,
-}
-
-/// The rules of a grammar, each with its part.
-struct Rules {
-    parts: Vec<Part>,
-    by_name: BTreeMap<String, Id>,
-}
+use rules::{Class, Id, Part, Rules, Times, check_depth};
 
 /// Digits of a number of repetitions.
 const MAX_DIGITS: usize = 7;
@@ -57,15 +23,6 @@ const MAX_DIGITS: usize = 7;
 pub fn to_lark(text: &str) -> Result<String> {
     let rules = Reader { text, at: 0, parts: Vec::new(), heights: Vec::new() }.rules()?;
     lexemes::to_lark(&rules)
-}
-
-fn check_depth(depth: usize) -> Result<()> {
-    match depth {
-        0..MAX_DEPTH => Ok(()),
-        _ => Err(Error::TooComplex(format!(
-            "the GBNF grammar has more than {MAX_DEPTH} levels of parentheses and rules"
-        ))),
-    }
 }
 
 struct Reader<'t> {

@@ -1,7 +1,7 @@
 //! Position automata of regular parts of a GBNF grammar: a state per character class. They tell which characters
 //! prolong a text of one part to a longer text of another.
 
-use super::Class;
+use super::rules::Class;
 
 /// Most states of the copies that a counted repetition is written as; beyond, any number of repetitions stands for it.
 const MAX_COPIED: usize = 64;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::automaton::{Automaton, Builder, Bytes, Fragment, Meeting, meeting};
 use super::order::{Order, Set, Traits, Tree, order};
-use super::{Id, Part, Rules, check_depth};
+use super::rules::{Id, Part, Rules, check_depth};
 use crate::error::{Error, Result};
 
 /// Longest regular expression that rules are joined to, in bytes of all of them together.

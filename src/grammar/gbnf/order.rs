@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::Times;
+use super::rules::Times;
 
 /// A rule down to its lexemes.
 pub enum Tree<'r> {
