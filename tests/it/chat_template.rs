@@ -126,6 +126,29 @@ fn published_templates_make_the_same_texts() {
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Many long texts are joined, by the filter and by the method; a text with itself between its characters is refused.
+#[test]
+fn long_texts_are_joined() {
+    let lines: Vec<String> = (0..400).map(|i| format!("line {i} {}", "x".repeat(50))).collect();
+    let text = "y".repeat(10_000);
+    let variables = json!({"lines": lines, "text": text});
+    for (source, want) in [
+        ("{{ lines|join('\\n') }}", lines.join("\n")),
+        ("{{ '\\n'.join(lines) }}", lines.join("\n")),
+        ("{{ lines|join }}", lines.concat()),
+        ("{{ text|join('-') }}", vec!["y"; text.len()].join("-")),
+        (
+            "{% set ns = namespace(all=[]) %}{% for l in lines %}{% set ns.all = ns.all + [[l, l]|join('\\n')] %}{% endfor %}{{ ns.all|join('\\n') }}",
+            lines.iter().map(|line| format!("{line}\n{line}")).collect::<Vec<_>>().join("\n"),
+        ),
+    ] {
+        assert_eq!(render(source, &variables).unwrap(), want, "{source}");
+    }
+    for source in ["{{ text|join(text) }}", "{{ text.join(text) }}", "{{ lines|join(text * 100) }}"] {
+        assert!(render(source, &variables).is_err(), "{source}");
+    }
+}
+
 #[test]
 fn a_conversation_is_rendered() {
     let template = ChatTemplate::new(

@@ -191,10 +191,10 @@ impl Budget {
             first = first.or(Some(text));
         }
         let args = call.placed.as_slice();
-        // A text is a list of its characters.
+        // A text is a list of its characters. A value that is neither a list nor a text has a short text.
         let count = |value: &Value| match value.as_object() {
             Some(object) => object.enumerator_len().unwrap_or(0),
-            None => text,
+            None => value.as_str().map_or(NODE, str::len),
         };
         let len = args.first().map_or(0, count);
         let bytes = match (call.name.as_str(), args) {
@@ -203,11 +203,11 @@ impl Budget {
                 s.saturating_add((s / from + 1).saturating_mul(to.as_str().map_or(text + NODE, str::len)))
             }
             ("replace", _) => text.saturating_mul(text),
-            // The filter joins its first argument, the method its second.
-            ("join", [_, list, ..]) => {
+            // The filter joins its first argument, the method its second; the other one is the separator, as a text.
+            ("join", [_, other, ..]) => {
                 let first = first.unwrap_or(0);
-                let (by, items) = (first.max(text - first), len.max(count(list)));
-                items.saturating_mul(by).saturating_add(text)
+                let (filter, method) = (len.saturating_mul(text - first), count(other).saturating_mul(first));
+                filter.max(method).saturating_add(text)
             }
             ("join", _) => len.saturating_mul(text - first.unwrap_or(0)).saturating_add(text),
             ("split" | "rsplit", [s, by, ..]) if by.as_str().is_some_and(|by| !by.is_empty()) => {
