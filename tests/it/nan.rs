@@ -221,8 +221,8 @@ fn embeddings_that_are_nan_name_text_and_token() {
     assert!(model.embed(&texts, params, None).unwrap().iter().all(|x| x.is_finite()));
 }
 
-/// The score of a classifier, by every activation of its first layer, from weights that are NaN in the network before it
-/// and in the embedding of one token. Its own weights are refused when they are loaded.
+/// The score of a classifier, by every activation of its first layer, from weights that are NaN in the network before
+/// it and in the embedding of one token. Its own weights are refused when they are loaded.
 #[test]
 fn ranks_that_are_nan_name_their_text() {
     let bert = encoders::all().into_iter().find(|e| e.architecture == "bert" && e.head.is_empty()).unwrap();
