@@ -111,7 +111,7 @@ func TestALoopHasItsReplyForItself(t *testing.T) {
 
 func TestMemoryIsForWhatThereIs(t *testing.T) {
 	session := newSession(t, load(t, storyModel), 64)
-	if _, err := session.Logprobs(math.MaxInt32); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := session.Logprobs(math.MaxInt32); !errors.Is(err, ErrNotReady) {
 		t.Error(err)
 	}
 	must(t, session.Prefill(t.Context(), []uint32{1, 403}))
