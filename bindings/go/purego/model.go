@@ -3,7 +3,6 @@ package realizar
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 	"unsafe"
 )

@@ -56,7 +56,7 @@ test("sounds are encoded at once and in steps", async (t) => {
   assert.deepEqual([measured.kind, measured.nRows, measured.nTokens, measured.width], ["audio", nRows, nTokens, 70000]);
   const both = Float32Array.from({ length: 140000 }, (_, i) => samples[i >> 1] + (i % 2 ? -0.125 : 0.125));
   const stepped = await hears.encodeSound(both, { channels: 2, rate: 16000, inSteps: true });
-  assert.throws(() => stepped.rows(), fails("RZ_ERR_INVALID_ARGUMENT"));
+  assert.throws(() => stepped.rows(), fails("RZ_ERR_NOT_READY"));
   assert.equal(stepped.info.nRows, nRows);
   let steps = 1;
   while (await stepped.step(0.001)) steps++;
