@@ -151,7 +151,7 @@ int main(int argc, char **argv) {
     auto cache_params = realizar::params<rz_cache_params>();
     cache_params.capacity = 40;
     realizar::Cache cache(model, cache_params);
-    EXPECT(cache.capacity() == 40 && failure([&] { cache.logits(); }) == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(cache.capacity() == 40 && failure([&] { cache.logits(); }) == RZ_ERR_NOT_READY);
 
     realizar::Cancel cancel;
     cancel.fire();
@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
     EXPECT(loaded.logprobs(1).front().first == first && loaded.logprobs(600).size() == logits.size());
     // Memory is asked for what there is, not for what was asked for.
     EXPECT(loaded.logprobs(UINT32_MAX).size() == logits.size());
-    EXPECT(failure([&] { realizar::Cache(model).logprobs(UINT32_MAX); }) == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(failure([&] { realizar::Cache(model).logprobs(UINT32_MAX); }) == RZ_ERR_NOT_READY);
     {
         auto small = realizar::params<rz_cache_params>();
         small.capacity = 16;
