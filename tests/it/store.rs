@@ -627,8 +627,9 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
                 session.truncate(len).unwrap();
                 store.put(&session).unwrap();
             }
-            store.clear();
+            // Files stay meanwhile.
             session = prefilled(&model, 600, &text(0, 400));
+            store.clear();
         }
     }
     let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
@@ -637,7 +638,11 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
     let tokens = text(0, 410);
     let whole = bits(&prefilled(&model, 600, &tokens));
     let (mut hits, mut unfinished) = (0, 0);
-    for round in 0..12 {
+    for round in 0..60 {
+        // On a slow machine the first processes are killed before a file is complete.
+        if round >= 12 && hits > 0 {
+            break;
+        }
         let mut child = at_work("store::a_process_that_is_killed_leaves_nothing_wrong", "put", &path, &folder);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.map_while(|line| line.ok()).any(|line| line.contains("ready")));

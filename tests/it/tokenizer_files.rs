@@ -198,7 +198,7 @@ fn what_a_model_of_sentencepiece_declares_and_is_not_known_is_named() {
         (&[0x1a, 2, 0x28, 0], "escape_whitespaces with the value false"),
         (&[0x1a, 2, 0x38, 1], "the field 7 of normalizer_spec"),
         (&[0x2a, 3, 0x12, 1, b'x'], "a denormalizer_spec"),
-        (&[0x3a, 0], "the field 7 (tokenizer.model)"),
+        (&[0x3a, 0], "tokenizer.model has the field 7"),
         (&bad_type, "has a type that is none"),
         (&no_text, "has the text \"\""),
         (&infinite, "the score inf"),
