@@ -143,8 +143,8 @@ impl Signature {
         }
     }
 
-    /// The parameter which says how many elements there are: the first number behind arrays, or one ahead of an array,
-    /// whose name is a plural. A text without one ends with a NUL; comments tell the sizes of what has none.
+    /// The parameter that counts the elements of an array: the first number after arrays, or a number before an array
+    /// whose name is a plural. A text without a count ends with a NUL; comments give the sizes of other memory.
     fn count(&self, i: usize, handles: &[&str]) -> Option<&str> {
         let value = &self.parameters[i];
         let is_handle = handles.contains(&value.base.as_str()) && (value.pointers == 1 || !value.is_const());
@@ -159,8 +159,8 @@ impl Signature {
         number.or_else(|| ahead().filter(|_| value.is_array())).map(|number| number.name.as_str())
     }
 
-    /// Whether NULL may be passed: for errors, parameters and arrays of which there may be none, to functions without a
-    /// status, and where the comment says so of the name.
+    /// Whether NULL may be passed: for errors, parameter structs and counted arrays, to functions without a status, and
+    /// where the comment of the function says that the parameter may be NULL.
     fn is_nullable(&self, i: usize, doc: &str, handles: &[&str]) -> bool {
         let value = &self.parameters[i];
         let is_always = value.base == "rz_error"
@@ -186,7 +186,7 @@ impl Signature {
     }
 }
 
-/// The names of which a comment says "`a` may be NULL", "`a` and `b` may be NULL".
+/// The names in "`a` may be NULL" and "`a` and `b` may be NULL" of a comment.
 fn nullable(doc: &str) -> Vec<String> {
     let doc = doc.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentences =

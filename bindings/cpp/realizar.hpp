@@ -673,7 +673,8 @@ public:
             return rz_media_from_tokens(model.get(), tokens.data(), tokens.size(), cancel, out, error);
         });
     }
-    /// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS. Returns RZ_AGAIN, or RZ_DONE where it can be used.
+    /// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS.
+    /// Returns RZ_AGAIN, or RZ_DONE where it can be used.
     rz_status step(uint64_t budget_us = RZ_NO_LIMIT) { return try_step(budget_us).value(); }
     Result<rz_status> try_step(uint64_t budget_us = RZ_NO_LIMIT) {
         return detail::done([&](rz_error *error) { return rz_media_step(get(), budget_us, error); });

@@ -12,7 +12,7 @@ use crate::model::vision::Hearing;
 
 /// Bytes that are hashed between two calls of `pauses`.
 const CHUNK: usize = 1 << 16;
-/// Bytes of samples in a buffer on the stack, of which callers may have as little as 64 KiB.
+/// Bytes of samples in a buffer on the stack: callers may have a stack of 64 KiB.
 const SAMPLES: usize = 4 << 10;
 
 /// The work at hand; the last step is `Done`.

@@ -96,7 +96,7 @@ impl Runs {
         self.0.last().map_or(0, Run::end)
     }
 
-    /// The places behind the media before some place, in order.
+    /// The positions that follow the media before a position, in order.
     fn ends_before(&self, place: usize) -> impl DoubleEndedIterator<Item = usize> {
         let is_last = |i: usize| self.0.get(i + 1).is_none_or(|next| next.first == 0);
         let runs = &self.0[..self.0.partition_point(|run| run.place < place)];
@@ -104,7 +104,7 @@ impl Runs {
         ends.filter(move |end| *end < place)
     }
 
-    /// The place behind the last medium before some place.
+    /// The position that follows the last medium before a position.
     pub fn last_end(&self, place: usize) -> Option<usize> {
         self.ends_before(place).next_back()
     }

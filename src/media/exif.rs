@@ -97,7 +97,7 @@ fn profile(name: &[u8; 4], part: &[u8]) -> Option<Option<Vec<u8>>> {
 }
 
 /// Returns the XMP data in an iTXt chunk: keyword, compression flag and method, language, translated keyword, text.
-/// The options are those of `profile`.
+/// The options of `profile`.
 fn xmp_text(name: &[u8; 4], part: &[u8]) -> Option<Option<Vec<u8>>> {
     let (keyword, rest) = split(part)?;
     if name != b"iTXt" || keyword != b"XML:com.adobe.xmp" {

@@ -12,7 +12,7 @@ const MAX_SEEN: usize = 1 << 26;
 /// The most tiles of a picture.
 const MAX_TILES: usize = 1024;
 
-/// The most tiles beside one another where the longest edge tells their number.
+/// Maximum number of tiles along an edge, where the longest edge gives the number.
 pub const MAX_COLUMNS: usize = 32;
 
 /// The most by which the sides of a picture that keeps its area may differ.

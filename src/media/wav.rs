@@ -62,7 +62,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Bytes of a sample; those of a block of ADPCM.
+    /// Bytes of a sample, or of a block of ADPCM.
     fn bytes(self) -> usize {
         match self {
             Kind::Whole(bytes) | Kind::Float(bytes) | Kind::Blocks(_, bytes) => bytes,

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// panicked is what a callback panicked with. The panic goes on in the goroutine that made the call, once the call of the
-// library has ended: a panic through the library would leave what it holds locked for ever.
+// panicked is what a callback panicked with. The panic continues in the calling goroutine once the library's function
+// has returned: a panic through the library would leave its locks held for ever.
 type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprint("panic: ", p.value) }

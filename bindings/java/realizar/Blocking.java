@@ -78,7 +78,7 @@ final class Blocking {
     }
 
     /** The work of a virtual thread on another thread. The virtual thread waits, and runs the callbacks of the work, so
-     * that they find its locks, its interrupts and the handles that it uses, as those of any other thread do. */
+     * that callbacks find the locks, interrupts and handles of their own thread. */
     private static final class Errand<T> {
         private static final ExecutorService THREADS = Executors.newCachedThreadPool(Blocking::daemon);
         /** The errand that a thread of the pool is on. */

@@ -56,7 +56,7 @@ public final class Media extends Handle {
         return advance(Header.RZ_NO_LIMIT);
     }
 
-    /** Computes for about so many microseconds, of which a negative number is none. True if there is more to compute. */
+    /** Computes for about so many microseconds; a negative number counts as 0. True if there is more to compute. */
     public boolean step(long microseconds) {
         return advance(Math.max(microseconds, 0));
     }

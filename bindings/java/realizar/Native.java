@@ -84,8 +84,8 @@ final class Native {
         return memory;
     }
 
-    /** Sets a field to a number that must not be negative, unless it is the priority of a job, or a color, of which Java
-     * takes the highest bit for a sign. */
+    /** Sets a field to a number that must not be negative, unless it is the priority of a job or a color: Java takes
+     * the highest bit of a color for a sign. */
     static void set(Memory memory, Struct struct, String field, int value) {
         boolean isAny = field.equals("priority") || field.equals("background");
         memory.set(struct.at(field).offset(), isAny ? value : whole(value, field));

@@ -68,7 +68,7 @@ pub struct Literal {
     high: u32,
     /// The number that comes or has come last.
     number: String,
-    /// A comma and the white space behind it, which are JSON where something other than a closing bracket follows.
+    /// A comma and white space. Both are JSON unless a closing bracket follows.
     comma: String,
     /// Readers of JSON take no number as large as one of its, or not as many levels.
     is_unreadable: bool,
@@ -157,7 +157,7 @@ impl Literal {
         Ok(())
     }
 
-    /// Goes on behind a comma: true for white space, and for a bracket, which makes the comma say nothing.
+    /// Continues after a comma: true for white space, and for a closing bracket, before which the comma is dropped.
     fn holds_comma(&mut self, c: char, out: &mut String) -> bool {
         if self.comma.is_empty() {
             return false;

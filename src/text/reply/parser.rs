@@ -526,7 +526,7 @@ impl ReplyParser {
         self.finish_ahead(is_whole);
         let mut tag = match mem::replace(&mut self.state, State::Content) {
             State::Header(tag) => tag,
-            // A call that broke off ahead of its name.
+            // A call that broke off before its name.
             State::Object(object) if !is_whole && !object.is_named() => object.raw().trim_start().to_owned(),
             state => {
                 self.state = state;

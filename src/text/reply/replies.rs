@@ -33,7 +33,7 @@ const NOTES: [&str; 6] = ["title", "description", "default", "examples", "deprec
 pub enum EventKind {
     Reasoning,
     Content,
-    /// The id of a call, with which it begins.
+    /// The id of a call; the first event of the call.
     ToolId,
     ToolName,
     /// A part of the JSON of the arguments.

@@ -2,8 +2,8 @@
 // that has hung up is noticed; net/http takes the first for the second.
 //
 // Both look the same to a reader: an end of file. Writing tells them apart, because a system answers bytes for a closed
-// socket with a reset, after which writes fail. So while an answer has not begun, bytes that every HTTP/1.1 client skips
-// are written ("100 Continue"), and a stream writes comments.
+// socket with a reset, and then writes fail. So before an answer has begun the service writes "100 Continue", which
+// every HTTP/1.1 client skips, and a stream writes comments.
 package main
 
 import (
