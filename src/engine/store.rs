@@ -8,6 +8,8 @@
 //! made with `fork`, which lacks the thread, `put` writes. Nobody holds the lock of the state while a file is removed.
 //! Files are found by the tokens at their beginning, and one that is not whole is removed.
 
+mod memory;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::hash::Hasher;
@@ -27,10 +29,11 @@ use super::prompt::Prompt;
 use super::runs::Text;
 use super::saved::{self, RestoreParams};
 use super::session::Session;
-use crate::cpu::kv::CpuKv;
 use crate::cpu::threads::thread::{Background, Process};
 use crate::error::{Error, Result};
 use crate::format::SharedFolder;
+
+use memory::{Memory, bytes_of};
 
 const MIN_TOKENS: usize = 64;
 const MEMORY_LIMIT: u64 = 1 << 30;
@@ -160,54 +163,6 @@ struct Entry {
     /// Names of the entry's own file and of the files of entries that it replaced. The latter are removed once the own
     /// file is written.
     files: Vec<OsString>,
-}
-
-/// The memory of the entries that stay. A mapping lasts as long as one of them has a piece of it, so all its pieces
-/// count that one of them had.
-#[derive(Default)]
-struct Memory {
-    /// Number of the entries that have a mapping, and its pieces, by its address.
-    mappings: HashMap<usize, (usize, HashMap<usize, u64>)>,
-    bytes: u64,
-}
-
-impl Memory {
-    fn add(&mut self, session: &Session) {
-        self.bytes += session.own_bytes();
-        for (mapping, pieces) in pieces_of(session) {
-            let (n, known) = self.mappings.entry(mapping).or_default();
-            *n += 1;
-            for (piece, bytes) in pieces {
-                self.bytes += if known.insert(piece, bytes).is_none() { bytes } else { 0 };
-            }
-        }
-    }
-
-    fn remove(&mut self, session: &Session) {
-        self.bytes -= session.own_bytes();
-        for mapping in pieces_of(session).into_keys() {
-            let Some((n, known)) = self.mappings.get_mut(&mapping) else { continue };
-            *n -= 1;
-            if *n == 0 {
-                self.bytes -= known.values().sum::<u64>();
-                self.mappings.remove(&mapping);
-            }
-        }
-    }
-}
-
-/// The pieces of a session's memory, by their mappings.
-fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
-    let mut mappings: HashMap<usize, Vec<_>> = HashMap::new();
-    for (mapping, piece, bytes) in session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces) {
-        mappings.entry(mapping).or_default().push((piece, bytes));
-    }
-    mappings
-}
-
-/// Bytes of a session alone.
-fn bytes_of(session: &Session) -> u64 {
-    session.own_bytes() + session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces).map(|p| p.2).sum::<u64>()
 }
 
 impl Store {
