@@ -97,6 +97,7 @@ fn call(call: impl FnOnce(*mut rz_error) -> rz_status) -> rz_status {
         RZ_ERR_CONTEXT_FULL,
         RZ_ERR_BUFFER_TOO_SMALL,
         RZ_ERR_MISMATCH,
+        RZ_ERR_NOT_READY,
     ];
     assert!(status >= 0 || allowed.contains(&status), "{status}: {}", text_of(&err.message));
     assert_eq!(err.code, status);

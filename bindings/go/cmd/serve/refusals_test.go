@@ -162,9 +162,9 @@ func TestACutBodyIsRefused(t *testing.T) {
 	} {
 		connection, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		must(t, err)
-		_, err = io.WriteString(connection, request)
-		must(t, err)
-		must(t, connection.(*net.TCPConn).CloseWrite())
+		// Both fail when the service has answered and closed the connection already.
+		_, _ = io.WriteString(connection, request)
+		_ = connection.(*net.TCPConn).CloseWrite()
 		response, err := http.ReadResponse(bufio.NewReader(connection), nil)
 		if err == nil && response.StatusCode != http.StatusBadRequest {
 			t.Error(response)
