@@ -500,15 +500,16 @@ impl ReplyParser {
 
     fn behind_call(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
-        let text = rest.trim_start();
         self.state = State::BehindCall;
-        if text.is_empty() {
-            return None;
+        // White space is dropped at once, whatever follows it: held, it would be looked at again with each token.
+        let spaces = rest.len() - rest.trim_start().len();
+        if spaces > 0 || rest.is_empty() {
+            return (spaces > 0).then_some(spaces);
         }
-        match reply.behind_call.at(text, true, behind) {
+        match reply.behind_call.at(rest, true, behind) {
             Found::At(_, end, then) => {
-                self.begin(then, &text[..end]);
-                Some(rest.len() - text.len() + end)
+                self.begin(then, &rest[..end]);
+                Some(end)
             }
             Found::Wait(_) => None,
             Found::None => {
