@@ -273,7 +273,7 @@ clean: ## Delete everything that was built
 define install_into
 set -e; lib='$(3)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; share='$(1)/share/realizar'; \
 install -d "$$share" "$$lib/pkgconfig" "$$lib/cmake/realizar" "$$include" "$$licenses"; \
-mkdir -p build; strip -S -o build/stripped $(LINKED); strip -S -o build/librealizar.a $(RELEASE)/librealizar.a; \
+mkdir -p build; strip -S -o build/stripped $(LINKED); scripts/static-library '$(RELEASE)/librealizar.a' build/librealizar.a; \
 install -C -m 755 build/stripped "$$lib/$(SHARED)"; \
 ln -sf $(SHARED) "$$lib/$(SONAME)"; \
 ln -sf $(SONAME) "$$lib/$(BUILT)"; \

@@ -41,6 +41,8 @@ if command -v objdump >/dev/null && [ -f "$root/lib/librealizar.so" ]; then
     echo "ok: symbols have versions, and the library the number of its interface"
 fi
 
+tests/static.sh "$root"
+
 cc=${CC:-cc} cxx=${CXX:-c++}
 if pkg-config --version >/dev/null 2>&1; then
     export PKG_CONFIG_PATH=$root/lib/pkgconfig

@@ -11,6 +11,7 @@ int main(int argc, char **argv) try {
     std::vector<uint32_t> tokens{cache.sample()};
     for (uint32_t token : cache.generate(tokens[0], 26)) tokens.push_back(token);
     std::cout << model.detokenize(tokens) << '\n';
+    return 0;
 } catch (const realizar::Error &error) {
     std::cerr << rz_status_name(error.code()) << ": " << error.what() << '\n';
     return 1;

@@ -283,6 +283,20 @@ fn the_library_exports_what_the_header_declares() {
     assert!(String::from_utf8_lossy(&dynamic.stdout).contains(&soname), "SONAME and RZ_ABI_VERSION are one number");
 }
 
+/// Linkers take what the map lists; none of them says that a function is missing from it.
+#[test]
+fn the_map_of_symbols_lists_every_function() {
+    let map = fs::read_to_string(Path::new(ROOT).join("packaging/realizar.map")).expect("packaging/realizar.map");
+    let lines = map.lines().filter_map(|line| line.trim().strip_suffix(';'));
+    let listed: Vec<_> = lines.filter(|line| line.starts_with("rz_")).map(str::to_owned).collect();
+    let declared = interface::names("function");
+    let lacks: Vec<_> = declared.iter().filter(|name| !listed.contains(name)).collect();
+    assert!(lacks.is_empty(), "packaging/realizar.map lacks {lacks:?}");
+    let has: Vec<_> = listed.iter().filter(|name| !declared.contains(*name)).collect();
+    assert!(has.is_empty(), "packaging/realizar.map lists {has:?}, which the header does not declare");
+    assert_eq!(listed.len(), declared.len(), "packaging/realizar.map lists a function twice");
+}
+
 /// `header.json` says which handles may be NULL, by the comments; the sources take no others as NULL.
 #[test]
 fn what_may_be_null_is_told() {
