@@ -188,9 +188,26 @@ impl Conversation {
 
     /// A second conversation with the same past.
     pub fn fork(&self) -> Result<Conversation> {
-        let fork = Conversation::with_session(self.idle()?.fork()?, self.chat.clone(), self.overflow);
+        Ok(self.with_fork(self.idle()?.fork()?))
+    }
+
+    /// A conversation with the same messages, on a fork of the session.
+    fn with_fork(&self, session: Session) -> Conversation {
+        let fork = Conversation::with_session(session, self.chat.clone(), self.overflow);
         let (cut, n_replies, store) = (self.cut.clone(), self.n_replies, self.store.clone());
-        Ok(Conversation { media: self.media.clone(), first: self.first, cut, n_replies, store, ..fork })
+        Conversation { media: self.media.clone(), first: self.first, cut, n_replies, store, ..fork }
+    }
+
+    /// Runs a call that gives up an unfinished reply, which goes on if the call fails.
+    fn in_place_of_reply(&mut self, call: impl FnOnce(&mut Conversation) -> Result<()>) -> Result<()> {
+        let Some(job) = &self.job else { return call(self) };
+        let mut next = self.with_fork(job.session().fork()?);
+        if let Some(turn) = self.turn.as_ref().filter(|turn| turn.is_kept()) {
+            next.keep(turn, "cancelled")?;
+        }
+        call(&mut next)?;
+        *self = next;
+        Ok(())
     }
 
     /// Its messages and what is known of them, in JSON, for `with_state`.
@@ -232,9 +249,13 @@ impl Conversation {
         self.session.as_ref().ok_or(Error::Busy("conversation's cache, with which a reply is being made,"))
     }
 
-    /// Begins a reply; an unfinished one is given up first. Nothing is computed yet.
+    /// Begins a reply; an unfinished one is given up. Nothing is computed yet.
     pub fn reply(&mut self, params: ReplyParams) -> Result<()> {
-        self.give_up()?;
+        self.in_place_of_reply(|conversation| conversation.begin(params))
+    }
+
+    /// Begins a reply where none is unfinished.
+    fn begin(&mut self, params: ReplyParams) -> Result<()> {
         if params.continues && self.cut.is_empty() {
             return Err(Error::invalid("the last message is no reply that was cut, so it cannot be continued"));
         }
@@ -337,19 +358,20 @@ impl Conversation {
     /// A message of the user and the reply to it. `on_text` gets the pieces of its content; where it returns false the
     /// reply ends and keeps what was said. A call that fails leaves the messages as they were.
     pub fn say(&mut self, text: &str, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
-        self.give_up()?;
-        let (before, cut) = (self.n_messages(), self.cut.clone());
-        let result = self.add_text("user", text).and_then(|()| self.speak(on_text));
-        if result.is_err() {
-            self.give_up()?;
-            self.rewind(before)?;
-            self.cut = cut;
-        }
-        result
+        self.in_place_of_reply(|conversation| {
+            let (before, cut) = (conversation.n_messages(), conversation.cut.clone());
+            let result = conversation.add_text("user", text).and_then(|()| conversation.speak(on_text));
+            if result.is_err() {
+                conversation.give_up()?;
+                conversation.rewind(before)?;
+                conversation.cut = cut;
+            }
+            result
+        })
     }
 
     fn speak(&mut self, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
-        self.reply(ReplyParams::default())?;
+        self.begin(ReplyParams::default())?;
         loop {
             let has_ended = self.step(None)?;
             loop {
@@ -375,13 +397,10 @@ impl Conversation {
     pub fn give_up(&mut self) -> Result<()> {
         let Some(job) = self.job.take() else { return Ok(()) };
         self.session = Some(job.into_session());
-        match &self.turn {
-            Some(turn) if turn.keeps_cut && !turn.made.is_empty() => self.keep("cancelled"),
-            _ => {
-                self.turn = None;
-                Ok(())
-            }
-        }
+        let Some(turn) = self.turn.take().filter(Turn::is_kept) else { return Ok(()) };
+        let kept = self.keep(&turn, "cancelled");
+        self.turn = Some(turn);
+        kept
     }
 
     pub fn info(&self) -> ConversationInfo {
@@ -426,16 +445,19 @@ impl Conversation {
         if let Some(session) = &self.session {
             remember(self.store.as_deref(), session);
         }
-        match end {
-            End::Failed => Ok(()),
-            End::Length | End::Context => self.keep("length"),
-            End::Token | End::Stop | End::Grammar => self.keep("stop"),
-        }
+        let why = match end {
+            End::Failed => return Ok(()),
+            End::Length | End::Context => "length",
+            End::Token | End::Stop | End::Grammar => "stop",
+        };
+        let Some(turn) = self.turn.take() else { return Ok(()) };
+        let kept = self.keep(&turn, why);
+        self.turn = Some(turn);
+        kept
     }
 
-    /// Makes a message of the reply, which ended for this reason.
-    fn keep(&mut self, why: &str) -> Result<()> {
-        let Some(turn) = &self.turn else { return Ok(()) };
+    /// Makes a message of a reply, which ended for this reason.
+    fn keep(&mut self, turn: &Turn, why: &str) -> Result<()> {
         let (mut message, n_calls) = turn.message();
         message["finish_reason"] = Json::from(if why == "stop" && n_calls > 0 { "tool_calls" } else { why });
         if turn.continues {

@@ -27,6 +27,11 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// It becomes a message when it is given up.
+    pub(super) fn is_kept(&self) -> bool {
+        self.keeps_cut && !self.made.is_empty()
+    }
+
     /// Takes the parts that a job has made.
     pub(super) fn take_parts(&mut self, job: &mut Job) -> Result<()> {
         let mut add = |part: &Event| {

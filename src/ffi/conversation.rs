@@ -283,8 +283,8 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say. While the
 /// call waits for the thread, it heeds the cancels of the conversation and of `params`.
 ///
-/// Any thread. Errors, which leave the messages as they were: RZ_ERR_INVALID_ARGUMENT (the template refuses the
-/// messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
+/// Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
+/// refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
 /// RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
 /// RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
 /// no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
@@ -439,7 +439,8 @@ pub unsafe extern "C" fn rz_conversation_logprobs_into(
 /// default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
 /// ends the reply, which keeps what was said; the call returns RZ_OK then.
 ///
-/// Any thread. Errors, which leave the messages as they were: those of rz_conversation_add_text, _reply and _step.
+/// Any thread. Errors, which leave the messages and an unfinished reply as they were: those of
+/// rz_conversation_add_text, _reply and _step.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_say(

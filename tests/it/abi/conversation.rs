@@ -662,6 +662,54 @@ fn a_cancelled_reply_goes_on_or_leaves_no_trace() {
 }
 
 #[test]
+fn a_call_that_fails_leaves_the_reply_that_is_being_made() {
+    let undisturbed = Talk::new("", 128, 0);
+    undisturbed.add("user", "Hi");
+    let expected = undisturbed.reply(reply_params(9));
+    let talk = Talk::new("", 128, 0);
+    talk.add("user", "Hi");
+    for flags in [0, RZ_REPLY_KEEP] {
+        talk.begin(rz_reply_params { flags, ..reply_params(9) });
+        let mut text = String::new();
+        for _ in 0..4 {
+            expect(RZ_AGAIN, |e| unsafe { rz_conversation_step(talk.handle, RZ_NO_LIMIT, e) });
+            text.extend(std::iter::from_fn(|| talk.next()).map(|(_, _, text)| text));
+        }
+        let (before, messages) = (talk.info().n_tokens, talk.messages(0));
+        let regex = rz_reply_params { grammar_kind: RZ_GRAMMAR_REGEX, ..reply_params(9) };
+        let [wrong, impossible] =
+            ["(", "a"].map(|text| rz_reply_params { grammar: text.as_ptr().cast(), grammar_len: text.len(), ..regex });
+        for (params, status) in [
+            (wrong, RZ_ERR_INVALID_ARGUMENT),
+            (
+                rz_reply_params { stops: [c"".as_ptr()].as_ptr(), n_stops: 1, ..reply_params(9) },
+                RZ_ERR_INVALID_ARGUMENT,
+            ),
+            (rz_reply_params { logprobs: 33, ..reply_params(9) }, RZ_ERR_INVALID_ARGUMENT),
+            (rz_reply_params { draft: RZ_DRAFT_MTP, ..reply_params(9) }, RZ_ERR_UNSUPPORTED),
+            (rz_reply_params { flags: 8, ..impossible }, RZ_ERR_VERSION),
+        ] {
+            expect(status, |e| unsafe { rz_conversation_reply(talk.handle, &params, e) });
+        }
+        // A whole reply that has no room.
+        let long = "a b ".repeat(200);
+        let status = talk.say(&long, None, null_mut());
+        assert_eq!(status, RZ_ERR_CONTEXT_FULL);
+        assert_eq!((talk.info().n_tokens, talk.messages(0)), (before, messages));
+        while unsafe { rz_conversation_step(talk.handle, RZ_NO_LIMIT, null_mut()) } == RZ_AGAIN {}
+        text.extend(std::iter::from_fn(|| talk.next()).map(|(_, _, text)| text));
+        let whole: String = expected.iter().map(|(_, _, text)| text.as_str()).collect();
+        assert_eq!(text, whole);
+        expect(RZ_OK, |e| unsafe { rz_conversation_rewind(talk.handle, 1, e) });
+    }
+    // One that succeeds gives it up, and keeps what was said where that was asked for.
+    talk.begin(rz_reply_params { flags: RZ_REPLY_KEEP, ..reply_params(9) });
+    expect(RZ_AGAIN, |e| unsafe { rz_conversation_step(talk.handle, RZ_NO_LIMIT, e) });
+    talk.begin(rz_reply_params { flags: RZ_REPLY_CONTINUE, ..reply_params(3) });
+    assert_eq!(talk.messages(1)[0]["finish_reason"], "cancelled");
+}
+
+#[test]
 fn what_is_wrong_is_named_and_changes_nothing() {
     let talk = Talk::new("", 64, 0);
     talk.add("user", "Hi");
