@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -162,9 +164,14 @@ func TestACutBodyIsRefused(t *testing.T) {
 	} {
 		connection, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		must(t, err)
-		// Both fail when the service has answered and closed the connection already.
-		_, _ = io.WriteString(connection, request)
-		_ = connection.(*net.TCPConn).CloseWrite()
+		_, err = io.WriteString(connection, request)
+		for _, err := range []error{err, connection.(*net.TCPConn).CloseWrite()} {
+			// The service may have answered and closed the connection already.
+			isClosed := errors.Is(err, syscall.ENOTCONN) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+			if err != nil && !isClosed {
+				t.Error(err)
+			}
+		}
 		response, err := http.ReadResponse(bufio.NewReader(connection), nil)
 		if err == nil && response.StatusCode != http.StatusBadRequest {
 			t.Error(response)
