@@ -9,6 +9,8 @@ mod bindings;
 mod cuda;
 #[path = "build_header.rs"]
 mod header;
+#[path = "build_print.rs"]
+mod print;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -54,15 +56,35 @@ const GROUPS: [(&str, &str); 33] = [
 
 const OVERVIEW: &str = include_str!("src/ffi/overview.h");
 
-/// `{0}` draws warnings in C++, and `{}` is none of C's before C23.
-const INIT: &str = "\
-/* Declares a struct of parameters or results: all zeros but struct_size. */
+/// `RZ_API` and other macros. `{0}` draws warnings in C++, and `{}` is none of C's before C23.
+const MACROS: &str = include_str!("src/ffi/macros.h");
+
+/// What surrounds the declarations. Clang warns of its own nullability, and of pointers behind pointers, for which its
+/// pragma assumes nothing.
+const BEGIN: &str = "\
 #ifdef __cplusplus
-#define RZ_INIT(type, name) type name = {}; name.struct_size = sizeof(name)
-#else
-#define RZ_INIT(type, name) type name = {0}; name.struct_size = sizeof(name)
+extern \"C\" {
 #endif
 
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored \"-Wnullability-extension\"
+#pragma clang diagnostic ignored \"-Wnullability-completeness\"
+#pragma clang assume_nonnull begin
+#endif
+";
+
+const END: &str = "
+#ifdef __clang__
+#pragma clang assume_nonnull end
+#pragma clang diagnostic pop
+#endif
+
+#ifdef __cplusplus
+} /* extern \"C\" */
+#endif
+
+#endif /* REALIZAR_H */
 ";
 
 const RULE: &str = "------------------------------------------------------------------------------------------------";
@@ -77,7 +99,7 @@ fn main() {
 
     let texts = GROUPS.map(|(file, title)| (file, title, declarations(&root, file)));
     let groups = texts.iter().map(|(file, title, text)| Group::read(file, title, text)).collect::<Vec<_>>();
-    let header = header(&texts);
+    let header = header(&texts, &groups);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     println!("cargo:rustc-check-cfg=cfg(cuda)");
     if has_cuda() {
@@ -134,18 +156,18 @@ fn has_cuda() -> bool {
     target("POINTER_WIDTH") == "64" && ["linux", "windows"].contains(&target("OS").as_str())
 }
 
-fn header(groups: &[(&str, &str, String)]) -> String {
+fn header(texts: &[(&str, &str, String)], groups: &[Group]) -> String {
+    let handles = header::handles(groups);
     let mut header = OVERVIEW.to_owned();
     header.push_str("#ifndef REALIZAR_H\n#define REALIZAR_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n");
-    header.push_str(INIT);
-    header.push_str("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
-    for (_, title, declarations) in groups {
+    header.push_str(MACROS);
+    header.push_str(BEGIN);
+    for ((_, title, text), group) in texts.iter().zip(groups) {
         header.push_str(&format!("\n/* {RULE}\n * {title}\n * {RULE} */\n\n"));
-        header.push_str(printed(declarations).trim());
+        header.push_str(print::printed(text, group, &handles).trim());
         header.push('\n');
     }
-    header.push_str("\n#ifdef __cplusplus\n} /* extern \"C\" */\n#endif\n\n#endif /* REALIZAR_H */\n");
-    header
+    header + END
 }
 
 /// The version of the package, for programs to compare while they are compiled.
@@ -179,19 +201,6 @@ fn declarations(root: &Path, file: &str) -> String {
     if file == "version.rs" { version() + &text } else { text }
 }
 
-/// Declarations with comments as in the header.
-fn printed(text: &str) -> String {
-    let mut lines: Vec<Line> = Vec::new();
-    let mut comment: Vec<&str> = Vec::new();
-    for line in text.lines() {
-        match line.trim_start().strip_prefix("//") {
-            Some(text) => comment.push(text.trim()),
-            None => Line::push(&mut lines, line, &std::mem::take(&mut comment)),
-        }
-    }
-    lines.chunk_by(|a, b| a.note.is_some() && b.note.is_some()).map(aligned).collect()
-}
-
 /// Gives each struct its name as a tag too, so that programs can declare it ahead.
 fn tagged(text: &str) -> String {
     let mut parts = text.split("typedef struct {");
@@ -202,59 +211,4 @@ fn tagged(text: &str) -> String {
         tagged.push_str(&format!("typedef struct {name} {{{part}"));
     }
     tagged
-}
-
-/// A line of code, and the comment behind it.
-struct Line {
-    code: String,
-    note: Option<String>,
-}
-
-const LINE_LENGTH: usize = 120;
-
-impl Line {
-    /// Appends a line with its comment: behind it where it is short and the line is a constant or a field, else above.
-    fn push(lines: &mut Vec<Line>, line: &str, comment: &[&str]) {
-        let indent = &line[..line.len() - line.trim_start().len()];
-        let is_constant = line.starts_with("#define");
-        // A macro's negative value in parentheses, so that it stays one value in any expression.
-        let code = match line.rsplit_once(" -") {
-            Some((name, value)) if is_constant && !value.starts_with(' ') => format!("{name} (-{value})"),
-            _ => line.to_owned(),
-        };
-        match comment {
-            [note] if (is_constant || !indent.is_empty()) && code.len() + note.len() < LINE_LENGTH - 10 => {
-                // Constants with a comment behind them stand together.
-                if let [.., Line { code, note: Some(_) }, Line { code: blank, note: None }] = &lines[..]
-                    && is_constant
-                    && code.starts_with("#define")
-                    && blank.is_empty()
-                {
-                    lines.pop();
-                }
-                lines.push(Line { code, note: Some((*note).to_owned()) });
-                return;
-            }
-            [] => {}
-            [text] => lines.push(Line { code: format!("{indent}/* {text} */"), note: None }),
-            [first, middle @ .., last] => {
-                lines.push(Line { code: format!("{indent}/* {first}"), note: None });
-                let middle = middle.iter().map(|text| format!("{indent} * {text}").trim_end().to_owned());
-                lines.extend(middle.map(|code| Line { code, note: None }));
-                lines.push(Line { code: format!("{indent} * {last} */"), note: None });
-            }
-        }
-        lines.push(Line { code, note: None });
-    }
-}
-
-/// A run of lines with their comments in one column.
-fn aligned(run: &[Line]) -> String {
-    let width = run.iter().map(|line| line.code.len()).max().unwrap_or(0);
-    run.iter()
-        .map(|line| match &line.note {
-            Some(note) => format!("{:width$}  /* {note} */\n", line.code),
-            None => format!("{}\n", line.code),
-        })
-        .collect()
 }

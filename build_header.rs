@@ -161,7 +161,7 @@ impl Signature {
 
     /// Whether NULL may be passed: for errors, parameter structs and counted arrays, to functions without a status, and
     /// where the comment of the function says that the parameter may be NULL.
-    fn is_nullable(&self, i: usize, doc: &str, handles: &[&str]) -> bool {
+    pub fn is_nullable(&self, i: usize, doc: &str, handles: &[&str]) -> bool {
         let value = &self.parameters[i];
         let is_always = value.base == "rz_error"
             || value.is_user()
@@ -172,11 +172,33 @@ impl Signature {
         is_pointer && (is_always || nullable(doc).contains(&value.name))
     }
 
-    fn json(&self, doc: &str, handles: &[&str]) -> Json {
+    /// Whether the library may pass NULL to a callback: what the callback is handed back, and where the comment says
+    /// so.
+    pub fn is_nullable_in_callback(&self, i: usize, doc: &str) -> bool {
+        let value = &self.parameters[i];
+        value.pointers > 0 && (value.is_user() || nullable(doc).contains(&value.name))
+    }
+
+    /// Whether the pointer that is returned may be NULL, by the comment.
+    pub fn is_result_nullable(&self, doc: &str) -> bool {
+        self.result.pointers > 0 && doc.contains("or NULL")
+    }
+
+    /// Whether what the function writes is only valid with a status that says so, or the status says whether to call
+    /// again.
+    pub fn must_be_looked_at(&self, handles: &[&str]) -> bool {
+        let writes = |i: usize| self.parameters[i].base != "rz_error" && self.direction(i, handles) != "in";
+        self.result.base == "rz_status" && (self.name.ends_with("_step") || (0..self.parameters.len()).any(writes))
+    }
+
+    fn json(&self, doc: &str, handles: &[&str], is_callback: bool) -> Json {
         let parameters = self.parameters.iter().enumerate().map(|(i, value)| {
             let mut json = value.json();
             json["direction"] = Json::from(self.direction(i, handles));
-            json["nullable"] = Json::from(self.is_nullable(i, doc, handles));
+            json["nullable"] = Json::from(match is_callback {
+                true => self.is_nullable_in_callback(i, doc),
+                false => self.is_nullable(i, doc, handles),
+            });
             if let Some(count) = self.count(i, handles) {
                 json["count"] = Json::from(count);
             }
@@ -216,6 +238,16 @@ impl Item {
         item(name, if of.starts_with("struct ") { Kind::Handle } else { Kind::Alias(of.to_owned()) })
     }
 
+    /// Whether a pointer in a field may be NULL: in structs that begin as zeros, of counted arrays, and where a comment
+    /// says so.
+    pub fn may_be_null(&self, field: &Value) -> bool {
+        let Kind::Struct(fields) = &self.kind else { return false };
+        let begins_as_zeros = fields[0].name == "struct_size";
+        let is_pointer = field.pointers > 0 || field.is_callback();
+        let is_counted = fields.iter().any(|number| number.counts(field));
+        is_pointer && (begins_as_zeros || is_counted || field.doc.contains("NULL"))
+    }
+
     fn json(&self, handles: &[&str]) -> Json {
         let mut json = json!({"name": self.name, "doc": self.doc});
         let (kind, facts) = match &self.kind {
@@ -223,8 +255,8 @@ impl Item {
             Kind::Handle => ("handle", json!({})),
             Kind::Alias(of) => ("alias", json!({"of": of})),
             Kind::Struct(fields) => ("struct", json!({"fields": fields.iter().map(Value::json).collect::<Vec<_>>()})),
-            Kind::Callback(signature) => ("callback", signature.json(&self.doc, handles)),
-            Kind::Function(signature) => ("function", signature.json(&self.doc, handles)),
+            Kind::Callback(signature) => ("callback", signature.json(&self.doc, handles, true)),
+            Kind::Function(signature) => ("function", signature.json(&self.doc, handles, false)),
         };
         json["kind"] = Json::from(kind);
         for (key, value) in facts.as_object().expect("an object") {
@@ -288,11 +320,15 @@ impl<'a> Commented<'a> {
     }
 }
 
+/// Names of the structs that callers know by pointers alone.
+pub fn handles(groups: &[Group]) -> Vec<&str> {
+    let items = groups.iter().flat_map(|group| &group.items);
+    items.filter(|item| matches!(item.kind, Kind::Handle)).map(|item| item.name.as_str()).collect()
+}
+
 /// All declarations, a line each.
 pub fn json(overview: &str, groups: &[Group]) -> String {
-    let items = || groups.iter().flat_map(|group| &group.items);
-    let handles: Vec<&str> =
-        items().filter(|item| matches!(item.kind, Kind::Handle)).map(|item| item.name.as_str()).collect();
+    let handles = handles(groups);
     let mut text = format!("{{\n\"overview\": {},\n\"groups\": [\n", Json::from(overview));
     for (i, group) in groups.iter().enumerate() {
         text += &format!("{{\"file\": {}, \"title\": {}, \"items\": [\n", json!(group.file), json!(group.title));

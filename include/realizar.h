@@ -93,8 +93,64 @@
 #define RZ_INIT(type, name) type name = {0}; name.struct_size = sizeof(name)
 #endif
 
+/* Marks the functions of the library. On Windows a program that is linked with the DLL may define RZ_SHARED before it
+ * includes this header: its calls then go to the DLL directly. Without RZ_SHARED, calls work with the static library
+ * and with the DLL, by way of the import library. */
+#ifndef RZ_API
+#if defined(_WIN32) && defined(RZ_SHARED)
+#define RZ_API __declspec(dllimport)
+#elif defined(__GNUC__) && !defined(_WIN32)
+#define RZ_API __attribute__((visibility("default")))
+#else
+#define RZ_API
+#endif
+#endif
+
+/* The calling convention of functions and callbacks. */
+#ifdef _WIN32
+#define RZ_CALL __cdecl
+#else
+#define RZ_CALL
+#endif
+
+/* RZ_NULLABLE marks a pointer that may be NULL, and RZ_NONNULL one that may not, as in this header all pointers
+ * without RZ_NULLABLE. Clang knows both, and hands them on to Swift and Zig. */
+#ifdef __clang__
+#define RZ_NULLABLE _Nullable
+#define RZ_NONNULL _Nonnull
+#else
+#define RZ_NULLABLE
+#define RZ_NONNULL
+#endif
+
+/* Marks functions whose results in the caller's memory are only valid if the returned status says so, and functions
+ * whose status says whether to call again. A program may define it as nothing before it includes this header. */
+#ifndef RZ_WARN_UNUSED
+#ifdef __GNUC__
+#define RZ_WARN_UNUSED __attribute__((warn_unused_result))
+#else
+#define RZ_WARN_UNUSED
+#endif
+#endif
+
+/* Marks functions that have a better successor, which `text` names. */
+#if defined(__GNUC__)
+#define RZ_DEPRECATED(text) __attribute__((deprecated(text)))
+#elif defined(_MSC_VER)
+#define RZ_DEPRECATED(text) __declspec(deprecated(text))
+#else
+#define RZ_DEPRECATED(text)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wnullability-extension"
+#pragma clang diagnostic ignored "-Wnullability-completeness"
+#pragma clang assume_nonnull begin
 #endif
 
 /* ------------------------------------------------------------------------------------------------
@@ -172,15 +228,18 @@ typedef struct rz_error {
 
 /* RZ_ABI_VERSION of the header that the library was built with; a program works with a library that has its own.
  * Any thread. Since 0.1.0. */
-uint32_t rz_abi_version(void);
+RZ_API uint32_t RZ_CALL
+rz_abi_version(void);
 
 /* Version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are those of the
  * header. The string is static. Any thread. Since 0.1.0. */
-const char *rz_version(void);
+RZ_API const char *RZ_CALL
+rz_version(void);
 
 /* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
  * Any thread. Since 0.1.0. */
-const char *rz_status_name(rz_status status);
+RZ_API const char *RZ_CALL
+rz_status_name(rz_status status);
 
 /* ------------------------------------------------------------------------------------------------
  * Memory of the host
@@ -188,19 +247,19 @@ const char *rz_status_name(rz_status status);
 
 /* Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any
  * thread, several at once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
-typedef void *(*rz_alloc_callback)(size_t size, size_t align, void *user);
+typedef void *RZ_NULLABLE (RZ_CALL *rz_alloc_callback)(size_t size, size_t align, void *RZ_NULLABLE user);
 
 /* Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at
  * once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
-typedef void (*rz_free_callback)(void *ptr, size_t size, size_t align, void *user);
+typedef void (RZ_CALL *rz_free_callback)(void *ptr, size_t size, size_t align, void *RZ_NULLABLE user);
 
 /* An allocator. Since 0.1.0. */
 typedef struct rz_allocator {
-  uint32_t struct_size;     /* sizeof(rz_allocator). */
-  uint32_t reserved;        /* 0. */
-  rz_alloc_callback alloc;  /* Gives memory. */
-  rz_free_callback free;    /* Takes it back. */
-  void *user;               /* Handed to both as it is; valid as long as the library is loaded. */
+  uint32_t struct_size;                 /* sizeof(rz_allocator). */
+  uint32_t reserved;                    /* 0. */
+  rz_alloc_callback RZ_NULLABLE alloc;  /* Gives memory. */
+  rz_free_callback RZ_NULLABLE free;    /* Takes it back. */
+  void *RZ_NULLABLE user;               /* Handed to both as it is; valid as long as the library is loaded. */
 } rz_allocator;
 
 /* Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call but
@@ -218,7 +277,8 @@ typedef struct rz_allocator {
  * with a grammar, 64 MiB to compile one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after another
  * call), RZ_ERR_INVALID_ARGUMENT (also when another allocator is set), RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as
  * much at once, or not aligned; nothing is set then). Since 0.1.0. */
-rz_status rz_allocator_set(const rz_allocator *allocator, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_allocator_set(const rz_allocator *allocator, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Devices
@@ -243,14 +303,16 @@ typedef struct rz_device_info {
 /* Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
  * Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since
  * 0.1.0. */
-uint32_t rz_device_count(void);
+RZ_API uint32_t RZ_CALL
+rz_device_count(void);
 
 /* Describes device `index`; 0 is the CPU here, because a choice depends on the model: rz_model_info.device tells it.
  *
  * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may
  * be no driver for it, or it has computed something else than the CPU when a model was to be put on it. Any thread.
  * Errors: RZ_ERR_NOT_FOUND for an index beyond rz_device_count(). Since 0.1.0. */
-rz_status rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Runtime: worker threads, log, ceilings
@@ -266,10 +328,10 @@ typedef struct rz_runtime rz_runtime;
 
 /* Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
  * thread, several at once. It must return normally: no longjmp, no C++ exception. */
-typedef void (*rz_log_callback)(int32_t level, const char *message, size_t len, void *user);
+typedef void (RZ_CALL *rz_log_callback)(int32_t level, const char *message, size_t len, void *RZ_NULLABLE user);
 
 /* A share of a job, to be called with the context and a number that rz_parallel_callback was given. */
-typedef void (*rz_share_callback)(void *context, uint32_t i);
+typedef void (RZ_CALL *rz_share_callback)(void *context, uint32_t i);
 
 /* Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one
  * or the caller's own among them, and returns when all have returned: 0, or another number where it could not, which
@@ -282,7 +344,10 @@ typedef void (*rz_share_callback)(void *context, uint32_t i);
  * not compute with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill,
  * rz_decode_token, rz_job_step and all others that wait for the workers). Another runtime may be used, and handles may
  * be made and freed. */
-typedef int32_t (*rz_parallel_callback)(void *user, uint32_t n, rz_share_callback share, void *context);
+typedef int32_t (RZ_CALL *rz_parallel_callback)(void *RZ_NULLABLE user,
+                                                uint32_t n,
+                                                rz_share_callback share,
+                                                void *context);
 
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
@@ -302,16 +367,16 @@ typedef struct rz_runtime_params {
   uint64_t memory_limit;
   /* Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
    * Copied. The calling thread is never bound. */
-  const uint32_t *cpus;
+  const uint32_t *RZ_NULLABLE cpus;
   size_t n_cpus;  /* Number of `cpus`. */
   /* Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody. */
-  rz_log_callback log;
-  void *log_user;  /* Handed to `log` as it is. */
+  rz_log_callback RZ_NULLABLE log;
+  void *RZ_NULLABLE log_user;  /* Handed to `log` as it is. */
   /* Runs the computation on the host's threads instead of workers; the library then starts no worker, and one
    * thread for chat templates and grammars. `threads` is the number of shares of a job, and `cpus` must be NULL.
    * NULL: workers. */
-  rz_parallel_callback parallel;
-  void *parallel_user;  /* Handed to `parallel` as it is. */
+  rz_parallel_callback RZ_NULLABLE parallel;
+  void *RZ_NULLABLE parallel_user;  /* Handed to `parallel` as it is. */
 } rz_runtime_params;
 
 /* Makes a runtime and starts its workers; they sleep while there is no work.
@@ -320,16 +385,19 @@ typedef struct rz_runtime_params {
  * many threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
  * RZ_ERR_IO (the system gives no more threads),
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_runtime_new(const rz_runtime_params *params, rz_runtime **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_runtime_new(const rz_runtime_params *RZ_NULLABLE params, rz_runtime **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Models that were loaded with it keep the runtime alive; with the last of them the
  * workers end and are joined. Any thread. Since 0.1.0. */
-void rz_runtime_free(rz_runtime *runtime);
+RZ_API void RZ_CALL
+rz_runtime_free(rz_runtime *RZ_NULLABLE runtime);
 
 /* Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now
  * keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads),
  * RZ_ERR_IO (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Cancelling
@@ -344,25 +412,30 @@ rz_status rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error
 typedef struct rz_cancel rz_cancel;
 
 /* Makes a flag that is not fired. `*out` is freed with rz_cancel_free. Any thread. Since 0.1.0. */
-rz_status rz_cancel_new(rz_cancel **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cancel_new(rz_cancel **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0. */
-void rz_cancel_free(rz_cancel *cancel);
+RZ_API void RZ_CALL
+rz_cancel_free(rz_cancel *RZ_NULLABLE cancel);
 
 /* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand:
  * within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that
  * is there. Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler
  * included. Since 0.1.0. */
-void rz_cancel_fire(rz_cancel *cancel);
+RZ_API void RZ_CALL
+rz_cancel_fire(rz_cancel *RZ_NULLABLE cancel);
 
 /* Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed.
  * RZ_NO_LIMIT takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with
  * RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the clock where it looks at the flag. Any thread.
  * Since 0.1.0. */
-rz_status rz_cancel_deadline(rz_cancel *cancel, uint64_t us_from_now, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_cancel_deadline(rz_cancel *cancel, uint64_t us_from_now, rz_error *RZ_NULLABLE err);
 
 /* Makes a fired flag fit for use again, and takes its deadline back. NULL is fine. Any thread. Since 0.1.0. */
-void rz_cancel_reset(rz_cancel *cancel);
+RZ_API void RZ_CALL
+rz_cancel_reset(rz_cancel *RZ_NULLABLE cancel);
 
 /* ------------------------------------------------------------------------------------------------
  * Models
@@ -439,7 +512,7 @@ typedef struct rz_model rz_model;
 
 /* Receives the progress of a load in bytes, on the thread that loads. Non-zero stops the load with RZ_ERR_CANCELLED.
  * It must return normally: no longjmp, no C++ exception. */
-typedef int32_t (*rz_progress_callback)(uint64_t done, uint64_t total, void *user);
+typedef int32_t (RZ_CALL *rz_progress_callback)(uint64_t done, uint64_t total, void *RZ_NULLABLE user);
 
 /* Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_model_params {
@@ -455,7 +528,7 @@ typedef struct rz_model_params {
    * RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
   uint32_t device;
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
-  const rz_runtime *runtime;
+  const rz_runtime *RZ_NULLABLE runtime;
   uint32_t flags;  /* RZ_MODEL_... flags, or-ed together. */
   /* Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
    * them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
@@ -469,9 +542,9 @@ typedef struct rz_model_params {
    * longer for each of theirs, because a pass takes longer the more tokens it has. A number beyond the room of a
    * step counts as that, and passes without tokens of others are not bounded. On a CPU no result depends on it. */
   uint32_t prompt_tokens_beside;
-  rz_progress_callback progress;  /* Told how far the load is; NULL: nobody. */
-  void *progress_user;            /* Handed to `progress` as it is. */
-  const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
+  rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is; NULL: nobody. */
+  void *RZ_NULLABLE progress_user;            /* Handed to `progress` as it is. */
+  const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
   /* Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
    *
    * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
@@ -486,7 +559,7 @@ typedef struct rz_model_params {
    * shortens the file while it is in use, this process may end. With layers on GPUs the file has the layers and
    * experts that stay on the host (`placement`), and is replaced if others stay; if none stay, it is neither read
    * nor made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
-  const char *packed_path;
+  const char *RZ_NULLABLE packed_path;
   /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
    * counts, and has to be 0 otherwise. Copied.
    *
@@ -495,12 +568,12 @@ typedef struct rz_model_params {
    * waits for the one before it, so that several take a larger model and are no faster than one. What passes from
    * one to the next goes directly where the devices reach each other, else by way of page-locked memory of the host.
    * A fault of one of them costs the model all of them. Since 0.1.0. */
-  const uint32_t *devices;
+  const uint32_t *RZ_NULLABLE devices;
   size_t n_devices;  /* Number of `devices`, at most RZ_DEVICES_MAX. */
   /* Sizes of the parts of `devices`, `n_devices` positive numbers that count in relation to one another; NULL: in
    * proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
    * RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied. */
-  const float *shares;
+  const float *RZ_NULLABLE shares;
   /* The place of experts of mixtures whose layers are on GPUs, NUL-terminated; NULL: with their layers. Of a layer
    * whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by the
    * experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of GPUs has there
@@ -522,7 +595,7 @@ typedef struct rz_model_params {
    * experts, another text, and "experts=gpu" where no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the
    * runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
    * ended. Since 0.1.0. */
-  const char *placement;
+  const char *RZ_NULLABLE placement;
   /* Path of a file in which the tests that GPUs have passed are kept, as rz_model_load takes one; NULL: they are
    * forgotten with the process.
    *
@@ -530,7 +603,7 @@ typedef struct rz_model_params {
    * A test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that
    * is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
    * have failed are not kept: each process tests them again. Since 0.1.0. */
-  const char *tested_path;
+  const char *RZ_NULLABLE tested_path;
 } rz_model_params;
 
 /* Description of a model. Since 0.1.0. */
@@ -591,15 +664,18 @@ typedef struct rz_model_sampling {
  * RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
  * (unknown flags). Since 0.1.0. */
-rz_status rz_model_load(const char *path, const rz_model_params *params, rz_model **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_load(const char *path, const rz_model_params *RZ_NULLABLE params, rz_model **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the weights go with the last of
  * them. Any thread. Since 0.1.0. */
-void rz_model_free(rz_model *model);
+RZ_API void RZ_CALL
+rz_model_free(rz_model *RZ_NULLABLE model);
 
 /* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread of
  * the runtime. Any thread. Errors: RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *RZ_NULLABLE err);
 
 /* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
  * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by
@@ -607,7 +683,8 @@ rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error 
  *
  * `out->struct_size` is set by the caller. Advice out of its range is not told; the log has a line for it. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
-rz_status rz_model_sampling_get(const rz_model *model, rz_model_sampling *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_sampling_get(const rz_model *model, rz_model_sampling *out, rz_error *RZ_NULLABLE err);
 
 /* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
  * its length and kind, such as "[24 integers]".
@@ -615,24 +692,26 @@ rz_status rz_model_sampling_get(const rz_model *model, rz_model_sampling *out, r
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
  * the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
  * RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0. */
-rz_status rz_model_meta_into(const rz_model *model,
-                             const char *key,
-                             char *out,
-                             size_t capacity,
-                             size_t *len,
-                             rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_meta_into(const rz_model *model,
+                   const char *key,
+                   char *RZ_NULLABLE out,
+                   size_t capacity,
+                   size_t *len,
+                   rz_error *RZ_NULLABLE err);
 
 /* Writes key `index` of the model's metadata, in alphabetical order; keys are asked for from 0 until
  * RZ_ERR_INVALID_ARGUMENT.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last key. Since 0.1.0. */
-rz_status rz_model_meta_key_into(const rz_model *model,
-                                 size_t index,
-                                 char *out,
-                                 size_t capacity,
-                                 size_t *len,
-                                 rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_meta_key_into(const rz_model *model,
+                       size_t index,
+                       char *RZ_NULLABLE out,
+                       size_t capacity,
+                       size_t *len,
+                       rz_error *RZ_NULLABLE err);
 
 /* Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are
  * asked for from 0 until RZ_ERR_NOT_FOUND.
@@ -641,13 +720,14 @@ rz_status rz_model_meta_key_into(const rz_model *model,
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND (no such key, beyond the last element),
  * RZ_ERR_INVALID_ARGUMENT (no array), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see
  * rz_token_bytes_into. Since 0.1.0. */
-rz_status rz_model_meta_element_into(const rz_model *model,
-                                     const char *key,
-                                     size_t index,
-                                     char *out,
-                                     size_t capacity,
-                                     size_t *len,
-                                     rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_meta_element_into(const rz_model *model,
+                           const char *key,
+                           size_t index,
+                           char *RZ_NULLABLE out,
+                           size_t capacity,
+                           size_t *len,
+                           rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Models from bytes of the caller
@@ -663,7 +743,7 @@ rz_status rz_model_meta_element_into(const rz_model *model,
 /* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or
  * the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
  * call the library. It must return normally: no longjmp, no C++ exception. */
-typedef int32_t (*rz_source_callback)(void *user, uint64_t offset, void *out, size_t n);
+typedef int32_t (RZ_CALL *rz_source_callback)(void *RZ_NULLABLE user, uint64_t offset, void *out, size_t n);
 
 /* Bytes of one file of a model. Since 0.1.0. */
 typedef struct rz_source {
@@ -671,15 +751,15 @@ typedef struct rz_source {
   uint32_t kind;         /* RZ_SOURCE_... */
   /* The file's name, NUL-terminated, as it would be in the folder of the model ("config.json",
    * "model-00001-of-00002.gguf"). NULL where there is only one. */
-  const char *name;
-  const void *data;  /* The bytes of RZ_SOURCE_MEMORY. */
-  uint64_t size;     /* Number of bytes. */
+  const char *RZ_NULLABLE name;
+  const void *RZ_NULLABLE data;  /* The bytes of RZ_SOURCE_MEMORY. */
+  uint64_t size;                 /* Number of bytes. */
   /* The open file descriptor of RZ_SOURCE_FD, which stays the caller's. Its position is neither used nor changed. */
   int32_t fd;
-  uint32_t reserved;        /* 0. */
-  uint64_t offset;          /* Offset of the bytes in the file of RZ_SOURCE_FD. */
-  rz_source_callback read;  /* Function of RZ_SOURCE_READER. */
-  void *user;               /* Handed to `read` as it is. */
+  uint32_t reserved;                    /* 0. */
+  uint64_t offset;                      /* Offset of the bytes in the file of RZ_SOURCE_FD. */
+  rz_source_callback RZ_NULLABLE read;  /* Function of RZ_SOURCE_READER. */
+  void *RZ_NULLABLE user;               /* Handed to `read` as it is. */
 } rz_source;
 
 /* rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
@@ -691,11 +771,12 @@ typedef struct rz_source {
  * RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also
  * for an errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among
  * the sources. Since 0.1.0. */
-rz_status rz_model_load_from(const rz_source *sources,
-                             size_t n,
-                             const rz_model_params *params,
-                             rz_model **out,
-                             rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_load_from(const rz_source *RZ_NULLABLE sources,
+                   size_t n,
+                   const rz_model_params *RZ_NULLABLE params,
+                   rz_model **out,
+                   rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Text and tokens
@@ -726,14 +807,15 @@ typedef struct rz_textstream rz_textstream;
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8),
  * RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
-rz_status rz_tokenize_into(const rz_model *model,
-                           const char *text,
-                           size_t text_len,
-                           uint32_t flags,
-                           uint32_t *out,
-                           size_t capacity,
-                           size_t *n,
-                           rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_tokenize_into(const rz_model *model,
+                 const char *RZ_NULLABLE text,
+                 size_t text_len,
+                 uint32_t flags,
+                 uint32_t *RZ_NULLABLE out,
+                 size_t capacity,
+                 size_t *n,
+                 rz_error *RZ_NULLABLE err);
 
 /* Turns `n` token ids into text, the first of which begins it.
  *
@@ -741,18 +823,20 @@ rz_status rz_tokenize_into(const rz_model *model,
  * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
  * U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
  * (a token outside the vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
-rz_status rz_detokenize_into(const rz_model *model,
-                             const uint32_t *tokens,
-                             size_t n,
-                             uint32_t flags,
-                             char *out,
-                             size_t capacity,
-                             size_t *len,
-                             rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_detokenize_into(const rz_model *model,
+                   const uint32_t *RZ_NULLABLE tokens,
+                   size_t n,
+                   uint32_t flags,
+                   char *RZ_NULLABLE out,
+                   size_t capacity,
+                   size_t *len,
+                   rz_error *RZ_NULLABLE err);
 
 /* 1 when `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the vocabulary).
  * Any thread. Since 0.1.0. */
-int32_t rz_token_is_end(const rz_model *model, uint32_t token);
+RZ_API int32_t RZ_CALL
+rz_token_is_end(const rz_model *RZ_NULLABLE model, uint32_t token);
 
 /* Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind
  * each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
@@ -761,19 +845,21 @@ int32_t rz_token_is_end(const rz_model *model, uint32_t token);
  * NULL. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
  * thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is
  * not implemented). Since 0.1.0. */
-rz_status rz_token_bytes_into(const rz_model *model,
-                              uint32_t token,
-                              void *out,
-                              size_t capacity,
-                              size_t *len,
-                              uint32_t *attributes,
-                              rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_token_bytes_into(const rz_model *model,
+                    uint32_t token,
+                    void *RZ_NULLABLE out,
+                    size_t capacity,
+                    size_t *len,
+                    uint32_t *RZ_NULLABLE attributes,
+                    rz_error *RZ_NULLABLE err);
 
 /* Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put
  * there is left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is
  * freed with rz_textstream_free, before or after the model. Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that
  * is not implemented). Since 0.1.0. */
-rz_status rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *RZ_NULLABLE err);
 
 /* Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text.
  * So the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
@@ -781,26 +867,34 @@ rz_status rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_textstream_follow(rz_textstream *stream, const uint32_t *tokens, size_t n, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_textstream_follow(rz_textstream *stream, const uint32_t *RZ_NULLABLE tokens, size_t n, rz_error *RZ_NULLABLE err);
 
 /* Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL and the token was not added: call again with more room. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_textstream_push_into(rz_textstream *stream,
-                                  uint32_t token,
-                                  char *out,
-                                  size_t capacity,
-                                  size_t *len,
-                                  rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_textstream_push_into(rz_textstream *stream,
+                        uint32_t token,
+                        char *RZ_NULLABLE out,
+                        size_t capacity,
+                        size_t *len,
+                        rz_error *RZ_NULLABLE err);
 
 /* Ends the text: writes what was held back, with U+FFFD for an unfinished character, and makes the stream fit for
  * another text. Sizes and errors are those of rz_textstream_push_into. Any thread. Since 0.1.0. */
-rz_status rz_textstream_flush_into(rz_textstream *stream, char *out, size_t capacity, size_t *len, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_textstream_flush_into(rz_textstream *stream,
+                         char *RZ_NULLABLE out,
+                         size_t capacity,
+                         size_t *len,
+                         rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_textstream_free(rz_textstream *stream);
+RZ_API void RZ_CALL
+rz_textstream_free(rz_textstream *RZ_NULLABLE stream);
 
 /* ------------------------------------------------------------------------------------------------
  * Chats
@@ -829,14 +923,15 @@ typedef struct rz_chat_message {
  * thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
  * (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (rz_runtime_params.threads),
  * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_chat_render_into(const rz_model *model,
-                              const rz_chat_message *messages,
-                              size_t n,
-                              uint32_t flags,
-                              char *out,
-                              size_t capacity,
-                              size_t *len,
-                              rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_render_into(const rz_model *model,
+                    const rz_chat_message *RZ_NULLABLE messages,
+                    size_t n,
+                    uint32_t flags,
+                    char *RZ_NULLABLE out,
+                    size_t capacity,
+                    size_t *len,
+                    rz_error *RZ_NULLABLE err);
 
 /* rz_chat_render_into for a whole conversation in JSON, `json_len` bytes of UTF-8, as servers take it:
  *
@@ -857,14 +952,15 @@ rz_status rz_chat_render_into(const rz_model *model,
  * RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type, and RZ_ERR_UNSUPPORTED names a part that is no
  * text, an integer of more than 64 bits, and tool calls, tool results or tools that the template leaves out. Since
  * 0.1.0. */
-rz_status rz_chat_render_json_into(const rz_model *model,
-                                   const char *json,
-                                   size_t json_len,
-                                   uint32_t flags,
-                                   char *out,
-                                   size_t capacity,
-                                   size_t *len,
-                                   rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_render_json_into(const rz_model *model,
+                         const char *RZ_NULLABLE json,
+                         size_t json_len,
+                         uint32_t flags,
+                         char *RZ_NULLABLE out,
+                         size_t capacity,
+                         size_t *len,
+                         rz_error *RZ_NULLABLE err);
 
 /* Writes the tokens of a conversation in JSON, which is that of rz_chat_render_json_into.
  *
@@ -872,14 +968,15 @@ rz_status rz_chat_render_json_into(const rz_model *model,
  * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
  * `*n` receives the number of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: those of rz_chat_render_json_into. Since 0.1.0. */
-rz_status rz_chat_tokenize_into(const rz_model *model,
-                                const char *json,
-                                size_t json_len,
-                                uint32_t flags,
-                                uint32_t *out,
-                                size_t capacity,
-                                size_t *n,
-                                rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_tokenize_into(const rz_model *model,
+                      const char *RZ_NULLABLE json,
+                      size_t json_len,
+                      uint32_t flags,
+                      uint32_t *RZ_NULLABLE out,
+                      size_t capacity,
+                      size_t *n,
+                      rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Replies
@@ -919,11 +1016,12 @@ typedef struct rz_chat_parser rz_chat_parser;
  * conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
  * the runtime. Any thread. Errors: as rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED if there are tools and the form of
  * calls cannot be inferred from the template. Since 0.1.0. */
-rz_status rz_chat_parser_new(const rz_model *model,
-                             const char *json,
-                             size_t json_len,
-                             rz_chat_parser **out,
-                             rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_parser_new(const rz_model *model,
+                   const char *RZ_NULLABLE json,
+                   size_t json_len,
+                   rz_chat_parser **out,
+                   rz_error *RZ_NULLABLE err);
 
 /* Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end
  * does.
@@ -931,12 +1029,14 @@ rz_status rz_chat_parser_new(const rz_model *model,
  * Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the
  * end), RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since
  * 0.1.0. */
-rz_status rz_chat_parser_push(rz_chat_parser *parser, uint32_t token, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_chat_parser_push(rz_chat_parser *parser, uint32_t token, rz_error *RZ_NULLABLE err);
 
 /* Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a
  * tag might have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors:
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_chat_parser_end(rz_chat_parser *parser, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
 
 /* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`,
  * from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is
@@ -951,16 +1051,18 @@ rz_status rz_chat_parser_end(rz_chat_parser *parser, rz_error *err);
  *
  * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
  * what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_chat_parser_next_into(rz_chat_parser *parser,
-                                   uint32_t *kind,
-                                   uint32_t *index,
-                                   char *out,
-                                   size_t capacity,
-                                   size_t *len,
-                                   rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_parser_next_into(rz_chat_parser *parser,
+                         uint32_t *kind,
+                         uint32_t *index,
+                         char *RZ_NULLABLE out,
+                         size_t capacity,
+                         size_t *len,
+                         rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_chat_parser_free(rz_chat_parser *parser);
+RZ_API void RZ_CALL
+rz_chat_parser_free(rz_chat_parser *RZ_NULLABLE parser);
 
 /* ------------------------------------------------------------------------------------------------
  * Choosing tokens
@@ -998,7 +1100,7 @@ typedef struct rz_logit_bias {
 
 /* Some tokens one after another. Never grows. Since 0.1.0. */
 typedef struct rz_token_sequence {
-  const uint32_t *tokens;
+  const uint32_t *RZ_NULLABLE tokens;
   size_t n_tokens;  /* Number of `tokens`, at least 1. */
 } rz_token_sequence;
 
@@ -1016,19 +1118,19 @@ typedef struct rz_token_sequence {
  * temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
  * numbers. Since 0.1.0. */
 typedef struct rz_sampler_params {
-  uint32_t struct_size;         /* sizeof(rz_sampler_params). */
-  float temperature;            /* Divides the logits; 0: always the most likely token. */
-  uint32_t top_k;               /* Keep the k most likely tokens. */
-  float top_p;                  /* Keep the most likely tokens that together reach this probability. */
-  float min_p;                  /* Drop tokens less likely than this share of the likeliest one. */
-  float repeat_penalty;         /* Logits of recent tokens are divided by it, or multiplied where negative. */
-  float presence_penalty;       /* Taken from the logit of every recent token. */
-  float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
-  uint32_t penalty_window;      /* Number of the last tokens that count as recent; 0: 64. */
-  uint32_t flags;               /* RZ_SAMPLER_..., or-ed. */
-  uint64_t seed;                /* Seed of the random numbers; 0 is one like any other. */
-  const rz_logit_bias *biases;  /* Copied; NULL: none. */
-  size_t n_biases;              /* Number of `biases`. */
+  uint32_t struct_size;                     /* sizeof(rz_sampler_params). */
+  float temperature;                        /* Divides the logits; 0: always the most likely token. */
+  uint32_t top_k;                           /* Keep the k most likely tokens. */
+  float top_p;                              /* Keep the most likely tokens that together reach this probability. */
+  float min_p;                              /* Drop tokens less likely than this share of the likeliest one. */
+  float repeat_penalty;                     /* Logits of recent tokens are divided by it, or multiplied where negative. */
+  float presence_penalty;                   /* Taken from the logit of every recent token. */
+  float frequency_penalty;                  /* Taken from the logit of a recent token as often as it occurred. */
+  uint32_t penalty_window;                  /* Number of the last tokens that count as recent; 0: 64. */
+  uint32_t flags;                           /* RZ_SAMPLER_..., or-ed. */
+  uint64_t seed;                            /* Seed of the random numbers; 0 is one like any other. */
+  const rz_logit_bias *RZ_NULLABLE biases;  /* Copied; NULL: none. */
+  size_t n_biases;                          /* Number of `biases`. */
   /* Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1: off. */
   float typical_p;
   /* Drop logits more than so many standard deviations, of the logits that are left, below the largest. */
@@ -1060,23 +1162,26 @@ typedef struct rz_sampler_params {
   /* Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single
    * token. llama.cpp's are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an
    * asterisk in their text. */
-  const rz_token_sequence *dry_breakers;
+  const rz_token_sequence *RZ_NULLABLE dry_breakers;
   size_t n_dry_breakers;  /* Number of `dry_breakers`. */
   /* Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that
    * one is not chosen; a sequence of one token never comes. The same text may come in other tokens. */
-  const rz_token_sequence *banned_sequences;
+  const rz_token_sequence *RZ_NULLABLE banned_sequences;
   size_t n_banned_sequences;  /* Number of `banned_sequences`. */
-  const uint32_t *order;      /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
-  size_t n_order;             /* Number of `order`. */
+  /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
+  const uint32_t *RZ_NULLABLE order;
+  size_t n_order;  /* Number of `order`. */
 } rz_sampler_params;
 
 /* Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range, and for an `order` that has
  * an unknown filter, one twice, or not one that is on. Since 0.1.0. */
-rz_status rz_sampler_new(const rz_sampler_params *params, rz_sampler **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_sampler_new(const rz_sampler_params *RZ_NULLABLE params, rz_sampler **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_sampler_free(rz_sampler *sampler);
+RZ_API void RZ_CALL
+rz_sampler_free(rz_sampler *RZ_NULLABLE sampler);
 
 /* ------------------------------------------------------------------------------------------------
  * Grammars
@@ -1138,15 +1243,17 @@ typedef struct rz_grammar rz_grammar;
  * RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
  * where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
  * text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_grammar_new(const rz_model *model,
-                         uint32_t kind,
-                         const char *text,
-                         size_t len,
-                         rz_grammar **out,
-                         rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_grammar_new(const rz_model *model,
+               uint32_t kind,
+               const char *RZ_NULLABLE text,
+               size_t len,
+               rz_grammar **out,
+               rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Samplers that use the grammar go on. Any thread. Since 0.1.0. */
-void rz_grammar_free(rz_grammar *grammar);
+RZ_API void RZ_CALL
+rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
 
 /* Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. `grammar` may be
  * NULL, which takes the grammar away.
@@ -1159,7 +1266,8 @@ void rz_grammar_free(rz_grammar *grammar);
  * memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls
  * with a cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *grammar, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE grammar, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Caches
@@ -1199,34 +1307,44 @@ typedef struct rz_cache_params {
 /* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
  * thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
  * an unknown type or a model without weights. Since 0.1.0. */
-rz_status rz_cache_new(const rz_model *model, const rz_cache_params *params, rz_cache **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_new(const rz_model *model,
+             const rz_cache_params *RZ_NULLABLE params,
+             rz_cache **out,
+             rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_cache_free(rz_cache *cache);
+RZ_API void RZ_CALL
+rz_cache_free(rz_cache *RZ_NULLABLE cache);
 
 /* Tokens in the cache; while a call is changing it, those before that call. 0 for NULL. Any thread, at any time.
  * Since 0.1.0. */
-uint32_t rz_cache_len(const rz_cache *cache);
+RZ_API uint32_t RZ_CALL
+rz_cache_len(const rz_cache *RZ_NULLABLE cache);
 
 /* Tokens that the cache has room for. 0 for NULL. Any thread, at any time. Since 0.1.0. */
-uint32_t rz_cache_capacity(const rz_cache *cache);
+RZ_API uint32_t RZ_CALL
+rz_cache_capacity(const rz_cache *RZ_NULLABLE cache);
 
 /* Rewinds to the first `len` tokens; 0 clears. There are no logits until the next token is appended. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT where `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *RZ_NULLABLE err);
 
 /* Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
  * and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are
  * made later heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while
  * a call changes `cache`, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_cache_cancel_set(rz_cache *cache, const rz_cancel *RZ_NULLABLE cancel, rz_error *RZ_NULLABLE err);
 
 /* Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own
  * ways. On the CPU they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each
  * counts with its whole capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any
  * thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *RZ_NULLABLE err);
 
 /* Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it
  * begins, as far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long
@@ -1235,13 +1353,23 @@ rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
  * To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are
  * none, rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
  * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
-rz_status rz_cache_match(const rz_cache *cache, const uint32_t *tokens, size_t n, uint32_t *common, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_match(const rz_cache *cache,
+               const uint32_t *RZ_NULLABLE tokens,
+               size_t n,
+               uint32_t *common,
+               rz_error *RZ_NULLABLE err);
 
 /* Copies the tokens of the cache.
  *
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_tokens_into(const rz_cache *cache, uint32_t *out, size_t capacity, size_t *n, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_tokens_into(const rz_cache *cache,
+                     uint32_t *RZ_NULLABLE out,
+                     size_t capacity,
+                     size_t *n,
+                     rz_error *RZ_NULLABLE err);
 
 /* Forgets `drop` tokens behind the first `keep`, to make room in a long conversation; those behind them move up.
  *
@@ -1249,13 +1377,15 @@ rz_status rz_cache_tokens_into(const rz_cache *cache, uint32_t *out, size_t capa
  * depend on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs
  * them does so, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens,
  * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLABLE err);
 
 /* Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the
  * tokens and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill,
  * to the same bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors:
  * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_release(rz_cache *cache, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Low-rank adapters
@@ -1283,10 +1413,12 @@ typedef struct rz_adapter rz_adapter;
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
  * layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since
  * 0.1.0. */
-rz_status rz_adapter_load(const rz_model *model, const char *path, rz_adapter **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_adapter_load(const rz_model *model, const char *path, rz_adapter **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Caches that use the adapter go on. Any thread. Since 0.1.0. */
-void rz_adapter_free(rz_adapter *adapter);
+RZ_API void RZ_CALL
+rz_adapter_free(rz_adapter *RZ_NULLABLE adapter);
 
 /* Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none.
  * `scales` may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
@@ -1298,11 +1430,12 @@ void rz_adapter_free(rz_adapter *adapter);
  *
  * Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
  * RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_cache_adapters_set(rz_cache *cache,
-                                const rz_adapter *const *adapters,
-                                const float *scales,
-                                size_t n,
-                                rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_cache_adapters_set(rz_cache *cache,
+                      const rz_adapter *const *RZ_NULLABLE adapters,
+                      const float *RZ_NULLABLE scales,
+                      size_t n,
+                      rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Saved caches
@@ -1310,11 +1443,11 @@ rz_status rz_cache_adapters_set(rz_cache *cache,
 
 /* Takes the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO. It must return
  * normally: no longjmp, no C++ exception. */
-typedef int32_t (*rz_write_callback)(void *user, const void *data, size_t n);
+typedef int32_t (RZ_CALL *rz_write_callback)(void *RZ_NULLABLE user, const void *data, size_t n);
 
 /* Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
  * a file that ends too early too. It must return normally: no longjmp, no C++ exception. */
-typedef int32_t (*rz_read_callback)(void *user, void *out, size_t n);
+typedef int32_t (RZ_CALL *rz_read_callback)(void *RZ_NULLABLE user, void *out, size_t n);
 
 /* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
  * network remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
@@ -1326,7 +1459,8 @@ typedef int32_t (*rz_read_callback)(void *user, void *out, size_t n);
  * Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an
  * errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_cache_save(const rz_cache *cache, rz_write_callback write, void *user, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_cache_save(const rz_cache *cache, rz_write_callback write, void *RZ_NULLABLE user, rz_error *RZ_NULLABLE err);
 
 /* Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on
  * this thread. What follows in it is the same, to the bit, as in the cache that was saved.
@@ -1337,12 +1471,13 @@ rz_status rz_cache_save(const rz_cache *cache, rz_write_callback write, void *us
  * RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from
  * which the model turns its rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT,
  * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_cache_load(const rz_model *model,
-                        const rz_cache_params *params,
-                        rz_read_callback read,
-                        void *user,
-                        rz_cache **out,
-                        rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_load(const rz_model *model,
+              const rz_cache_params *RZ_NULLABLE params,
+              rz_read_callback read,
+              void *RZ_NULLABLE user,
+              rz_cache **out,
+              rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * What a model will take
@@ -1387,14 +1522,15 @@ typedef struct rz_plan {
  * token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the stacks of
  * threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no memory for
  * is told in bytes all the same. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
-rz_status rz_model_plan(const char *path,
-                        const rz_source *sources,
-                        size_t n,
-                        const rz_model_params *params,
-                        const rz_cache_params *cache_params,
-                        uint32_t n_caches,
-                        rz_plan *out,
-                        rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_plan(const char *RZ_NULLABLE path,
+              const rz_source *RZ_NULLABLE sources,
+              size_t n,
+              const rz_model_params *RZ_NULLABLE params,
+              const rz_cache_params *RZ_NULLABLE cache_params,
+              uint32_t n_caches,
+              rz_plan *out,
+              rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Generating
@@ -1405,14 +1541,24 @@ rz_status rz_model_plan(const char *path,
  * `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL,
  * RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
-rz_status rz_prefill(rz_cache *cache, const uint32_t *tokens, size_t n, const rz_cancel *cancel, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_prefill(rz_cache *cache,
+           const uint32_t *RZ_NULLABLE tokens,
+           size_t n,
+           const rz_cancel *RZ_NULLABLE cancel,
+           rz_error *RZ_NULLABLE err);
 
 /* Appends `token` and writes the one that follows to `*next`. `sampler` may be NULL, for the most likely one. A GPU
  * chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
  * recent tokens; logits are computed once more where they are asked for.
  *
  * A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
-rz_status rz_decode_token(rz_cache *cache, uint32_t token, rz_sampler *sampler, uint32_t *next, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_decode_token(rz_cache *cache,
+                uint32_t token,
+                rz_sampler *RZ_NULLABLE sampler,
+                uint32_t *next,
+                rz_error *RZ_NULLABLE err);
 
 /* Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written
  * (RZ_OK) or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can
@@ -1421,14 +1567,15 @@ rz_status rz_decode_token(rz_cache *cache, uint32_t token, rz_sampler *sampler, 
  * `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way,
  * by a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
  * cache. `sampler` and `cancel` may be NULL. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
-rz_status rz_generate_into(rz_cache *cache,
-                           uint32_t token,
-                           rz_sampler *sampler,
-                           uint32_t *out,
-                           size_t capacity,
-                           size_t *n,
-                           const rz_cancel *cancel,
-                           rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_generate_into(rz_cache *cache,
+                 uint32_t token,
+                 rz_sampler *RZ_NULLABLE sampler,
+                 uint32_t *RZ_NULLABLE out,
+                 size_t capacity,
+                 size_t *n,
+                 const rz_cancel *RZ_NULLABLE cancel,
+                 rz_error *RZ_NULLABLE err);
 
 /* `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
  * cache i, and the one that follows is written to next[i].
@@ -1436,25 +1583,28 @@ rz_status rz_generate_into(rz_cache *cache,
  * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and
  * all may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any
  * thread. Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
-rz_status rz_decode_batch(rz_cache *const *caches,
-                          const uint32_t *tokens,
-                          size_t n,
-                          rz_sampler *const *samplers,
-                          uint32_t *next,
-                          rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
+                const uint32_t *RZ_NULLABLE tokens,
+                size_t n,
+                rz_sampler *const *RZ_NULLABLE samplers,
+                uint32_t *next,
+                rz_error *RZ_NULLABLE err);
 
 /* Copies the logits after the last token, one f32 for each entry of the vocabulary.
  *
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_READY where there are none, before the first token
  * and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, size_t *n, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_logits_into(const rz_cache *cache, float *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
 /* Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
  * one.
  *
  * Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0. */
-rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_sample(rz_cache *cache, rz_sampler *RZ_NULLABLE sampler, uint32_t *token, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Pictures and sounds
@@ -1521,15 +1671,16 @@ typedef struct rz_media_info {
  * rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
  * width, a number that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT
  * (also more rows that see each other than a step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_media_from_rows(const rz_model *model,
-                             uint32_t kind,
-                             const float *rows,
-                             size_t n_rows,
-                             uint32_t row_dim,
-                             uint32_t columns,
-                             uint32_t lines,
-                             rz_media **out,
-                             rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_rows(const rz_model *model,
+                   uint32_t kind,
+                   const float *RZ_NULLABLE rows,
+                   size_t n_rows,
+                   uint32_t row_dim,
+                   uint32_t columns,
+                   uint32_t lines,
+                   rz_media **out,
+                   rz_error *RZ_NULLABLE err);
 
 /* Makes a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
  * rz_model_info.reads_source) writes another text of.
@@ -1542,37 +1693,51 @@ rz_status rz_media_from_rows(const rz_model *model,
  * NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no tokens,
  * more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_media_from_tokens(const rz_model *model,
-                               const uint32_t *tokens,
-                               size_t n,
-                               const rz_cancel *cancel,
-                               rz_media **out,
-                               rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_tokens(const rz_model *model,
+                     const uint32_t *RZ_NULLABLE tokens,
+                     size_t n,
+                     const rz_cancel *RZ_NULLABLE cancel,
+                     rz_media **out,
+                     rz_error *RZ_NULLABLE err);
 
 /* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step has ended, the time is the time of
  * the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *RZ_NULLABLE err);
 
 /* Copies the rows of a medium, `[n_rows][row_dim]`.
  *
  * `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is
  * done). Since 0.1.0. */
-rz_status rz_media_rows_into(const rz_media *media, float *out, size_t capacity, size_t *n, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_rows_into(const rz_media *media,
+                   float *RZ_NULLABLE out,
+                   size_t capacity,
+                   size_t *n,
+                   rz_error *RZ_NULLABLE err);
 
 /* Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
  * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_media_save(const rz_media *media, rz_write_callback write, void *user, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_media_save(const rz_media *media, rz_write_callback write, void *RZ_NULLABLE user, rz_error *RZ_NULLABLE err);
 
 /* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is
  * freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium,
  * or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
-rz_status rz_media_load(const rz_model *model, rz_read_callback read, void *user, rz_media **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_load(const rz_model *model,
+              rz_read_callback read,
+              void *RZ_NULLABLE user,
+              rz_media **out,
+              rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Prompts and caches that have the medium go on. Any thread. Since 0.1.0. */
-void rz_media_free(rz_media *media);
+RZ_API void RZ_CALL
+rz_media_free(rz_media *RZ_NULLABLE media);
 
 /* ------------------------------------------------------------------------------------------------
  * Encoders, and media of pictures
@@ -1604,10 +1769,10 @@ typedef struct rz_encoder_params {
   uint32_t quantize;  /* GGML type id to which matrices of floats are converted; 0: none. */
   /* The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
   uint32_t max_rows;
-  uint32_t reserved;              /* 0. */
-  rz_progress_callback progress;  /* Told how far the load is, in bytes; NULL: nobody. */
-  void *progress_user;            /* Handed to `progress` as it is. */
-  const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
+  uint32_t reserved;                          /* 0. */
+  rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is, in bytes; NULL: nobody. */
+  void *RZ_NULLABLE progress_user;            /* Handed to `progress` as it is. */
+  const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
 } rz_encoder_params;
 
 /* Description of an encoder. Since 0.1.0. */
@@ -1641,12 +1806,12 @@ typedef struct rz_encoder_plan {
 
 /* A picture in memory, its rows from the top. Since 0.1.0. */
 typedef struct rz_pixels {
-  uint32_t struct_size;  /* sizeof(rz_pixels). */
-  uint32_t format;       /* RZ_PIXELS_... */
-  uint32_t width;        /* Pixels of a row, 1 to 65535. */
-  uint32_t height;       /* Rows, 1 to 65535. */
-  size_t stride;         /* Bytes from one row to the next; 0: rows follow one another. */
-  const void *data;      /* The first byte. Read during the call only. */
+  uint32_t struct_size;          /* sizeof(rz_pixels). */
+  uint32_t format;               /* RZ_PIXELS_... */
+  uint32_t width;                /* Pixels of a row, 1 to 65535. */
+  uint32_t height;               /* Rows, 1 to 65535. */
+  size_t stride;                 /* Bytes from one row to the next; 0: rows follow one another. */
+  const void *RZ_NULLABLE data;  /* The first byte. Read during the call only. */
 } rz_pixels;
 
 /* Parameters of a medium. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
@@ -1663,11 +1828,11 @@ typedef struct rz_media_params {
   uint32_t flags;  /* RZ_MEDIA_STEPS, or 0. */
   /* Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_MEDIA_STEPS it is
    * rz_media_step that calls it. */
-  rz_progress_callback progress;
-  void *progress_user;  /* Handed to `progress` as it is. */
+  rz_progress_callback RZ_NULLABLE progress;
+  void *RZ_NULLABLE progress_user;  /* Handed to `progress` as it is. */
   /* Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
    * alive. */
-  const rz_cancel *cancel;
+  const rz_cancel *RZ_NULLABLE cancel;
   uint32_t background;  /* The background color of transparent pixels, 0xffRRGGBB; 0: white. */
   uint32_t reserved;    /* 0. */
 } rz_media_params;
@@ -1682,35 +1847,40 @@ typedef struct rz_media_params {
  * other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or sounds
  * that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model
  * without weights), RZ_ERR_VERSION. Since 0.1.0. */
-rz_status rz_encoder_load(const rz_model *model,
-                          const char *path,
-                          const rz_encoder_params *params,
-                          rz_encoder **out,
-                          rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_encoder_load(const rz_model *model,
+                const char *path,
+                const rz_encoder_params *RZ_NULLABLE params,
+                rz_encoder **out,
+                rz_error *RZ_NULLABLE err);
 
 /* rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. Any thread. Errors:
  * those of rz_encoder_load and rz_model_load_from. Since 0.1.0. */
-rz_status rz_encoder_load_from(const rz_model *model,
-                               const rz_source *sources,
-                               size_t n,
-                               const rz_encoder_params *params,
-                               rz_encoder **out,
-                               rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_encoder_load_from(const rz_model *model,
+                     const rz_source *RZ_NULLABLE sources,
+                     size_t n,
+                     const rz_encoder_params *RZ_NULLABLE params,
+                     rz_encoder **out,
+                     rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0. */
-void rz_encoder_free(rz_encoder *encoder);
+RZ_API void RZ_CALL
+rz_encoder_free(rz_encoder *RZ_NULLABLE encoder);
 
 /* Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
  * 0.1.0. */
-rz_status rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *RZ_NULLABLE err);
 
 /* Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by
  * the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0. */
-rz_status rz_encoder_plan_get(const rz_model *model,
-                              const char *path,
-                              const rz_encoder_params *params,
-                              rz_encoder_plan *out,
-                              rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_encoder_plan_get(const rz_model *model,
+                    const char *path,
+                    const rz_encoder_params *RZ_NULLABLE params,
+                    rz_encoder_plan *out,
+                    rz_error *RZ_NULLABLE err);
 
 /* Encodes a picture in memory.
  *
@@ -1720,11 +1890,12 @@ rz_status rz_encoder_plan_get(const rz_model *model,
  * Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
  * allows), RZ_ERR_UNSUPPORTED (an encoder of sound), RZ_ERR_LIMIT (also more rows than are allowed),
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
-rz_status rz_media_from_pixels(const rz_encoder *encoder,
-                               const rz_pixels *pixels,
-                               const rz_media_params *params,
-                               rz_media **out,
-                               rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_pixels(const rz_encoder *encoder,
+                     const rz_pixels *pixels,
+                     const rz_media_params *RZ_NULLABLE params,
+                     rz_media **out,
+                     rz_error *RZ_NULLABLE err);
 
 /* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify; of an
  * animation, the first image.
@@ -1734,23 +1905,25 @@ rz_status rz_media_from_pixels(const rz_encoder *encoder,
  * part; changed bits within its data can go unnoticed. Any thread. Errors: as rz_media_from_pixels, and RZ_ERR_FORMAT
  * (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
  * RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
-rz_status rz_media_from_image(const rz_encoder *encoder,
-                              const void *data,
-                              size_t size,
-                              const rz_media_params *params,
-                              rz_media **out,
-                              rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_image(const rz_encoder *encoder,
+                    const void *RZ_NULLABLE data,
+                    size_t size,
+                    const rz_media_params *RZ_NULLABLE params,
+                    rz_media **out,
+                    rz_error *RZ_NULLABLE err);
 
 /* Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
  * and sizes; time and hash are 0. With an encoder of sound `width` is samples of a channel at the rate of the encoder,
  * and `height` 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
  * rz_media_from_pixels, of a sound those of rz_media_from_samples. Since 0.1.0. */
-rz_status rz_media_measure(const rz_encoder *encoder,
-                           uint32_t width,
-                           uint32_t height,
-                           const rz_media_params *params,
-                           rz_media_info *out,
-                           rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_measure(const rz_encoder *encoder,
+                 uint32_t width,
+                 uint32_t height,
+                 const rz_media_params *RZ_NULLABLE params,
+                 rz_media_info *out,
+                 rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Media of sounds
@@ -1768,14 +1941,15 @@ rz_status rz_media_measure(const rz_encoder *encoder,
  * other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an encoder of
  * pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_VERSION. Since 0.1.0. */
-rz_status rz_media_from_samples(const rz_encoder *encoder,
-                                const float *samples,
-                                size_t n,
-                                uint32_t channels,
-                                uint32_t rate,
-                                const rz_media_params *params,
-                                rz_media **out,
-                                rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_samples(const rz_encoder *encoder,
+                      const float *RZ_NULLABLE samples,
+                      size_t n,
+                      uint32_t channels,
+                      uint32_t rate,
+                      const rz_media_params *RZ_NULLABLE params,
+                      rz_media **out,
+                      rz_error *RZ_NULLABLE err);
 
 /* rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or ADPCM), an
  * MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
@@ -1784,12 +1958,13 @@ rz_status rz_media_from_samples(const rz_encoder *encoder,
  * length open. With RZ_MEDIA_STEPS too the file is decoded within this call, because its length decides the rows; a
  * fired cancel or deadline ends it. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged),
  * RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
-rz_status rz_media_from_audio(const rz_encoder *encoder,
-                              const void *data,
-                              size_t size,
-                              const rz_media_params *params,
-                              rz_media **out,
-                              rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_audio(const rz_encoder *encoder,
+                    const void *RZ_NULLABLE data,
+                    size_t size,
+                    const rz_media_params *RZ_NULLABLE params,
+                    rz_media **out,
+                    rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Media of videos
@@ -1808,13 +1983,14 @@ rz_status rz_media_from_audio(const rz_encoder *encoder,
  * number at once. Errors: those of rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames,
  * frames of several sizes, times that fall, are negative or above a million; the message has the number of the
  * frame), RZ_ERR_UNSUPPORTED (an encoder that takes no video). Since 0.1.0. */
-rz_status rz_media_from_frames(const rz_encoder *encoder,
-                               const rz_pixels *frames,
-                               const double *times,
-                               size_t n,
-                               const rz_media_params *params,
-                               rz_media **out,
-                               rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_frames(const rz_encoder *encoder,
+                     const rz_pixels *RZ_NULLABLE frames,
+                     const double *RZ_NULLABLE times,
+                     size_t n,
+                     const rz_media_params *RZ_NULLABLE params,
+                     rz_media **out,
+                     rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Media in slices of time
@@ -1829,7 +2005,8 @@ rz_status rz_media_from_frames(const rz_encoder *encoder,
  * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_FORMAT (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the
  * first four it is no medium any more. Since 0.1.0. */
-rz_status rz_media_step(rz_media *media, uint64_t budget_us, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_step(rz_media *media, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Prompts with pictures and sounds
@@ -1843,9 +2020,10 @@ typedef struct rz_prompt rz_prompt;
 
 /* A part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0. */
 typedef struct rz_part {
-  const uint32_t *tokens;  /* Tokens, which are copied; NULL for a medium. */
-  size_t n_tokens;         /* Number of `tokens`. */
-  const rz_media *media;   /* A medium, which the prompt keeps alive; NULL for tokens. It may occur several times. */
+  const uint32_t *RZ_NULLABLE tokens;  /* Tokens, which are copied; NULL for a medium. */
+  size_t n_tokens;                     /* Number of `tokens`. */
+  /* A medium, which the prompt keeps alive; NULL for tokens. It may occur several times. */
+  const rz_media *RZ_NULLABLE media;
 } rz_part;
 
 /* Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
@@ -1854,12 +2032,13 @@ typedef struct rz_part {
  * vocabulary, a medium that rz_media_step is not done with; the message has the number of the part), RZ_ERR_MISMATCH
  * (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR), RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
-rz_status rz_prompt_new(const rz_model *model,
-                        const rz_part *parts,
-                        size_t n,
-                        uint32_t flags,
-                        rz_prompt **out,
-                        rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_prompt_new(const rz_model *model,
+              const rz_part *RZ_NULLABLE parts,
+              size_t n,
+              uint32_t flags,
+              rz_prompt **out,
+              rz_error *RZ_NULLABLE err);
 
 /* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
  * may also have parts of the types "image", "audio" and "video" with a member "media", the number of one of the
@@ -1875,31 +2054,40 @@ rz_status rz_prompt_new(const rz_model *model,
  * tokens that begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new;
  * RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part, a medium
  * that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
-rz_status rz_prompt_from_chat(const rz_model *model,
-                              const char *json,
-                              size_t json_len,
-                              uint32_t flags,
-                              const rz_media *const *media,
-                              size_t n_media,
-                              rz_prompt **out,
-                              rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_prompt_from_chat(const rz_model *model,
+                    const char *RZ_NULLABLE json,
+                    size_t json_len,
+                    uint32_t flags,
+                    const rz_media *const *RZ_NULLABLE media,
+                    size_t n_media,
+                    rz_prompt **out,
+                    rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_prompt_free(rz_prompt *prompt);
+RZ_API void RZ_CALL
+rz_prompt_free(rz_prompt *RZ_NULLABLE prompt);
 
 /* Tokens of the prompt, each row of a medium counted as one. 0 for NULL. Any thread. Since 0.1.0. */
-size_t rz_prompt_len(const rz_prompt *prompt);
+RZ_API size_t RZ_CALL
+rz_prompt_len(const rz_prompt *RZ_NULLABLE prompt);
 
 /* Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
  *
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
-rz_status rz_prompt_tokens_into(const rz_prompt *prompt, uint32_t *out, size_t capacity, size_t *n, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_prompt_tokens_into(const rz_prompt *prompt,
+                      uint32_t *RZ_NULLABLE out,
+                      size_t capacity,
+                      size_t *n,
+                      rz_error *RZ_NULLABLE err);
 
 /* rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see
  * each other the result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a
  * prompt of another model). Since 0.1.0. */
-rz_status rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *common, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *common, rz_error *RZ_NULLABLE err);
 
 /* rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what
  * rz_cache_match_prompt wrote, once the cache was rewound to it.
@@ -1909,11 +2097,12 @@ rz_status rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, 
  * step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
  * as a whole or not at all. `cancel` may be NULL. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt
  * of another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0. */
-rz_status rz_prefill_prompt(rz_cache *cache,
-                            const rz_prompt *prompt,
-                            size_t first,
-                            const rz_cancel *cancel,
-                            rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_prefill_prompt(rz_cache *cache,
+                  const rz_prompt *prompt,
+                  size_t first,
+                  const rz_cancel *RZ_NULLABLE cancel,
+                  rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Jobs: generating in slices of time
@@ -1965,30 +2154,30 @@ typedef struct rz_job rz_job;
 
 /* Parameters of a job. Zero in a field stands for the default; `tokens` and `n_tokens` have none. Since 0.1.0. */
 typedef struct rz_job_params {
-  uint32_t struct_size;    /* sizeof(rz_job_params). */
-  uint32_t max_tokens;     /* Tokens to make at most; 0: as many as the cache has room for. */
-  const uint32_t *tokens;  /* The prompt, appended to what the cache holds. Copied. */
-  size_t n_tokens;         /* Number of `tokens`, at least one. */
+  uint32_t struct_size;                /* sizeof(rz_job_params). */
+  uint32_t max_tokens;                 /* Tokens to make at most; 0: as many as the cache has room for. */
+  const uint32_t *RZ_NULLABLE tokens;  /* The prompt, appended to what the cache holds. Copied. */
+  size_t n_tokens;                     /* Number of `tokens`, at least one. */
   /* Chooses the tokens; NULL: always the most likely one. Copied as it is now, so that several jobs may be given the
    * same one, and what they draw does not depend on each other. */
-  const rz_sampler *sampler;
+  const rz_sampler *RZ_NULLABLE sampler;
   /* Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler,
    * if any. */
-  const rz_grammar *grammar;
+  const rz_grammar *RZ_NULLABLE grammar;
   /* Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the
    * first that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end. */
-  const char *const *stops;
+  const char *const *RZ_NULLABLE stops;
   size_t n_stops;  /* Number of `stops`. */
   /* Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it
    * alive. */
-  const rz_cancel *cancel;
+  const rz_cancel *RZ_NULLABLE cancel;
   uint32_t flags;      /* 0. */
   uint32_t reserved;   /* 0. */
   uint32_t draft;      /* The source of drafts, RZ_DRAFT_... */
   uint32_t draft_max;  /* Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
   /* With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps
    * it alive. */
-  const rz_model *draft_model;
+  const rz_model *RZ_NULLABLE draft_model;
   /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0:
    * none. */
   uint32_t logprobs;
@@ -1996,10 +2185,10 @@ typedef struct rz_job_params {
   /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
    * end the prompt. The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops`
    * act on the content of the reply alone, not on reasoning, calls and tags. NULL: the job gives a text. */
-  const char *chat;
+  const char *RZ_NULLABLE chat;
   size_t chat_len;
   /* The prompt in place of `tokens`, which are NULL then; NULL: `tokens`. The job keeps its media alive. */
-  const rz_prompt *prompt;
+  const rz_prompt *RZ_NULLABLE prompt;
   size_t prompt_first;  /* Number of the first of its tokens that is appended, as in rz_prefill_prompt. */
 } rz_job_params;
 
@@ -2045,7 +2234,8 @@ typedef struct rz_job_info {
  * model loaded without RZ_MODEL_MTP; a head, and a model whose layers hand on more than one hidden state, or that has
  * the keys and values which the head reads on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
  * RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in a tenth of one. */
-rz_status rz_job_new(rz_cache *cache, const rz_job_params *params, rz_job **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **out, rz_error *RZ_NULLABLE err);
 
 /* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has
  * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
@@ -2061,7 +2251,8 @@ rz_status rz_job_new(rz_cache *cache, const rz_job_params *params, rz_job **out,
  * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
  * Any thread. Errors: those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and
  * that of a job which has failed (RZ_JOB_FAILED), each time. Since 0.1.0. */
-rz_status rz_job_step(rz_job *job, uint64_t budget_us, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that
  * make tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
@@ -2082,12 +2273,14 @@ rz_status rz_job_step(rz_job *job, uint64_t budget_us, rz_error *err);
  * (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
  * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: those of rz_job_step but for failed jobs,
  * RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
-rz_status rz_jobs_step(rz_job *const *jobs, size_t n, uint64_t budget_us, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
  * other job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED.
  * Since 0.1.0. */
-rz_status rz_job_error(const rz_job *job, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
 
 /* Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It
  * goes on with the text of the cache and the prompt, so that a space at the start of a word stays where these have
@@ -2097,7 +2290,8 @@ rz_status rz_job_error(const rz_job *job, rz_error *err);
  * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
  * the result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without
  * a tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_job_text_into(rz_job *job, char *out, size_t capacity, size_t *len, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *len, rz_error *RZ_NULLABLE err);
 
 /* Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
  * become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
@@ -2105,13 +2299,14 @@ rz_status rz_job_text_into(rz_job *job, char *out, size_t capacity, size_t *len,
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_job_next_into(rz_job *job,
-                           uint32_t *kind,
-                           uint32_t *index,
-                           char *out,
-                           size_t capacity,
-                           size_t *len,
-                           rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_next_into(rz_job *job,
+                 uint32_t *kind,
+                 uint32_t *index,
+                 char *RZ_NULLABLE out,
+                 size_t capacity,
+                 size_t *len,
+                 rz_error *RZ_NULLABLE err);
 
 /* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
  * included.
@@ -2119,7 +2314,8 @@ rz_status rz_job_next_into(rz_job *job,
  * `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
  * the result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since
  * 0.1.0. */
-rz_status rz_job_tokens_into(rz_job *job, uint32_t *out, size_t capacity, size_t *n, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
 /* Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
  * rz_job_params.logprobs: for each a row of that number and one entries, in `tokens` the token itself and then the
@@ -2130,20 +2326,23 @@ rz_status rz_job_tokens_into(rz_job *job, uint32_t *out, size_t capacity, size_t
  * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL
  * to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for
  * a job that keeps none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_job_logprobs_into(rz_job *job,
-                               uint32_t *tokens,
-                               float *logprobs,
-                               size_t capacity,
-                               size_t *n,
-                               rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_logprobs_into(rz_job *job,
+                     uint32_t *RZ_NULLABLE tokens,
+                     float *RZ_NULLABLE logprobs,
+                     size_t capacity,
+                     size_t *n,
+                     rz_error *RZ_NULLABLE err);
 
 /* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
  * job, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_job_info_get(const rz_job *job, rz_job_info *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_info_get(const rz_job *job, rz_job_info *out, rz_error *RZ_NULLABLE err);
 
 /* Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the
  * prompt whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0. */
-void rz_job_free(rz_job *job);
+RZ_API void RZ_CALL
+rz_job_free(rz_job *RZ_NULLABLE job);
 
 /* ------------------------------------------------------------------------------------------------
  * Stores of prefixes
@@ -2170,7 +2369,7 @@ typedef struct rz_store_params {
    * its group), is rejected. A store with a folder has a thread that writes, whatever the threads of the runtime, so
    * that no call waits for the disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of
    * conversations write, unless a prefix was written less than two seconds ago. */
-  const char *path;
+  const char *RZ_NULLABLE path;
   size_t max_entries;  /* Prefixes in memory; 0: 1,024. */
   /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. A file
    * that is being written comes on top. */
@@ -2201,7 +2400,11 @@ typedef struct rz_store_info {
  * that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
  * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused; the system gives no more
  * threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_store_new(const rz_model *model, const rz_store_params *params, rz_store **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_store_new(const rz_model *model,
+             const rz_store_params *RZ_NULLABLE params,
+             rz_store **out,
+             rz_error *RZ_NULLABLE err);
 
 /* Makes a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
  * never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
@@ -2210,23 +2413,25 @@ rz_status rz_store_new(const rz_model *model, const rz_store_params *params, rz_
  * ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
  * another capacity is copied. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since
  * 0.1.0. */
-rz_status rz_store_take(const rz_store *store,
-                        const uint32_t *tokens,
-                        size_t n,
-                        const rz_cache_params *params,
-                        rz_cache **out,
-                        uint32_t *common,
-                        rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_store_take(const rz_store *store,
+              const uint32_t *RZ_NULLABLE tokens,
+              size_t n,
+              const rz_cache_params *RZ_NULLABLE params,
+              rz_cache **out,
+              uint32_t *common,
+              rz_error *RZ_NULLABLE err);
 
 /* rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
  * from token `*common` on. Any thread. Errors: those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
  * Since 0.1.0. */
-rz_status rz_store_take_prompt(const rz_store *store,
-                               const rz_prompt *prompt,
-                               const rz_cache_params *params,
-                               rz_cache **out,
-                               uint32_t *common,
-                               rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_store_take_prompt(const rz_store *store,
+                     const rz_prompt *prompt,
+                     const rz_cache_params *RZ_NULLABLE params,
+                     rz_cache **out,
+                     uint32_t *common,
+                     rz_error *RZ_NULLABLE err);
 
 /* Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
  * Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
@@ -2236,18 +2441,22 @@ rz_status rz_store_take_prompt(const rz_store *store,
  * written it is forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all
  * that it holds. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *RZ_NULLABLE err);
 
 /* Forgets all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0. */
-rz_status rz_store_clear(rz_store *store, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_store_clear(rz_store *store, rz_error *RZ_NULLABLE err);
 
 /* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Since 0.1.0. */
-rz_status rz_store_info_get(const rz_store *store, rz_store_info *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_store_info_get(const rz_store *store, rz_store_info *out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. With the last conversation that uses it the store ends, and what it has in memory
  * goes to the folder within the call, where there is one: rz_store_clear ahead of it saves the time. Any thread. Since
  * 0.1.0. */
-void rz_store_free(rz_store *store);
+RZ_API void RZ_CALL
+rz_store_free(rz_store *RZ_NULLABLE store);
 
 /* ------------------------------------------------------------------------------------------------
  * Conversations
@@ -2292,18 +2501,18 @@ typedef struct rz_conversation_params {
   uint32_t overflow;     /* RZ_OVERFLOW_... */
   /* What it begins with: the JSON of rz_chat_tokenize_into, `json_len` bytes, in which "messages" may be absent.
    * NULL: nothing. */
-  const char *json;
+  const char *RZ_NULLABLE json;
   size_t json_len;
-  const rz_cache_params *cache;  /* Parameters of its cache; NULL: the defaults. */
+  const rz_cache_params *RZ_NULLABLE cache;  /* Parameters of its cache; NULL: the defaults. */
   /* Adapters of every reply, and the factor of each; `scales` NULL: 1. The conversation keeps them alive. */
-  const rz_adapter *const *adapters;
-  const float *scales;
+  const rz_adapter *const *RZ_NULLABLE adapters;
+  const float *RZ_NULLABLE scales;
   size_t n_adapters;  /* Number of `adapters`. */
   /* Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive. */
-  const rz_cancel *cancel;
+  const rz_cancel *RZ_NULLABLE cancel;
   /* Where prefixes of prompts are looked up, and where prompts and replies are left, those of forks too; NULL: none.
    * The conversation keeps it alive. Prefixes are those of conversations with equal adapters and scales, or none. */
-  const rz_store *store;
+  const rz_store *RZ_NULLABLE store;
 } rz_conversation_params;
 
 /* Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0. */
@@ -2312,37 +2521,38 @@ typedef struct rz_reply_params {
   uint32_t max_tokens;   /* Tokens to make at most, reasoning included; 0: as many as the cache has room for. */
   /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
    * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
-  const rz_sampler_params *sampler;
+  const rz_sampler_params *RZ_NULLABLE sampler;
   /* RZ_GRAMMAR_... and its flags: the kind of a grammar for the content, which follows the reasoning; 0: any text.
    * If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
    * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
    * and a named tool allow only tool calls. */
   uint32_t grammar_kind;
-  uint32_t flags;       /* RZ_REPLY_..., or-ed. */
-  const char *grammar;  /* The grammar, `grammar_len` bytes. */
+  uint32_t flags;                   /* RZ_REPLY_..., or-ed. */
+  const char *RZ_NULLABLE grammar;  /* The grammar, `grammar_len` bytes. */
   size_t grammar_len;
-  const char *const *stops;  /* Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
-  size_t n_stops;            /* Number of `stops`. */
-  uint32_t reasoning;        /* RZ_REASONING_... */
+  /* Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
+  const char *const *RZ_NULLABLE stops;
+  size_t n_stops;      /* Number of `stops`. */
+  uint32_t reasoning;  /* RZ_REASONING_... */
   /* Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
    * up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and where
    * `max_tokens` leaves no room for an answer. */
   uint32_t reasoning_tokens;
   uint32_t draft;  /* Drafts, as in rz_job_params. */
   uint32_t draft_max;
-  const rz_model *draft_model;
+  const rz_model *RZ_NULLABLE draft_model;
   /* Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
    * 32; 0: none. */
   uint32_t logprobs;
   int32_t priority;  /* Among the replies of rz_conversations_step the higher go first, as in rz_job_params. */
   /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
-  const rz_cancel *cancel;
+  const rz_cancel *RZ_NULLABLE cancel;
 } rz_reply_params;
 
 /* Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
  * NUL-terminated. Non-zero ends the reply, which keeps what was said. It must return normally: no longjmp, no C++
  * exception. Calls with the conversation get RZ_ERR_BUSY from it. */
-typedef int32_t (*rz_text_callback)(const char *text, size_t len, void *user);
+typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
 
 /* The state of a conversation and of its last reply. Since 0.1.0. */
 typedef struct rz_conversation_info {
@@ -2380,10 +2590,11 @@ typedef struct rz_conversation_info {
  * Any thread. Errors: RZ_ERR_UNSUPPORTED (a model without a tokenizer or a chat template), RZ_ERR_INVALID_ARGUMENT
  * (JSON of another form, a model without weights), RZ_ERR_MISMATCH (an adapter or a store of another model),
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_conversation_new(const rz_model *model,
-                              const rz_conversation_params *params,
-                              rz_conversation **out,
-                              rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_new(const rz_model *model,
+                    const rz_conversation_params *RZ_NULLABLE params,
+                    rz_conversation **out,
+                    rz_error *RZ_NULLABLE err);
 
 /* Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
  * rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. An unfinished reply
@@ -2391,15 +2602,17 @@ rz_status rz_conversation_new(const rz_model *model,
  *
  * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED (a part
  * that is no text: rz_conversation_add_media), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_conversation_add(rz_conversation *conversation, const char *json, size_t len, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_conversation_add(rz_conversation *conversation, const char *RZ_NULLABLE json, size_t len, rz_error *RZ_NULLABLE err);
 
 /* rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
  * text. Any thread. Errors: those of rz_conversation_add. Since 0.1.0. */
-rz_status rz_conversation_add_text(rz_conversation *conversation,
-                                   const char *role,
-                                   const char *text,
-                                   size_t len,
-                                   rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_conversation_add_text(rz_conversation *conversation,
+                         const char *role,
+                         const char *RZ_NULLABLE text,
+                         size_t len,
+                         rz_error *RZ_NULLABLE err);
 
 /* Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
  *
@@ -2415,7 +2628,10 @@ rz_status rz_conversation_add_text(rz_conversation *conversation,
  * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
  * no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
  * Since 0.1.0. */
-rz_status rz_conversation_reply(rz_conversation *conversation, const rz_reply_params *params, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_conversation_reply(rz_conversation *conversation,
+                      const rz_reply_params *RZ_NULLABLE params,
+                      rz_error *RZ_NULLABLE err);
 
 /* Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
  * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.
@@ -2423,36 +2639,43 @@ rz_status rz_conversation_reply(rz_conversation *conversation, const rz_reply_pa
  * A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
  * those of rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since
  * 0.1.0. */
-rz_status rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
  * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
  * alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_conversation_step of it returns the error. Any
  * thread. Errors: those of rz_jobs_step. Since 0.1.0. */
-rz_status rz_conversations_step(rz_conversation *const *conversations, size_t n, uint64_t budget_us, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
+                      size_t n,
+                      uint64_t budget_us,
+                      rz_error *RZ_NULLABLE err);
 
 /* Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_DONE: there is none right now, and after
  * RZ_CHAT_EVENT_END none at all. What may yet become a stop string is held back until that is decided.
  *
  * Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_conversation_next_into(rz_conversation *conversation,
-                                    uint32_t *kind,
-                                    uint32_t *index,
-                                    char *out,
-                                    size_t capacity,
-                                    size_t *len,
-                                    rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_next_into(rz_conversation *conversation,
+                          uint32_t *kind,
+                          uint32_t *index,
+                          char *RZ_NULLABLE out,
+                          size_t capacity,
+                          size_t *len,
+                          rz_error *RZ_NULLABLE err);
 
 /* Copies the log-probabilities of the tokens of content made since the last call that succeeded, of a reply with
  * rz_reply_params.logprobs: rows, sizes and errors are those of rz_job_logprobs_into, `*n` being 0 for a reply that
  * keeps none. Any thread. Since 0.1.0. */
-rz_status rz_conversation_logprobs_into(rz_conversation *conversation,
-                                        uint32_t *tokens,
-                                        float *logprobs,
-                                        size_t capacity,
-                                        size_t *n,
-                                        rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_logprobs_into(rz_conversation *conversation,
+                              uint32_t *RZ_NULLABLE tokens,
+                              float *RZ_NULLABLE logprobs,
+                              size_t capacity,
+                              size_t *n,
+                              rz_error *RZ_NULLABLE err);
 
 /* A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
  * default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
@@ -2461,11 +2684,12 @@ rz_status rz_conversation_logprobs_into(rz_conversation *conversation,
  * Any thread. Errors, which leave the messages and an unfinished reply as they were: those of
  * rz_conversation_add_text, _reply and _step.
  * Since 0.1.0. */
-rz_status rz_conversation_say(rz_conversation *conversation,
-                              const char *text,
-                              rz_text_callback on_text,
-                              void *user,
-                              rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_conversation_say(rz_conversation *conversation,
+                    const char *text,
+                    rz_text_callback RZ_NULLABLE on_text,
+                    void *RZ_NULLABLE user,
+                    rz_error *RZ_NULLABLE err);
 
 /* Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
  * "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
@@ -2473,27 +2697,34 @@ rz_status rz_conversation_say(rz_conversation *conversation,
  *
  * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask
  * for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_conversation_json_into(const rz_conversation *conversation,
-                                    uint32_t first,
-                                    char *out,
-                                    size_t capacity,
-                                    size_t *len,
-                                    rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_json_into(const rz_conversation *conversation,
+                          uint32_t first,
+                          char *RZ_NULLABLE out,
+                          size_t capacity,
+                          size_t *len,
+                          rz_error *RZ_NULLABLE err);
 
 /* Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
  * stays. An unfinished reply is given up first. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer),
  * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
 /* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork).
  *
  * Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
 
 /* Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does. Any thread. Errors:
  * those of rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
-rz_status rz_conversation_save(const rz_conversation *conversation, rz_write_callback write, void *user, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_conversation_save(const rz_conversation *conversation,
+                     rz_write_callback write,
+                     void *RZ_NULLABLE user,
+                     rz_error *RZ_NULLABLE err);
 
 /* Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
  * would have, to the bit. `params` may be NULL; of it `cache`, `cancel`, `store` and `overflow` count, whose 0 stands
@@ -2501,19 +2732,22 @@ rz_status rz_conversation_save(const rz_conversation *conversation, rz_write_cal
  *
  * `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
  * other parameters. Since 0.1.0. */
-rz_status rz_conversation_load(const rz_model *model,
-                               const rz_conversation_params *params,
-                               rz_read_callback read,
-                               void *user,
-                               rz_conversation **out,
-                               rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_load(const rz_model *model,
+                     const rz_conversation_params *RZ_NULLABLE params,
+                     rz_read_callback read,
+                     void *RZ_NULLABLE user,
+                     rz_conversation **out,
+                     rz_error *RZ_NULLABLE err);
 
 /* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
  * conversation, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_info *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_info *out, rz_error *RZ_NULLABLE err);
 
 /* Frees the conversation, at any moment; NULL is fine. Any thread. Since 0.1.0. */
-void rz_conversation_free(rz_conversation *conversation);
+RZ_API void RZ_CALL
+rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
 
 /* ------------------------------------------------------------------------------------------------
  * Conversations with pictures
@@ -2527,20 +2761,22 @@ void rz_conversation_free(rz_conversation *conversation);
  * (rz_conversation_media_get). Rows that its cache holds are not computed again. Any thread. Errors, which change
  * nothing: those of rz_conversation_add and rz_prompt_from_chat but for the template's, which rz_conversation_reply
  * has: RZ_ERR_UNSUPPORTED for a picture that the template leaves out, as in a role that has none. Since 0.1.0. */
-rz_status rz_conversation_add_media(rz_conversation *conversation,
-                                    const char *json,
-                                    size_t len,
-                                    const rz_media *const *media,
-                                    size_t n_media,
-                                    rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_conversation_add_media(rz_conversation *conversation,
+                          const char *RZ_NULLABLE json,
+                          size_t len,
+                          const rz_media *const *RZ_NULLABLE media,
+                          size_t n_media,
+                          rz_error *RZ_NULLABLE err);
 
 /* Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
  * is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_BUSY, RZ_ERR_POISONED.
  * Since 0.1.0. */
-rz_status rz_conversation_media_get(const rz_conversation *conversation,
-                                    uint32_t number,
-                                    rz_media **out,
-                                    rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_media_get(const rz_conversation *conversation,
+                          uint32_t number,
+                          rz_media **out,
+                          rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Probabilities
@@ -2552,12 +2788,13 @@ rz_status rz_conversation_media_get(const rz_conversation *conversation,
  * `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives,
  * summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
  * rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_logprobs_into(const rz_cache *cache,
-                           uint32_t k,
-                           uint32_t *tokens,
-                           float *logprobs,
-                           size_t *n,
-                           rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_logprobs_into(const rz_cache *cache,
+                 uint32_t k,
+                 uint32_t *RZ_NULLABLE tokens,
+                 float *RZ_NULLABLE logprobs,
+                 size_t *n,
+                 rz_error *RZ_NULLABLE err);
 
 /* Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
  * tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
@@ -2565,12 +2802,13 @@ rz_status rz_logprobs_into(const rz_cache *cache,
  * Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after
  * every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
  * rz_prefill. Since 0.1.0. */
-rz_status rz_score_into(rz_cache *cache,
-                        const uint32_t *tokens,
-                        size_t n,
-                        float *logprobs,
-                        const rz_cancel *cancel,
-                        rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_score_into(rz_cache *cache,
+              const uint32_t *RZ_NULLABLE tokens,
+              size_t n,
+              float *RZ_NULLABLE logprobs,
+              const rz_cancel *RZ_NULLABLE cancel,
+              rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Embeddings
@@ -2617,29 +2855,31 @@ typedef struct rz_embed_params {
  * tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown
  * flags), RZ_ERR_UNSUPPORTED (the model names no pooling, or has no classifier), RZ_ERR_DEVICE_LOST,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_embed_into(const rz_model *model,
-                        const rz_embed_params *params,
-                        const uint32_t *const *tokens,
-                        const size_t *lengths,
-                        size_t n,
-                        float *out,
-                        size_t capacity,
-                        size_t *written,
-                        const rz_cancel *cancel,
-                        rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_embed_into(const rz_model *model,
+              const rz_embed_params *RZ_NULLABLE params,
+              const uint32_t *const *RZ_NULLABLE tokens,
+              const size_t *RZ_NULLABLE lengths,
+              size_t n,
+              float *RZ_NULLABLE out,
+              size_t capacity,
+              size_t *written,
+              const rz_cancel *RZ_NULLABLE cancel,
+              rz_error *RZ_NULLABLE err);
 
 /* rz_embed_into for `n` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
  * (rz_prompt_from_chat). Rows count as tokens. `params` and `cancel` may be NULL. Any thread. Errors: those of
  * rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
-rz_status rz_embed_prompts_into(const rz_model *model,
-                                const rz_embed_params *params,
-                                const rz_prompt *const *prompts,
-                                size_t n,
-                                float *out,
-                                size_t capacity,
-                                size_t *written,
-                                const rz_cancel *cancel,
-                                rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_embed_prompts_into(const rz_model *model,
+                      const rz_embed_params *RZ_NULLABLE params,
+                      const rz_prompt *const *RZ_NULLABLE prompts,
+                      size_t n,
+                      float *RZ_NULLABLE out,
+                      size_t capacity,
+                      size_t *written,
+                      const rz_cancel *RZ_NULLABLE cancel,
+                      rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Metrics
@@ -2693,14 +2933,17 @@ typedef struct rz_backend_metrics {
 
 /* Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so
  * numbers may be apart by a call in progress. Any thread. Since 0.1.0. */
-rz_status rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *RZ_NULLABLE err);
 
 /* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_CUDA. `out->struct_size` is set by the caller.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0. */
-rz_status rz_backend_metrics_get(const rz_model *model, uint32_t device_kind, rz_backend_metrics *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_backend_metrics_get(const rz_model *model, uint32_t device_kind, rz_backend_metrics *out, rz_error *RZ_NULLABLE err);
 
 /* Sets the counters of a model to zero. NULL is fine. Any thread. Since 0.1.0. */
-void rz_metrics_reset(const rz_model *model);
+RZ_API void RZ_CALL
+rz_metrics_reset(const rz_model *RZ_NULLABLE model);
 
 /* ------------------------------------------------------------------------------------------------
  * Kernels on memory of the caller
@@ -2745,40 +2988,44 @@ typedef struct rz_kv_params {
  * so that equal inputs may give results that differ by the rounding of half precision. Named, each device gives the
  * same bits every time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a GPU named, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
-rz_status rz_attention_gqa_into(const rz_attention_params *params,
-                                const float *q,
-                                const float *k_cache,
-                                const float *v_cache,
-                                size_t cache_len,
-                                const float *current_k,
-                                const float *current_v,
-                                float *out,
-                                rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_attention_gqa_into(const rz_attention_params *RZ_NULLABLE params,
+                      const float *q,
+                      const float *k_cache,
+                      const float *v_cache,
+                      size_t cache_len,
+                      const float *current_k,
+                      const float *current_v,
+                      float *out,
+                      rz_error *RZ_NULLABLE err);
 
 /* y = weights * x on the CPU, on the calling thread.
  *
  * `weights`: `rows` rows of `cols` values in blocks of GGML type `type`, one row behind the other, at any
  * alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
  * inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0. */
-rz_status rz_matvec_into(uint32_t type,
-                         const void *weights,
-                         size_t rows,
-                         size_t cols,
-                         const float *x,
-                         float *y,
-                         rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_matvec_into(uint32_t type,
+               const void *weights,
+               size_t rows,
+               size_t cols,
+               const float *x,
+               float *y,
+               rz_error *RZ_NULLABLE err);
 
 /* Expands blocks of GGML type `type` to f32.
  *
  * `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
  * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.
  * Since 0.1.0. */
-rz_status rz_dequantize_into(uint32_t type, const void *blocks, size_t n_values, float *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_dequantize_into(uint32_t type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);
 
 /* Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
  * shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_kv_new(const rz_kv_params *params, rz_kv **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_kv_new(const rz_kv_params *RZ_NULLABLE params, rz_kv **out, rz_error *RZ_NULLABLE err);
 
 /* Appends one position to `layer` and attends from it over all positions of that layer, itself included.
  *
@@ -2786,21 +3033,24 @@ rz_status rz_kv_new(const rz_kv_params *params, rz_kv **out, rz_error *err);
  * `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
  * thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
  * Since 0.1.0. */
-rz_status rz_kv_attend_into(rz_kv *kv,
-                            uint32_t layer,
-                            const float *q,
-                            const float *k,
-                            const float *v,
-                            float *out,
-                            uint32_t *new_len,
-                            rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_kv_attend_into(rz_kv *kv,
+                  uint32_t layer,
+                  const float *q,
+                  const float *k,
+                  const float *v,
+                  float *out,
+                  uint32_t *new_len,
+                  rz_error *RZ_NULLABLE err);
 
 /* Rewinds every layer to its first `len` positions; 0 clears. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where
  * `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_kv_truncate(rz_kv *kv, uint32_t len, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_kv_truncate(rz_kv *kv, uint32_t len, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_kv_free(rz_kv *kv);
+RZ_API void RZ_CALL
+rz_kv_free(rz_kv *RZ_NULLABLE kv);
 
 /* ------------------------------------------------------------------------------------------------
  * Layouts of structs
@@ -2820,7 +3070,13 @@ typedef struct rz_layout {
  * `out->struct_size` is set by the caller. A binding that writes these structs down in another language asks for the
  * entries from 0 until RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry.
  * Since 0.1.0. */
-rz_status rz_layout_get(uint32_t index, rz_layout *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_layout_get(uint32_t index, rz_layout *out, rz_error *RZ_NULLABLE err);
+
+#ifdef __clang__
+#pragma clang assume_nonnull end
+#pragma clang diagnostic pop
+#endif
 
 #ifdef __cplusplus
 } /* extern "C" */

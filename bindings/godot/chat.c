@@ -39,9 +39,10 @@ static void end(struct node *node, const char *why) {
   if (!node->is_answering) return;
   node->is_answering = 0;
   node->turn++;
-  rz_conversation_info_get(node->conversation, &info, NULL);
+  const int is_known = rz_conversation_info_get(node->conversation, &info, NULL) >= 0;
   /* A question with a picture is no message before the picture is encoded. */
-  if (!node->media && (info.n_tokens == 0 || info.end == RZ_JOB_FAILED)) rz_conversation_rewind(node->conversation, node->before, NULL);
+  if (is_known && !node->media && (info.n_tokens == 0 || info.end == RZ_JOB_FAILED))
+    rz_conversation_rewind(node->conversation, node->before, NULL);
   forget_picture(node);
   node->emit(node->object, SIGNAL_ENDED, why, strlen(why));
 }

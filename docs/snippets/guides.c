@@ -355,13 +355,12 @@ static rz_status saving(const rz_model *model) {
     FILE *file = tmpfile();
     if (!file)
         return RZ_ERR_IO;
-    if (rz_conversation_new(model, NULL, &chat, &err) >= 0 &&
-        rz_conversation_say(chat, "Once upon a time", NULL, NULL, &err) >= 0 &&
-        rz_conversation_save(chat, to_file, file, &err) >= 0) {
-        rewind(file);
-        rz_conversation_load(model, NULL, from_file, file, &later, &err); /* goes on to the same bits */
-    }
-    if (err.code < 0)
+    int is_saved = rz_conversation_new(model, NULL, &chat, &err) >= 0 &&
+                   rz_conversation_say(chat, "Once upon a time", NULL, NULL, &err) >= 0 &&
+                   rz_conversation_save(chat, to_file, file, &err) >= 0;
+    rewind(file);
+    /* The loaded conversation goes on to the same bits. */
+    if (!is_saved || rz_conversation_load(model, NULL, from_file, file, &later, &err) < 0)
         failed(&err);
     fclose(file);
     rz_conversation_free(chat);
@@ -470,11 +469,11 @@ static rz_status memory(const char *path) {
     const rz_conversation_params params = {.struct_size = sizeof params, .cache = &small};
     if (rz_runtime_new(&limits, &runtime, &err) >= 0) {
         const rz_model_params load = {.struct_size = sizeof load, .runtime = runtime};
-        if (rz_model_load(path, &load, &model, &err) >= 0)
-            rz_conversation_new(model, &params, &chat, &err);
-    }
-    if (err.code < 0)
+        if (rz_model_load(path, &load, &model, &err) < 0 || rz_conversation_new(model, &params, &chat, &err) < 0)
+            failed(&err);
+    } else {
         failed(&err);
+    }
     rz_conversation_free(chat);
     rz_model_free(model);
     rz_runtime_free(runtime);

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::c;
 use crate::support::interface;
 
@@ -16,13 +18,18 @@ fn committed() -> String {
     fs::read_to_string(Path::new(ROOT).join("include/realizar.h")).expect("include/realizar.h")
 }
 
-/// The header without its comments.
+/// The declarations of the header without comments and without the macros of declarations.
 pub fn code() -> String {
     code_of(&committed())
 }
 
-/// A header without its comments.
+/// Those of any header.
 pub fn code_of(header: &str) -> String {
+    let code = without_comments(header).replace(" RZ_CALL\n", " ").replace("*RZ_CALL\n", "*");
+    ["RZ_API ", "RZ_WARN_UNUSED ", "RZ_CALL ", "RZ_NULLABLE "].iter().fold(code, |code, word| code.replace(word, ""))
+}
+
+fn without_comments(header: &str) -> String {
     let mut code = String::new();
     let mut rest = header;
     while let Some((before, after)) = rest.split_once("/*") {
@@ -82,6 +89,49 @@ fn every_struct_with_a_size_is_declared_alike_in_c_and_cxx() {
     source += "  return 0;\n}\n";
     for standard in ["c99", "c11", "c++17", "c++20"] {
         c::check(&source, standard);
+    }
+}
+
+/// Clang alone knows nullability, and warns of more than others.
+#[test]
+fn clang_has_nothing_to_say_of_the_header() {
+    let source = "#include <realizar.h>\nint main(void) { return rz_version() == 0; }\n";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("source");
+    fs::write(&file, source).expect("a source file");
+    for (language, standard) in [("c", "c99"), ("c", "c11"), ("c++", "c++17"), ("c++", "c++20")] {
+        let output = Command::new("clang")
+            .args(["-Weverything", "-Wno-unknown-warning-option", "-Wno-unsafe-buffer-usage", "-Wno-c++98-compat"])
+            .args(["-Wno-c++98-compat-pedantic", "-Wno-zero-as-null-pointer-constant", "-Werror", "-fsyntax-only"])
+            .args([&format!("-std={standard}"), "-I", c::INCLUDE, "-x", language])
+            .arg(&file)
+            .output();
+        let Ok(output) = output else { return eprintln!("SKIPPED: no clang was found") };
+        assert!(output.status.success(), "{standard}:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Each function and each type of a callback has its calling convention, and each pointer that may be NULL by
+/// `header.json` is marked.
+#[test]
+fn declarations_have_their_macros() {
+    let header = without_comments(&committed());
+    let flat = header.split_whitespace().collect::<Vec<_>>().join(" ");
+    for item in interface::items("function").iter().chain(&interface::items("callback")) {
+        let (name, result) = (interface::text(item, "name"), interface::text(item, "result"));
+        let is_function = item["kind"] == "function";
+        let begin = if is_function { format!("RZ_CALL {name}(") } else { format!("(RZ_CALL *{name})(") };
+        let (before, rest) = flat.split_once(begin.as_str()).unwrap_or_else(|| panic!("{begin} is not in the header"));
+        let before = before.rsplit([';', '}']).next().expect("a result");
+        let parameters = item["parameters"].as_array().expect("parameters");
+        let writes = |p: &Value| p["direction"] != "in" && p["name"] != "err";
+        let is_marked = result == "rz_status" && (name.ends_with("_step") || parameters.iter().any(writes));
+        assert_eq!(before.contains("RZ_API "), is_function, "{name}");
+        assert_eq!(before.contains("RZ_WARN_UNUSED"), is_function && is_marked, "{name}");
+        let declared = rest.split(");").next().expect("a declaration ends").split(", ");
+        for (declared, parameter) in declared.zip(parameters) {
+            assert_eq!(declared.contains("RZ_NULLABLE"), parameter["nullable"] == true, "{name}: {declared}");
+        }
     }
 }
 

@@ -29,7 +29,7 @@ public final class Runtime: Sendable {
             // Kept for as long as the process, because models may speak for as long.
             params.log_user = Unmanaged.passRetained(Box(log)).toOpaque()
             params.log = { level, message, length, user in
-                guard let user, let message, let level = LogLevel(rawValue: level) else { return }
+                guard let user, let level = LogLevel(rawValue: level) else { return }
                 let log = Unmanaged<Box<@Sendable (LogLevel, String) -> Void>>.fromOpaque(user).takeUnretainedValue()
                 log.value(level, String(decoding: UnsafeRawBufferPointer(start: message, count: length), as: UTF8.self))
             }

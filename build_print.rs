@@ -1,0 +1,161 @@
+//! The text of the header: cbindgen's declarations with the macros of the calling convention, of the export and of
+//! pointers that may be NULL, and with comments as C has them.
+
+use super::header::{Group, Item, Kind, Signature, Value};
+
+const LINE_LENGTH: usize = 120;
+
+/// The declarations of a group as in the header; `text` has them as cbindgen writes them.
+pub fn printed(text: &str, group: &Group, handles: &[&str]) -> String {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut comment: Vec<&str> = Vec::new();
+    let mut fields_of = None;
+    let mut rest = text.lines();
+    while let Some(line) = rest.next() {
+        if let Some(text) = line.trim_start().strip_prefix("//") {
+            comment.push(text.trim());
+            continue;
+        }
+        let mut line = line.to_owned();
+        if let Some(item) = begun(&line, group) {
+            fields_of = Some(item);
+        } else if line.starts_with('}') {
+            fields_of = None;
+        } else if let Some((item, (name, _))) = fields_of.zip(field_name(&line)) {
+            line = field(&line, name, item);
+        } else if let Some((item, signature)) = signature(&line, group) {
+            while !line.ends_with(';') {
+                line = rest.next().expect("a declaration ends").to_owned();
+            }
+            line = declaration(item, signature, handles);
+        }
+        Line::push(&mut lines, &line, &std::mem::take(&mut comment));
+    }
+    lines.chunk_by(|a, b| a.note.is_some() && b.note.is_some()).map(aligned).collect()
+}
+
+/// The struct whose fields follow the line.
+fn begun<'a>(line: &str, group: &'a Group) -> Option<&'a Item> {
+    let name = line.strip_prefix("typedef struct ")?.strip_suffix(" {")?;
+    group.items.iter().find(|item| item.name == name)
+}
+
+/// The name in the declaration of a field, and what stands behind it.
+fn field_name(line: &str) -> Option<(&str, &str)> {
+    let declaration = line.strip_prefix("  ")?.strip_suffix(';')?;
+    let name = declaration.rsplit([' ', '*']).next()?;
+    Some(name.split_once('[').unwrap_or((name, "")))
+}
+
+/// The declaration of a field, which says whether a pointer may be NULL.
+fn field(line: &str, name: &str, item: &Item) -> String {
+    let Kind::Struct(fields) = &item.kind else { panic!("{} has fields", item.name) };
+    let value = fields.iter().find(|field| field.name == name).unwrap_or_else(|| panic!("{} has {name}", item.name));
+    let end = line.len() - 1 - name.len();
+    match item.may_be_null(value) {
+        true => format!("{}RZ_NULLABLE {name};", &line[..end]),
+        false => line.to_owned(),
+    }
+}
+
+/// The function, or the type of functions, whose declaration begins with the line.
+fn signature<'a>(line: &str, group: &'a Group) -> Option<(&'a Item, &'a Signature)> {
+    group.items.iter().find_map(|item| match &item.kind {
+        Kind::Function(signature) | Kind::Callback(signature) if signature.code.lines().next() == Some(line) => {
+            Some((item, signature))
+        }
+        _ => None,
+    })
+}
+
+/// A declaration with its macros.
+fn declaration(item: &Item, signature: &Signature, handles: &[&str]) -> String {
+    let is_function = matches!(item.kind, Kind::Function(_));
+    let parameter = |i: usize| {
+        let value = &signature.parameters[i];
+        let is_null = match is_function {
+            true => signature.is_nullable(i, &item.doc, handles),
+            false => signature.is_nullable_in_callback(i, &item.doc),
+        };
+        annotated(value, is_null)
+    };
+    let mut parameters: Vec<String> = (0..signature.parameters.len()).map(parameter).collect();
+    if parameters.is_empty() {
+        parameters.push("void".to_owned());
+    }
+    let result = &signature.result.code;
+    let (before, begin) = if is_function {
+        let unused = if signature.must_be_looked_at(handles) { "RZ_WARN_UNUSED " } else { "" };
+        let space = if result.ends_with('*') { "" } else { " " };
+        (format!("RZ_API {unused}{result}{space}RZ_CALL\n"), format!("{}(", item.name))
+    } else {
+        let null = if signature.is_result_nullable(&item.doc) { "RZ_NULLABLE " } else { "" };
+        let space = if result.ends_with('*') { "" } else { " " };
+        (String::new(), format!("typedef {result}{space}{null}(RZ_CALL *{})(", item.name))
+    };
+    let line = format!("{begin}{});", parameters.join(", "));
+    if line.len() <= LINE_LENGTH {
+        return before + &line;
+    }
+    let separator = format!(",\n{}", " ".repeat(begin.len()));
+    format!("{before}{begin}{});", parameters.join(&separator))
+}
+
+fn annotated(value: &Value, is_null: bool) -> String {
+    let space = if value.code.ends_with('*') { "" } else { " " };
+    let null = if is_null { "RZ_NULLABLE " } else { "" };
+    format!("{}{space}{null}{}", value.code, value.name)
+}
+
+/// A line of code, and the comment behind it.
+struct Line {
+    code: String,
+    note: Option<String>,
+}
+
+impl Line {
+    /// Appends a line with its comment: behind it where it is short and the line is a constant or a field, else above.
+    fn push(lines: &mut Vec<Line>, line: &str, comment: &[&str]) {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let is_constant = line.starts_with("#define");
+        // A macro's negative value in parentheses, so that it stays one value in any expression.
+        let code = match line.rsplit_once(" -") {
+            Some((name, value)) if is_constant && !value.starts_with(' ') => format!("{name} (-{value})"),
+            _ => line.to_owned(),
+        };
+        match comment {
+            [note] if (is_constant || !indent.is_empty()) && code.len() + note.len() < LINE_LENGTH - 10 => {
+                // Constants with a comment behind them stand together.
+                if let [.., Line { code, note: Some(_) }, Line { code: blank, note: None }] = &lines[..]
+                    && is_constant
+                    && code.starts_with("#define")
+                    && blank.is_empty()
+                {
+                    lines.pop();
+                }
+                lines.push(Line { code, note: Some((*note).to_owned()) });
+                return;
+            }
+            [] => {}
+            [text] => lines.push(Line { code: format!("{indent}/* {text} */"), note: None }),
+            [first, middle @ .., last] => {
+                lines.push(Line { code: format!("{indent}/* {first}"), note: None });
+                let middle = middle.iter().map(|text| format!("{indent} * {text}").trim_end().to_owned());
+                lines.extend(middle.map(|code| Line { code, note: None }));
+                lines.push(Line { code: format!("{indent} * {last} */"), note: None });
+            }
+        }
+        lines.push(Line { code, note: None });
+    }
+}
+
+/// A run of lines with their comments in one column.
+fn aligned(run: &[Line]) -> String {
+    let width = run.iter().map(|line| line.code.len()).max().unwrap_or(0);
+    run.iter()
+        .map(|line| match &line.note {
+            Some(note) => format!("{:width$}  /* {note} */\n", line.code),
+            None => format!("{}\n", line.code),
+        })
+        .collect()
+}
