@@ -397,7 +397,7 @@ fn what_is_no_call_stays_text() {
         ),
         (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {}} and more", "and more", "{}"),
         (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {}, \"name\": \"get\"}", "\"get\"}", "{}"),
-        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": \"{ word", "\"{ word", ""),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": \"{ word", "", "{ \"word"),
         (&bare, "{\"name\": \"get\", \"id\": \"7\", \"arguments\": {\"query\": \"a\"}}", "", "{\"query\": \"a\"}"),
         (&bare, "{\"name\": \"get\", \"input\": {\"query\": \"a\"}}", "{\"query\": \"a\"}}", ""),
         (

@@ -23,6 +23,10 @@ const JSON: &str = "<tool_call>\n{{ '{\"name\": \"' ~ c.name ~ '\", \"arguments\
 const BARE: &str = "{{ '{\"name\": \"' ~ c.name ~ '\", \"parameters\": ' }}{{ c.arguments | tojson }}{{ '}' }}\
     {{ raise_exception('one call') if m.tool_calls[1] }}";
 
+/// Calls with a tag after the name, in a section.
+const SECTION: &str = "{{ '<calls>' if loop.first }}<call>{{ c.name }}<sep>{{ c.arguments | tojson }}<end>\
+    {{ '</calls>' if loop.last }}";
+
 /// The reply to a question, in the form of a template.
 fn reply(source: &str, choice: &str) -> Arc<Reply> {
     let template = ChatTemplate::new(source, "<s>".into(), "</s>".into());
@@ -488,6 +492,104 @@ fn calls_with_small_faults_are_read() {
     assert_eq!(got.end, Some(true));
 }
 
+/// What `mistral-common` 1.13 takes for calls, which its templates do not write: no id, no arguments, arguments within a
+/// text. The same in the forms of other owners.
+#[test]
+fn arguments_after_a_name_may_be_a_text_or_null() {
+    let published = data("published.json");
+    let of = |name: &str| reply(published["templates"][name]["source"].as_str().unwrap(), "auto");
+    let (v11, v13) = (of("Mistral-Small-3.2-24B-Instruct-2506"), of("mistralai-Ministral-3-14B-Reasoning-2512"));
+    let section = reply(&source("", SECTION, ""), "auto");
+    let harmony = of("openai-gpt-oss-120b");
+    let in_text = |text: &str| Json::from(text).to_string();
+    let quoted = "{\"query\": \"\\\"a\\\" \\u00fc\\ud83d\\ude42\\n\", \"n\": [1, {}]}";
+    let want: Json = serde_json::from_str(quoted).unwrap();
+    for (arguments, want) in [
+        ("null".to_owned(), json!({})),
+        ("\"\"".to_owned(), json!({})),
+        ("{}".to_owned(), json!({})),
+        (in_text("{\"query\": \"a\"}"), json!({"query": "a"})),
+        (in_text("{\"query\": \"a\"}\n"), json!({"query": "a"})),
+        (in_text(quoted), want.clone()),
+        (in_text(quoted).replace('ü', "\\u00fc"), want),
+    ] {
+        for (reply, open, close) in [
+            (&v11, "[TOOL_CALLS]get[ARGS]", ""),
+            (&v11, "[TOOL_CALLS]get[CALL_ID]aB3456789[ARGS]", ""),
+            (&v13, "[TOOL_CALLS]get[ARGS]", ""),
+            (&v13, "[TOOL_CALLS] get [ARGS] \n", ""),
+            (&section, "<calls><call>get<sep>", "<end></calls>"),
+            (&harmony, "<|channel|>commentary to=functions.get<|message|>", "<|call|>"),
+        ] {
+            let text = format!("{open}{arguments}{close}");
+            let got = parsed(reply, &text);
+            let have = (json_of(&got), &got.content[..], &got.unparsed[..], got.end);
+            assert_eq!(have, (vec![("get".to_owned(), want.clone())], "", "", Some(false)), "{text}: {got:?}");
+        }
+    }
+    // Two calls of which one has an id, and no object.
+    let two = "[TOOL_CALLS]get[ARGS]{\"query\": \"a\"}[TOOL_CALLS]get[CALL_ID]aB3456789[ARGS]{\"query\": \"b\"}";
+    let got = parsed(&v11, two);
+    assert_eq!((json_of(&got), got.end), (vec![get("a"), get("b")], Some(false)));
+    assert_eq!(got.ids, ["call00000", "aB3456789"]);
+    for (reply, text) in [
+        (&v11, "[TOOL_CALLS]get[ARGS]\"Paris\""),
+        (&v13, "[TOOL_CALLS]get[ARGS][1]"),
+        (&v13, "[TOOL_CALLS]get[ARGS]nul"),
+        (&v13, "[TOOL_CALLS]get[ARGS]17"),
+        (&v13, "[TOOL_CALLS]get[ARGS]"),
+    ] {
+        let got = parsed(reply, text);
+        assert_eq!((got.calls.len(), &got.unparsed[..], got.end), (0, text, Some(true)), "{text}: {got:?}");
+    }
+    let got = parsed(&harmony, "<|channel|>commentary to=functions.get<|message|>\"Paris\"<|call|>");
+    assert_eq!((&got.calls[0].1[..], &got.unparsed[..], got.end), ("", "\"Paris\"", Some(true)), "{got:?}");
+    // A reply that breaks off has what has come of the arguments.
+    let text = format!("[TOOL_CALLS]get[ARGS]{}", in_text("{\"query\": \"a\"}"));
+    let cut = |n: usize| parsed_with(&with_controls(&[]), &[], &v13, &text[..n], false);
+    let (mut last, head) = (0, "[TOOL_CALLS]get[ARGS]\"{".len());
+    for n in 1..text.len() {
+        let got = cut(n);
+        assert_eq!((&got.content[..], &got.unparsed[..], got.end), ("", "", Some(true)), "{n}: {got:?}");
+        if n < head {
+            assert_eq!((got.calls.len(), &got.tag[..]), (0, &text[..n]), "{n}");
+        } else {
+            let arguments = &got.calls[0].1;
+            assert!("{\"query\": \"a\"}".starts_with(&arguments[..]) && arguments.len() >= last, "{n}: {arguments}");
+            last = arguments.len();
+        }
+    }
+    assert_eq!(last, "{\"query\": \"a\"}".len());
+    let broken = "<tool_call>\n{\"name\": \"get\", \"arguments\": \"{\\\"query\\\": \\\"a";
+    let got = parsed_with(&with_controls(&[]), &[], &of("Qwen-Qwen2.5-7B-Instruct"), broken, false);
+    assert_eq!((&got.calls[0].1[..], &got.unparsed[..], got.end), ("{\"query\": \"a", "", Some(true)), "{got:?}");
+}
+
+/// Lists and sections without calls hold none, as `mistral-common` 1.13 and vLLM 0.33 read them.
+#[test]
+fn lists_without_calls_hold_none() {
+    let published = data("published.json");
+    let of = |name: &str| reply(published["templates"][name]["source"].as_str().unwrap(), "auto");
+    let nemo = of("mistralai-Mistral-Nemo-Instruct-2407");
+    let object = "{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}}";
+    for (reply, text, content, n) in [
+        (&nemo, "[TOOL_CALLS][]".to_owned(), "", 0),
+        (&nemo, "[TOOL_CALLS] [ ]\n".to_owned(), "", 0),
+        (&nemo, "I look. [TOOL_CALLS] []".to_owned(), "I look.", 0),
+        (&nemo, format!("[TOOL_CALLS][][TOOL_CALLS][{object}]"), "", 1),
+        (&nemo, format!("[TOOL_CALLS][{object}][TOOL_CALLS][]"), "", 1),
+        (&nemo, "[]".to_owned(), "[]", 0),
+        (&reply(&source("", SECTION, ""), "auto"), "Hm.<calls>\n</calls>".to_owned(), "Hm.", 0),
+        (&of("Apertus-8B-Instruct"), "<|tools_prefix|>[]<|tools_suffix|>".to_owned(), "", 0),
+    ] {
+        let got = parsed(reply, &text);
+        let have = (json_of(&got), got.content.trim(), &got.unparsed[..], got.end);
+        assert_eq!(have, (vec![get("a"); n], content, "", Some(false)), "{text}: {got:?}");
+    }
+    let got = parsed(&nemo, "[TOOL_CALLS][");
+    assert_eq!((&got.unparsed[..], got.end), ("[TOOL_CALLS][", Some(true)));
+}
+
 /// The forms of Command R7B, R+ and Hunyuan 3: lists of objects with an id or none, a fence around them or none, and a
 /// list of calls whose last tag is the token that ends the reply.
 #[test]
@@ -556,6 +658,8 @@ fn ids_that_models_write_are_those_of_the_calls() {
     let own = source("", "<call>{{ t.id }}<name>{{ c.name }}<args>{{ c.arguments | tojson }}</call>", "");
     let plain = source("", "<call>{{ c.name }}<args>{{ c.arguments | tojson }}</call>", "");
     let of_mistral = |id: &str| format!("[TOOL_CALLS]get[CALL_ID]{id}[ARGS]{{\"query\": \"a\"}}");
+    let nemo = published["templates"]["mistralai-Mistral-Nemo-Instruct-2407"]["source"].as_str().unwrap();
+    let of_list = |members: &str| format!("[TOOL_CALLS][{{{members}, \"arguments\": {{\"query\": \"a\"}}}}]");
     let of_kimi =
         |id: &str| format!("<|tool_call_begin|>{id}<|tool_call_argument_begin|>{{\"query\": \"a\"}}<|tool_call_end|>");
     let section = |calls: String| format!("<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>");
@@ -571,6 +675,22 @@ fn ids_that_models_write_are_those_of_the_calls() {
         ),
         (&own, of_own("x-1") + &of_own("x-2"), ["x-1", "x-2"]),
         (&own, of_own("x 1") + &of_own("x_2"), ["call00000", "x_2"]),
+        (
+            nemo,
+            of_list("\"id\": \"aB3456789\", \"name\": \"get\"") + &of_list("\"id\": \"aB3456789\", \"name\": \"get\""),
+            ["aB3456789", "call00001"],
+        ),
+        (
+            nemo,
+            of_list("\"id\": 7, \"name\": \"get\"") + &of_list("\"id\": \"short\", \"name\": \"get\""),
+            ["call00000", "call00001"],
+        ),
+        (
+            nemo,
+            of_list("\"type\": \"function\", \"id\": \"bC3456789\", \"name\": \"get\"")
+                + &of_list("\"name\": \"get\", \"id\": \"aB3456789\""),
+            ["bC3456789", "call00001"],
+        ),
         (
             &plain,
             "<call>get<args>{\"query\": \"a\"}</call><call>get<args>{\"query\": \"a\"}</call>".to_owned(),

@@ -1,6 +1,7 @@
 //! A call that is one object with the tool's name and the arguments in it, read as its characters come. Relies on
-//! `literal`; knows no other part of a reply.
+//! `arguments` and `literal`; knows no other part of a reply.
 
+use crate::text::reply::arguments::TextArguments;
 use crate::text::reply::form::Member;
 use crate::text::reply::literal::Literal;
 use crate::text::reply::replies::Tool;
@@ -14,23 +15,28 @@ pub struct ObjectCall {
     /// JSON of the name.
     quoted: String,
     name: Option<String>,
+    /// JSON of the id, if it comes ahead of the name.
+    id: String,
     arguments: Arguments,
     /// Arguments that came ahead of the name.
     early: String,
-    /// Arguments within a text are unreadable as those of `literal` may be.
+    /// Readers of JSON refuse the arguments within a text.
     is_unreadable: bool,
 }
 
 /// Names that models give the arguments whatever the template's is.
 const ARGUMENTS: [&str; 2] = ["arguments", "parameters"];
+/// The name of the id.
+const ID: &str = "id";
 
-#[derive(Default, PartialEq, Eq)]
+#[derive(Default)]
 enum Arguments {
     #[default]
     Missing,
     Object,
     /// As JSON within a text.
-    Text(String),
+    Text(TextArguments),
+    Null,
     Complete,
 }
 
@@ -54,6 +60,11 @@ impl ObjectCall {
         self.name.as_deref()
     }
 
+    /// The id that the model has written ahead of the name.
+    pub fn id(&self) -> Option<String> {
+        serde_json::from_str(self.id.trim()).ok()
+    }
+
     pub fn is_named(&self) -> bool {
         self.name.is_some()
     }
@@ -65,13 +76,13 @@ impl ObjectCall {
 
     /// True where the arguments are complete.
     pub fn has_arguments(&self) -> bool {
-        self.arguments == Arguments::Complete
+        matches!(self.arguments, Arguments::Complete)
     }
 
     /// False where its members are not those of a call.
     pub fn may_be_call(&self) -> bool {
         let key = self.literal.as_ref().map_or("", Literal::key).trim_start_matches('"');
-        let known = ["name", "type", "id"].into_iter().chain(ARGUMENTS);
+        let known = ["name", "type", ID].into_iter().chain(ARGUMENTS);
         self.is_named() || known.into_iter().any(|name| name.starts_with(key))
     }
 
@@ -82,8 +93,7 @@ impl ObjectCall {
 
     /// Bytes held.
     pub fn size(&self) -> usize {
-        let text = if let Arguments::Text(text) = &self.arguments { text.len() } else { 0 };
-        self.raw.len() + self.early.len() + self.quoted.len() + text
+        self.raw.len() + self.early.len() + self.quoted.len() + self.id.len()
     }
 
     /// Adds a character, and to `out` the JSON of arguments that comes of it once there is a name. `name` and
@@ -100,7 +110,7 @@ impl ObjectCall {
             (false, _) => Step::More,
             (true, false) => Step::Failed,
             (true, true) => {
-                if self.arguments == Arguments::Missing {
+                if let Arguments::Missing = self.arguments {
                     out.push_str("{}");
                 }
                 Step::Done
@@ -125,6 +135,7 @@ impl ObjectCall {
             }
             let is_name = *name == Member::Value(literal.key().to_owned());
             let is_arguments = *name == Member::Key || arguments == literal.key() || ARGUMENTS.contains(&literal.key());
+            let is_id = literal.key() == ID && self.name.is_none() && !is_nested;
             if *name == Member::Key && self.name.is_none() {
                 self.quoted = format!("\"{}\"", literal.key());
                 self.find_name(tools, out)?;
@@ -136,6 +147,8 @@ impl ObjectCall {
                 }
             } else if is_arguments {
                 self.add_arguments(&piece, has_ended, out)?;
+            } else if is_id {
+                self.id.push_str(&piece);
             } else if is_nested {
                 // Others are identifiers and the like; these could be arguments.
                 return None;
@@ -148,6 +161,9 @@ impl ObjectCall {
                 self.raw.push(c);
             }
         } else if has_ended || out.len() > handed_on {
+            self.raw.clear();
+        } else if matches!(&self.arguments, Arguments::Text(text) if text.has_object()) {
+            // Half an escape.
             self.raw.clear();
         } else if was_in_member && !(self.raw.is_empty() && c.is_whitespace()) {
             self.raw.push(c);
@@ -166,36 +182,29 @@ impl ObjectCall {
     }
 
     fn add_arguments(&mut self, piece: &str, has_ended: bool, out: &mut String) -> Option<()> {
-        if self.arguments == Arguments::Missing {
+        if let Arguments::Missing = self.arguments {
             self.arguments = match piece.trim_start().chars().next() {
                 None => return Some(()),
                 Some('{') => Arguments::Object,
-                Some('"') => Arguments::Text(String::new()),
-                Some(_) if piece.trim() == "null" => Arguments::Text("\"\"".to_owned()),
+                Some('"') => Arguments::Text(TextArguments::default()),
+                Some(_) if piece.trim() == "null" => Arguments::Null,
                 Some(_) => return None,
             };
         }
-        let json = match &mut self.arguments {
-            Arguments::Object => piece.to_owned(),
+        let out = if self.is_named() { out } else { &mut self.early };
+        match &mut self.arguments {
+            Arguments::Object => out.push_str(piece),
             Arguments::Text(text) => {
-                if piece.trim() != "null" {
-                    text.push_str(piece);
-                }
-                if !has_ended {
-                    return Some(());
-                }
-                let text: String = serde_json::from_str(text).ok()?;
-                let text = if text.trim().is_empty() { "{}" } else { &text };
-                let json = Literal::convert(text).filter(|json| json.starts_with('{'))?;
-                self.is_unreadable |= serde_json::from_str::<serde_json::Value>(&json).is_err();
-                json
+                text.push(piece, has_ended, out).ok()?;
+                self.is_unreadable = text.is_unreadable();
             }
+            Arguments::Null if has_ended => out.push_str("{}"),
+            Arguments::Null => {}
             Arguments::Missing | Arguments::Complete => return None,
-        };
+        }
         if has_ended {
             self.arguments = Arguments::Complete;
         }
-        if self.is_named() { out } else { &mut self.early }.push_str(&json);
         Some(())
     }
 }

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result, secured};
 use crate::text::chat::ids::NewIds;
+use crate::text::reply::arguments::Arguments;
 use crate::text::reply::form::{Body, CallForm};
-use crate::text::reply::literal::{Literal, WIDE_QUOTE, escape};
+use crate::text::reply::literal::{WIDE_QUOTE, escape};
 use crate::text::reply::object::ObjectCall;
 use crate::text::reply::replies::{Behind, Event, EventKind, Found, MESSAGE, Reply, Then};
 use crate::text::reply::search::{earlier, find};
@@ -65,7 +66,7 @@ enum State {
     /// The header of a message, which began with this.
     Header(String),
     Object(Box<ObjectCall>),
-    Named(Literal),
+    Named(Box<Arguments>),
     /// Between the arguments of a call that have names of their own.
     Arguments {
         tool: usize,
@@ -305,7 +306,7 @@ impl ReplyParser {
             State::Reasoning => self.reasoning(rest, behind),
             State::Header(tag) => self.header(tag, rest, behind),
             State::Object(object) => self.object(object, rest),
-            State::Named(literal) => self.named(literal, rest),
+            State::Named(arguments) => self.named(arguments, rest),
             State::Arguments { tool, keys } => self.arguments(tool, keys, rest, behind),
             State::Value { tool, keys, kind, begun } => self.value(tool, keys, kind, begun, rest, behind),
             State::CallEnd => self.call_end(rest, behind),
@@ -405,7 +406,7 @@ impl ReplyParser {
                         self.emit(EventKind::ToolArguments, false, "{");
                         State::Arguments { tool, keys: Vec::new() }
                     }
-                    _ => State::Named(Literal::new()),
+                    _ => State::Named(Box::new(Arguments::new())),
                 };
             }
             Then::Unknown => self.give_up(&(gap + tag)),
@@ -564,7 +565,8 @@ impl ReplyParser {
                 self.give_up_call("");
             }
             State::Object(object) => self.give_up_call(object.raw()),
-            State::Named(_) | State::Arguments { .. } => self.give_up_call(""),
+            State::Named(arguments) => self.give_up_call(arguments.raw()),
+            State::Arguments { .. } => self.give_up_call(""),
             State::Rehearsal(rehearsal) => self.resume(State::Reasoning, gap, rehearsal.text()),
             State::WholeCall(call) => self.resume(State::Content, gap, call.text()),
             state @ (State::Content | State::Reasoning) if !self.drops_space => {

@@ -12,7 +12,7 @@ use crate::text::chat::{Chat, ToolChoice};
 use crate::text::marks::MarkedText;
 use crate::text::reply::form::{Body, CallForm, Dialect, ReplyForm};
 use crate::text::reply::literal::Literal;
-use crate::text::reply::tags::{ANY, Match, NAME, last_tag, matches};
+use crate::text::reply::tags::{ANY, Match, NAME, first_tag, last_tag, matches};
 
 /// Ends the header of a message.
 pub(crate) const MESSAGE: &str = "<|message|>";
@@ -192,14 +192,20 @@ impl Triggers {
         let follows: Vec<&str> = match &calls.body {
             Body::Object { .. } if at_start => return self.add("", "{", true, Then::Call(None)),
             Body::Object { .. } => return self.add(lead, "", false, Then::Call(None)),
-            Body::Named { dialect, .. } => vec![if *dialect == Dialect::Python { "(" } else { "{" }],
+            Body::Named { dialect: Dialect::Python, .. } => vec!["("],
+            // Without a tag after the name a word could be a part of the name.
+            Body::Named { .. } if middle.trim().is_empty() => vec!["{"],
+            Body::Named { .. } => vec!["{", "\"{", "\"\"", "null"],
             Body::Tagged { argument, .. } => vec![argument.before.trim(), calls.after.trim()],
         };
+        let idless = if calls.has_ids { without_id(middle) } else { None };
         for (i, tool) in tools.iter().enumerate() {
-            for follow in &follows {
-                // Models write white space around the name that their templates do not.
-                let head = format!("{} {} {middle} ", lead.replace(NAME, &tool.name), tool.name);
-                self.add(&head, follow, at_start, Then::Call(Some(i)));
+            for middle in [Some(middle), idless.as_deref()].into_iter().flatten() {
+                for follow in &follows {
+                    // Models write white space around the name that their templates do not.
+                    let head = format!("{} {} {middle} ", lead.replace(NAME, &tool.name), tool.name);
+                    self.add(&head, follow, at_start, Then::Call(Some(i)));
+                }
             }
         }
         if lead.trim().len() > 2 && !lead.contains(NAME) {
@@ -314,6 +320,14 @@ fn shortened(lead: &str) -> Vec<String> {
     vec![format!("{before}{FENCE}{behind}"), format!("{before}{behind}")]
 }
 
+/// The text between a name and its arguments without the id and the tag of the id, if both stand between tags.
+fn without_id(middle: &str) -> Option<String> {
+    let (front, behind) = middle.split_once(ANY)?;
+    let tag = last_tag(front.trim_end()).filter(|tag| first_tag(tag) == Some(*tag))?;
+    first_tag(behind.trim_start())?;
+    Some(format!("{}{behind}", front.trim_end().strip_suffix(tag)?))
+}
+
 fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
     let (mut in_content, mut behind_call) = (Triggers::default(), Triggers::default());
     if form.has_headers {
@@ -329,6 +343,10 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
         let (open, before) = (&calls.open, &calls.before);
         let first = format!("{open}{before}");
         let next = calls.between.as_ref().map(|between| format!("{between}{before}"));
+        if open.trim().chars().count() > 2 && !open.contains([ANY, NAME]) && !calls.close.trim().is_empty() {
+            // A list without calls.
+            in_content.add(&format!("{open}{}", calls.close), "", false, Then::Content);
+        }
         for other in &calls.others {
             let middle = if other.close.is_empty() { middle } else { &other.close };
             in_content.add_calls(&other.open, middle, calls, tools);

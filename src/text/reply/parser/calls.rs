@@ -5,6 +5,7 @@ use std::mem;
 use serde_json::Value as Json;
 
 use super::{ReplyParser, State, ValueKind};
+use crate::text::reply::arguments::Arguments;
 use crate::text::reply::form::{Argument, Body, CallForm};
 use crate::text::reply::literal::{Literal, escape};
 use crate::text::reply::nested;
@@ -27,7 +28,7 @@ impl ReplyParser {
             let was_named = object.is_named();
             let step = object.push(c, name, arguments, &reply.tools, &mut json);
             if let Some(name) = object.name().filter(|_| !was_named) {
-                self.begin_call(name, None);
+                self.begin_call(name, object.id().as_deref());
             }
             if step == Step::More {
                 continue;
@@ -56,24 +57,24 @@ impl ReplyParser {
         (!rest.is_empty()).then_some(rest.len())
     }
 
-    pub(super) fn named(&mut self, mut literal: Literal, rest: &str) -> Option<usize> {
+    pub(super) fn named(&mut self, mut arguments: Box<Arguments>, rest: &str) -> Option<usize> {
         let mut json = String::new();
         for (i, c) in rest.char_indices() {
-            if literal.push(c, &mut json).is_err() {
+            if arguments.push(c, &mut json).is_err() {
                 self.emit(EventKind::ToolArguments, false, &json);
-                self.give_up_call("");
+                self.give_up_call(arguments.raw());
                 return Some(i);
             }
-            if literal.is_done() {
+            if arguments.is_done() {
                 self.emit(EventKind::ToolArguments, false, &json);
                 self.calls += 1;
-                self.any_unparsed |= literal.is_unreadable();
+                self.any_unparsed |= arguments.is_unreadable();
                 self.state = State::CallEnd;
                 return Some(i + c.len_utf8());
             }
         }
         self.emit(EventKind::ToolArguments, false, &json);
-        self.state = State::Named(literal);
+        self.state = State::Named(arguments);
         (!rest.is_empty()).then_some(rest.len())
     }
 

@@ -1,0 +1,123 @@
+//! Arguments of a call as they come: an object, the JSON of an object within a text, or a word for no arguments. Relies
+//! on `literal`.
+
+use crate::text::reply::literal::{Literal, NoLiteral};
+
+/// The arguments that follow the name of a call.
+pub struct Arguments {
+    literal: Literal,
+    kind: Kind,
+    /// All of the text until some of it is handed on.
+    raw: String,
+    has_handed_on: bool,
+}
+
+enum Kind {
+    /// Nothing but white space has come.
+    Front,
+    Object,
+    Text(TextArguments),
+    /// `null` or `None`.
+    Null,
+}
+
+impl Arguments {
+    pub fn new() -> Arguments {
+        Arguments { literal: Literal::new(), kind: Kind::Front, raw: String::new(), has_handed_on: false }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.literal.is_done()
+    }
+
+    /// True for complete arguments that readers of JSON refuse.
+    pub fn is_unreadable(&self) -> bool {
+        match &self.kind {
+            Kind::Text(text) => text.is_unreadable(),
+            Kind::Front | Kind::Object | Kind::Null => self.literal.is_unreadable(),
+        }
+    }
+
+    /// All of the text while none of it was handed on, without the character that `push` has refused.
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// Adds a character, and to `out` the JSON that it completes.
+    pub fn push(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
+        let from = out.len();
+        self.add(c, out)?;
+        self.has_handed_on |= out.len() > from;
+        match self.has_handed_on {
+            true => self.raw.clear(),
+            false => self.raw.push(c),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
+        if let Kind::Front = self.kind {
+            self.kind = match c {
+                '{' | '(' => Kind::Object,
+                '"' => Kind::Text(TextArguments::default()),
+                'n' | 'N' => Kind::Null,
+                _ if c.is_whitespace() => return Ok(()),
+                _ => return Err(NoLiteral),
+            };
+        }
+        let mut piece = String::new();
+        self.literal.push(c, &mut piece)?;
+        let is_done = self.literal.is_done();
+        match &mut self.kind {
+            Kind::Object => out.push_str(&piece),
+            Kind::Text(text) => text.push(&piece, is_done, out)?,
+            Kind::Null if is_done => out.push_str("{}"),
+            Kind::Front | Kind::Null => {}
+        }
+        Ok(())
+    }
+}
+
+/// Arguments that are the JSON of an object within a text; an empty text has none.
+#[derive(Default)]
+pub struct TextArguments {
+    /// The opening quote has come.
+    is_open: bool,
+    object: Option<Literal>,
+}
+
+impl TextArguments {
+    /// True for complete arguments that readers of JSON refuse.
+    pub fn is_unreadable(&self) -> bool {
+        self.object.as_ref().is_some_and(Literal::is_unreadable)
+    }
+
+    /// True if the object has begun.
+    pub fn has_object(&self) -> bool {
+        self.object.is_some()
+    }
+
+    /// Adds the JSON of a part of the text, in which no escape is cut, and to `out` the JSON of arguments that comes of
+    /// it. `is_end`: the part ends with the closing quote.
+    pub fn push(&mut self, piece: &str, is_end: bool, out: &mut String) -> Result<(), NoLiteral> {
+        let piece = if self.is_open { piece } else { piece.strip_prefix('"').unwrap_or(piece) };
+        self.is_open = true;
+        let piece = if is_end { piece.strip_suffix('"').unwrap_or(piece) } else { piece };
+        let text: String = serde_json::from_str(&format!("\"{piece}\"")).map_err(|_| NoLiteral)?;
+        for c in text.chars() {
+            match &mut self.object {
+                Some(object) if object.is_done() && c.is_whitespace() => {}
+                Some(object) => object.push(c, out)?,
+                None if c == '{' => self.object.insert(Literal::new()).push(c, out)?,
+                None if c.is_whitespace() => {}
+                None => return Err(NoLiteral),
+            }
+        }
+        match &self.object {
+            None if is_end => out.push_str("{}"),
+            Some(object) if is_end && !object.is_done() => return Err(NoLiteral),
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+}
