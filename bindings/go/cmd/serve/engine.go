@@ -255,9 +255,6 @@ func (t *task) collect() (events []event, over bool, err error) {
 	if t.scored {
 		rows, err = c.Logprobs()
 	}
-	if info.End == realizar.EndLength || info.End == realizar.EndContext {
-		parts = withoutCutCall(parts)
-	}
 	for _, part := range parts {
 		over = over || part.Kind == realizar.PartEnd
 		t.called = t.called || part.Kind == realizar.PartToolName
@@ -275,17 +272,6 @@ func (t *task) collect() (events []event, over bool, err error) {
 		}})
 	}
 	return events, over, err
-}
-
-// withoutCutCall is the parts of a truncated reply, without the markup of a call at its end whose name is missing.
-func withoutCutCall(parts []realizar.Part) []realizar.Part {
-	n := len(parts)
-	if n == 0 || parts[n-1].Kind != realizar.PartEnd {
-		return parts
-	}
-	for n--; n > 0 && parts[n-1].Kind == realizar.PartContent && parts[n-1].Unparsed; n-- {
-	}
-	return append(slices.Clip(parts[:n]), parts[len(parts)-1])
 }
 
 // collectText is collect for a text that goes on.
