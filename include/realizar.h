@@ -39,8 +39,10 @@
  *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
  * - Results are written on success only, and a call that fails leaves its handles as they were. The exception: with
  *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written.
- * - Any function may be called from any thread. A handle passed as const may be used by any number of calls at once;
- *   one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once.
+ * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
+ *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. So does a
+ *   call with the handle as const beside it, where its errors name RZ_ERR_BUSY; those that read what others poll, such
+ *   as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
  * - What _new, _load or _fork gives, the matching _free takes back; NULL is fine. Handles are freed in any order,
  *   because each keeps alive what it needs. With the last one the library's last thread ends.
  * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
@@ -1087,8 +1089,8 @@ rz_chat_parser_free(rz_chat_parser *RZ_NULLABLE parser);
  * makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`. */
 #define RZ_SAMPLER_TEMPERATURE_FIRST 1
 
-/* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
- * caches of any model. */
+/* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time, but any
+ * number of rz_job_new may copy it at once. Usable with caches of any model. */
 typedef struct rz_sampler rz_sampler;
 
 /* Added to one logit before anything else; -INFINITY forbids the token. Never grows. Since 0.1.0. */
@@ -1591,13 +1593,14 @@ rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
                 uint32_t *next,
                 rz_error *RZ_NULLABLE err);
 
-/* Copies the logits after the last token, one f32 for each entry of the vocabulary.
+/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Those that a GPU keeps are fetched
+ * first, so the cache is not const.
  *
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_READY where there are none, before the first token
  * and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_logits_into(const rz_cache *cache, float *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
+rz_logits_into(rz_cache *cache, float *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
 /* Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
  * one.
@@ -1701,9 +1704,9 @@ rz_media_from_tokens(const rz_model *model,
                      rz_media **out,
                      rz_error *RZ_NULLABLE err);
 
-/* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step has ended, the time is the time of
- * the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED. Since 0.1.0. */
+/* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done, the time is the time of
+ * the work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any
+ * thread, during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *RZ_NULLABLE err);
 
@@ -2277,7 +2280,7 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
- * other job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED.
+ * other job. Any thread, while another call works on the job too. Errors beside those of the job: RZ_ERR_POISONED.
  * Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
@@ -2334,8 +2337,8 @@ rz_job_logprobs_into(rz_job *job,
                      size_t *n,
                      rz_error *RZ_NULLABLE err);
 
-/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
- * job, RZ_ERR_POISONED. Since 0.1.0. */
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the job, the counts
+ * are as of the last pass over the weights. Errors: RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_info_get(const rz_job *job, rz_job_info *out, rz_error *RZ_NULLABLE err);
 
@@ -2488,7 +2491,9 @@ rz_store_free(rz_store *RZ_NULLABLE store);
 #define RZ_REPLY_CONTINUE 2
 
 /* Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
- * time: a second one gets RZ_ERR_BUSY. Conversations of one model work side by side.
+ * time: a second one gets RZ_ERR_BUSY. Any number of threads may read its state, its messages and its media at any
+ * moment, while another call works on it too (rz_conversation_info_get, _json_into, _media_get). Conversations of one
+ * model work side by side.
  *
  * The prompt of a reply is the whole conversation as the model's chat template writes it, so that what a template does
  * with earlier reasoning is right. Of its tokens only those are computed that the cache does not hold: those of the
@@ -2696,7 +2701,8 @@ rz_conversation_say(rz_conversation *conversation,
  * tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
  *
  * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask
- * for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors:
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_json_into(const rz_conversation *conversation,
                           uint32_t first,
@@ -2711,10 +2717,11 @@ rz_conversation_json_into(const rz_conversation *conversation,
 RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
-/* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork).
+/* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork). A
+ * reply that is being made is not in it.
  *
- * Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+ * Any thread. Errors: RZ_ERR_BUSY (beside a call that changes the conversation), RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
 
@@ -2740,8 +2747,9 @@ rz_conversation_load(const rz_model *model,
                      rz_conversation **out,
                      rz_error *RZ_NULLABLE err);
 
-/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
- * conversation, RZ_ERR_POISONED. Since 0.1.0. */
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the conversation,
+ * the counts are as of the last pass over the weights, and a reply has ended once it is a message. Errors:
+ * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_info *out, rz_error *RZ_NULLABLE err);
 
@@ -2770,7 +2778,7 @@ rz_conversation_add_media(rz_conversation *conversation,
                           rz_error *RZ_NULLABLE err);
 
 /* Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
- * is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_BUSY, RZ_ERR_POISONED.
+ * is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_POISONED.
  * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_media_get(const rz_conversation *conversation,
@@ -2789,7 +2797,7 @@ rz_conversation_media_get(const rz_conversation *conversation,
  * summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
  * rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_logprobs_into(const rz_cache *cache,
+rz_logprobs_into(rz_cache *cache,
                  uint32_t k,
                  uint32_t *RZ_NULLABLE tokens,
                  float *RZ_NULLABLE logprobs,

@@ -4,12 +4,14 @@
 //! trusted. Either the conversation has the session or the job of an unfinished reply has it. A reply becomes a message
 //! when it has ended. Parts of messages name media by their numbers in the conversation, which has each once.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use super::job::{End, Job, JobInfo, Request};
+use super::conversation_view::{ConversationInfo, ConversationView};
+use super::job::{Job, Request};
+use super::job_progress::End;
 use super::media::Media;
 use super::prompt::check_media;
 use super::reply_prompt::{Overflow, PromptBuilder, ReplyParams};
@@ -32,35 +34,17 @@ pub struct ConversationParams<'a> {
     pub store: Option<Arc<Store>>,
 }
 
-/// The state of a conversation at one time.
-#[derive(Debug)]
-pub struct ConversationInfo {
-    pub messages: usize,
-    pub media: usize,
-    /// Number of the message from which on turns are in prompts.
-    pub first_in_prompt: usize,
-    /// Tokens of the prompt, and those of them that the cache held.
-    pub prompt: usize,
-    pub reused: usize,
-    /// The job of the last reply; `None` before the first one.
-    pub job: Option<JobInfo>,
-    /// The reply was given up.
-    pub is_given_up: bool,
-    pub capacity: usize,
-    pub held: usize,
-}
-
 pub struct Conversation {
     model: Arc<Model>,
-    chat: Chat,
-    /// Media that its messages name, distinct by their hashes.
-    media: Vec<Arc<Media>>,
+    /// The messages, and what other threads see of the conversation.
+    view: Arc<ConversationView>,
     overflow: Overflow,
     /// Number of the first message of a turn that is in prompts; systems' messages always are.
     first: usize,
     /// `None` where the job has it.
     session: Option<Session>,
-    job: Option<Job>,
+    /// In a lock because only one thread at a time may use it; calls that change the conversation take it without.
+    job: Option<Mutex<Job>>,
     turn: Option<Turn>,
     /// Tokens of the last message, a reply that was cut; empty otherwise.
     cut: Vec<u32>,
@@ -97,8 +81,7 @@ impl Conversation {
     pub(super) fn with_session(session: Session, chat: Chat, overflow: Overflow) -> Conversation {
         Conversation {
             model: session.model().clone(),
-            chat,
-            media: Vec::new(),
+            view: Arc::new(ConversationView::new(chat)),
             overflow,
             first: 0,
             session: Some(session),
@@ -126,17 +109,18 @@ impl Conversation {
         &self.model
     }
 
-    pub fn chat(&self) -> &Chat {
-        &self.chat
+    /// What other threads see of the conversation while one works on it.
+    pub fn view(&self) -> &Arc<ConversationView> {
+        &self.view
+    }
+
+    /// Shows other threads the state that the conversation has now.
+    pub fn publish(&self) {
+        self.view.publish(self.info(), self.read_job(|job| job.progress().clone()));
     }
 
     fn n_messages(&self) -> usize {
-        self.chat.messages().len()
-    }
-
-    /// The media that its messages name, by their numbers.
-    pub fn media(&self) -> &[Arc<Media>] {
-        &self.media
+        self.view.past().chat.messages().len()
     }
 
     /// Appends messages in JSON, whose parts name some of `media`; `None`: of texts alone. An unfinished reply is given
@@ -148,17 +132,19 @@ impl Conversation {
         let media = media.unwrap_or_default();
         check_media(&self.model, &Chat::media_of(&list), media)?;
         let mut numbers = try_vec("media", media.len())?;
-        self.media.try_reserve(media.len()).map_err(|_| Error::OutOfMemory { what: "media", bytes: 0 })?;
+        let reserved = self.view.change().media.try_reserve(media.len());
+        reserved.map_err(|_| Error::OutOfMemory { what: "media", bytes: 0 })?;
         self.give_up()?;
         if !list.is_empty() {
+            let past = &mut *self.view.change();
             for medium in media {
-                let known = self.media.iter().position(|known| known.hash() == medium.hash());
-                numbers.push(known.unwrap_or(self.media.len()));
+                let known = past.media.iter().position(|known| known.hash() == medium.hash());
+                numbers.push(known.unwrap_or(past.media.len()));
                 if known.is_none() {
-                    self.media.push(medium.clone());
+                    past.media.push(medium.clone());
                 }
             }
-            self.chat.extend(list, &numbers);
+            past.chat.extend(list, &numbers);
             self.cut.clear();
         }
         Ok(())
@@ -177,43 +163,67 @@ impl Conversation {
         }
         self.give_up()?;
         if n < self.n_messages() {
-            self.chat.truncate(n);
-            let media = Chat::media_of(self.chat.messages());
-            self.media.truncate(media.iter().map(|(i, _)| i + 1).max().unwrap_or(0));
+            let past = &mut *self.view.change();
+            past.chat.truncate(n);
+            let media = Chat::media_of(past.chat.messages());
+            past.media.truncate(media.iter().map(|(i, _)| i + 1).max().unwrap_or(0));
             self.cut.clear();
             self.first = self.first.min(n);
         }
         Ok(())
     }
 
-    /// A second conversation with the same past.
+    /// A second conversation with the same past, without a reply that is being made.
     pub fn fork(&self) -> Result<Conversation> {
-        Ok(self.with_fork(self.idle()?.fork()?))
+        let session = match &self.session {
+            Some(session) => session.fork(),
+            None => self.read_job(|job| job.session().fork()).unwrap_or(Err(Error::Busy("conversation"))),
+        };
+        Ok(self.with_fork(session?))
+    }
+
+    /// Shows `read` the job of an unfinished reply.
+    fn read_job<T>(&self, read: impl FnOnce(&Job) -> T) -> Option<T> {
+        self.job.as_ref().map(|job| read(&job.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// A conversation with the same messages, on a fork of the session.
     fn with_fork(&self, session: Session) -> Conversation {
-        let fork = Conversation::with_session(session, self.chat.clone(), self.overflow);
+        let past = self.view.past();
+        let fork = Conversation::with_session(session, past.chat.clone(), self.overflow);
+        fork.view.change().media.clone_from(&past.media);
         let (cut, n_replies, store) = (self.cut.clone(), self.n_replies, self.store.clone());
-        Conversation { media: self.media.clone(), first: self.first, cut, n_replies, store, ..fork }
+        Conversation { first: self.first, cut, n_replies, store, ..fork }
     }
 
     /// Runs a call that gives up an unfinished reply, which goes on if the call fails.
     fn in_place_of_reply(&mut self, call: impl FnOnce(&mut Conversation) -> Result<()>) -> Result<()> {
-        let Some(job) = &self.job else { return call(self) };
-        let mut next = self.with_fork(job.session().fork()?);
+        if self.job.is_none() {
+            return call(self);
+        }
+        let mut next = self.fork()?;
         if let Some(turn) = self.turn.as_ref().filter(|turn| turn.is_kept()) {
             next.keep(turn, "cancelled")?;
         }
-        call(&mut next)?;
-        *self = next;
-        Ok(())
+        self.exchange(&mut next);
+        let result = call(self);
+        if result.is_err() {
+            self.exchange(&mut next);
+        }
+        result
+    }
+
+    /// Exchanges all but what other threads see, the contents of which are exchanged.
+    fn exchange(&mut self, other: &mut Conversation) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.view, &mut other.view);
+        std::mem::swap(&mut *self.view.change(), &mut *other.view.change());
     }
 
     /// Its messages and what is known of them, in JSON, for `with_state`.
     pub(super) fn state(&self) -> String {
         json!({
-            "chat": self.chat.to_json(),
+            "chat": self.view.past().chat.to_json(),
             "forgets": self.overflow == Overflow::Forget,
             "first": self.first,
             "cut": self.cut,
@@ -241,7 +251,8 @@ impl Conversation {
         }
         let overflow = if forgets { Overflow::Forget } else { Overflow::Fail };
         let conversation = Conversation::with_session(session, chat, overflow);
-        Ok(Some(Conversation { media, first: first as usize, cut, n_replies, ..conversation }))
+        conversation.view.change().media = media;
+        Ok(Some(Conversation { first: first as usize, cut, n_replies, ..conversation }))
     }
 
     /// The session, where no reply is being made.
@@ -263,10 +274,11 @@ impl Conversation {
         let begun = if params.continues { self.cut.clone() } else { Vec::new() };
         let (keeps_cut, continues, cancel) = (params.keeps_cut, params.continues, params.cancel.clone());
         let own = self.idle()?.cancel().cloned();
+        let past = self.view.past();
         let builder = PromptBuilder {
             model: &self.model,
-            chat: &self.chat,
-            media: &self.media,
+            chat: &past.chat,
+            media: &past.media,
             first: self.first,
             end,
             capacity: self.idle()?.capacity(),
@@ -292,7 +304,7 @@ impl Conversation {
         }
         let request = Request::of_prompt(session, &prompt, keep, job_params)?;
         let Some(session) = self.session.take() else { return Err(Error::Busy("conversation")) };
-        let job = self.job.insert(Job::new(session, request));
+        let mut job = Job::new(session, request);
         let turn = self.turn.insert(Turn {
             prompt: n,
             reused: keep.min(n),
@@ -304,13 +316,13 @@ impl Conversation {
             tokens: Vec::new(),
             logprobs: Vec::new(),
             info: job.info(),
-            failure: None,
         });
         self.first = made.first;
         self.n_replies += 1;
         // What a reply that is continued has said was handed on.
-        turn.take_parts(job)?;
-        turn.given = turn.said(self.chat.messages().get(end).unwrap_or(&Json::Null));
+        turn.take_parts(&mut job)?;
+        self.job = Some(Mutex::new(job));
+        turn.given = turn.said(past.chat.messages().get(end).unwrap_or(&Json::Null));
         Ok(())
     }
 
@@ -322,7 +334,7 @@ impl Conversation {
 
     /// The error with which the last reply has ended.
     pub fn failure(&self) -> Option<&Error> {
-        self.turn.as_ref()?.failure.as_ref()
+        self.turn.as_ref()?.info.failure.as_ref()
     }
 
     /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right
@@ -395,7 +407,7 @@ impl Conversation {
 
     /// Ends an unfinished reply, which becomes a message where that was asked for.
     pub fn give_up(&mut self) -> Result<()> {
-        let Some(job) = self.job.take() else { return Ok(()) };
+        let Some(job) = self.job.take().map(owned) else { return Ok(()) };
         self.session = Some(job.into_session());
         let Some(turn) = self.turn.take().filter(Turn::is_kept) else { return Ok(()) };
         let kept = self.keep(&turn, "cancelled");
@@ -404,24 +416,28 @@ impl Conversation {
     }
 
     pub fn info(&self) -> ConversationInfo {
-        let session = self.session.as_ref().or(self.job.as_ref().map(Job::session));
+        let [capacity, held] = match &self.session {
+            Some(session) => [session.capacity(), session.len()],
+            None => self.read_job(|job| [job.session().capacity(), job.session().len()]).unwrap_or_default(),
+        };
         let turn = self.turn.as_ref();
+        let past = self.view.past();
         ConversationInfo {
-            messages: self.n_messages(),
-            media: self.media.len(),
+            messages: past.chat.messages().len(),
+            media: past.media.len(),
             first_in_prompt: self.first,
             prompt: turn.map_or(0, |turn| turn.prompt),
             reused: turn.map_or(0, |turn| turn.reused),
             is_given_up: self.job.is_none() && turn.is_some_and(|turn| turn.info.end.is_none()),
-            job: self.job.as_ref().map(Job::info).or_else(|| turn.map(|turn| turn.info.clone())),
-            capacity: session.map_or(0, Session::capacity),
-            held: session.map_or(0, Session::len),
+            job: self.read_job(Job::info).or_else(|| turn.map(|turn| turn.info.clone())),
+            capacity,
+            held,
         }
     }
 
     /// Takes what the job has made since the last step.
     fn collect(&mut self) -> Result<()> {
-        let (Some(job), Some(turn)) = (&mut self.job, &mut self.turn) else { return Ok(()) };
+        let (Some(job), Some(turn)) = (self.job.as_mut().map(exclusive), &mut self.turn) else { return Ok(()) };
         job.read_tokens(|made| {
             turn.made.extend_from_slice(made);
             Ok(())
@@ -440,8 +456,7 @@ impl Conversation {
             remember(self.store.as_deref(), job.session());
         }
         let Some(end) = turn.info.end else { return Ok(()) };
-        turn.failure = job.failure().cloned();
-        self.session = self.job.take().map(Job::into_session);
+        self.session = self.job.take().map(|job| owned(job).into_session());
         if let Some(session) = &self.session {
             remember(self.store.as_deref(), session);
         }
@@ -460,13 +475,23 @@ impl Conversation {
     fn keep(&mut self, turn: &Turn, why: &str) -> Result<()> {
         let (mut message, n_calls) = turn.message();
         message["finish_reason"] = Json::from(if why == "stop" && n_calls > 0 { "tool_calls" } else { why });
+        let chat = &mut self.view.change().chat;
         if turn.continues {
-            self.chat.truncate(self.n_messages() - 1);
+            chat.truncate(chat.messages().len().saturating_sub(1));
         }
-        self.chat.push(message)?;
+        chat.push(message)?;
         self.cut = if why == "stop" { Vec::new() } else { turn.made.clone() };
         Ok(())
     }
+}
+
+/// A job to which the caller has exclusive access.
+fn exclusive(job: &mut Mutex<Job>) -> &mut Job {
+    job.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn owned(job: Mutex<Job>) -> Job {
+    job.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Leaves what a session holds in a store. One that has no room for it changes nothing.
@@ -480,8 +505,12 @@ fn remember(store: Option<&Store>, session: &Session) {
 /// them has made a token. True when all have ended. Conversations that make none are passed over.
 pub fn step_conversations(all: &mut [&mut Conversation], time: Option<Duration>) -> Result<bool> {
     let mut jobs = try_vec("jobs", all.len())?;
-    jobs.extend(all.iter_mut().filter_map(|conversation| conversation.job.as_mut()));
+    jobs.extend(all.iter_mut().filter_map(|conversation| conversation.job.as_mut()).map(exclusive));
     let has_ended = step_jobs(&mut jobs, time);
-    let collected = all.iter_mut().try_for_each(|conversation| conversation.collect());
+    let collected = all.iter_mut().try_for_each(|conversation| {
+        let collected = conversation.collect();
+        conversation.publish();
+        collected
+    });
     has_ended.and_then(|ended| collected.map(|()| ended))
 }

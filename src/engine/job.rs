@@ -10,6 +10,7 @@ use super::chooser::{Chooser, DeviceRules};
 use super::draft::{Draft, DraftParams, MOST};
 use super::draft_policy::PassStats;
 use super::job_logprobs::JobLogprobs;
+use super::job_progress::{Cancels, End, JobInfo, JobProgress};
 use super::job_text::JobText;
 use super::nan;
 use super::network::Network;
@@ -21,32 +22,6 @@ use super::session::{Logits, Memory, Session};
 use crate::device::StepBudget;
 use crate::error::{Error, Result, try_vec};
 use crate::text::{Event, Reply, ReplyParser, Stops, TextStream};
-
-/// The reason why a job has ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// A token that ends a turn or a text.
-    Token,
-    /// As many tokens as were asked for.
-    Length,
-    /// A stop string.
-    Stop,
-    /// The cache is full.
-    Context,
-    /// A token that ends a text, where a grammar allows it.
-    Grammar,
-    /// An error of its own.
-    Failed,
-}
-
-/// What may stop a job.
-pub(super) struct Cancels([Option<Arc<Cancel>>; 2]);
-
-impl Cancels {
-    pub(super) fn check(&self) -> Result<()> {
-        Cancel::check(&[self.0[0].as_deref(), self.0[1].as_deref()])
-    }
-}
 
 /// A bound on the reasoning of a reply.
 pub struct ReasoningBound {
@@ -79,28 +54,6 @@ pub struct JobParams<'a> {
     pub cancel: Option<Arc<Cancel>>,
 }
 
-/// The state of a job at one time.
-#[derive(Clone, Debug)]
-pub struct JobInfo {
-    pub end: Option<End>,
-    /// The error with which a step would end because somebody asks the job to stop.
-    pub stopped: Result<()>,
-    pub prompt_total: usize,
-    pub prompt_done: usize,
-    pub tokens: usize,
-    /// Tokens of reasoning among them.
-    pub reasoning: usize,
-    /// Tokens of drafts that were computed, and those of them that were right.
-    pub drafted: usize,
-    pub accepted: usize,
-    pub cache_len: usize,
-    /// Time of the passes in which it had prompt tokens and single ones, and of drafts with the latter.
-    pub prompt_time: Duration,
-    pub token_time: Duration,
-    /// Time from its making to its first token; zero before that.
-    pub first_token: Duration,
-}
-
 pub struct Job {
     pub(super) id: u64,
     session: Session,
@@ -128,6 +81,7 @@ pub struct Job {
     is_stopped: bool,
     /// The error that has ended it.
     failure: Option<Error>,
+    progress: Arc<JobProgress>,
     begun: Instant,
     prompt_time: Duration,
     token_time: Duration,
@@ -237,6 +191,8 @@ impl Job {
         static IDS: AtomicU64 = AtomicU64::new(0);
         session.step_back(session.len(), request.memory.take());
         session.expect(Some(std::mem::take(&mut request.runs)));
+        let info = JobInfo::new(request.prompt.len(), session.len());
+        let cancels = Cancels::new(request.cancel.clone(), session.cancel().cloned());
         Job {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             session,
@@ -254,6 +210,7 @@ impl Job {
             waited: 0,
             is_stopped: false,
             failure: None,
+            progress: Arc::new(JobProgress::new(info, cancels)),
             begun: Instant::now(),
             prompt_time: Duration::ZERO,
             token_time: Duration::ZERO,
@@ -274,6 +231,7 @@ impl Job {
     pub fn info(&self) -> JobInfo {
         JobInfo {
             end: self.end,
+            failure: self.failure.clone(),
             stopped: self.check_cancels(),
             prompt_total: self.n_prompt,
             prompt_done: if self.writes { self.n_prompt } else { self.appended },
@@ -286,6 +244,16 @@ impl Job {
             token_time: self.token_time,
             first_token: self.first_token,
         }
+    }
+
+    /// What other threads see of the job while one works on it.
+    pub fn progress(&self) -> &Arc<JobProgress> {
+        &self.progress
+    }
+
+    /// Shows other threads the state that the job has now.
+    pub(super) fn publish(&self) {
+        self.progress.publish(|| self.info());
     }
 
     /// Number of tokens of the session, without those that it computes again ahead of the prompt.
@@ -371,7 +339,7 @@ impl Job {
 
     /// The cancels that may stop the job.
     pub(super) fn cancels(&self) -> Cancels {
-        Cancels([self.request.cancel.clone(), self.session.cancel().cloned()])
+        Cancels::new(self.request.cancel.clone(), self.session.cancel().cloned())
     }
 
     /// Its tokens in a pass.

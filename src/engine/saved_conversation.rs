@@ -28,7 +28,7 @@ pub fn save(conversation: &Conversation, write: Write) -> Result<()> {
     let head = [CONVERSATION, VERSION, state.len() as u64, XxHash64::oneshot(0, state.as_bytes())];
     write(&head.map(u64::to_ne_bytes).concat())?;
     state.as_bytes().chunks(PIECE).try_for_each(&mut *write)?;
-    let media = conversation.media();
+    let media = conversation.view().past().media.clone();
     write(&(media.len() as u64).to_ne_bytes())?;
     media.iter().try_for_each(|media| write(media.hash()))?;
     saved::save(session, write)?;

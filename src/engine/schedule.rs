@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::draft_policy::PassStats;
-use super::job::{Cancels, Job};
+use super::job::Job;
+use super::job_progress::Cancels;
 use super::network::Network;
 use super::parked::{JobPass, Member, Parked};
 use super::pass::{Lane, Pass};
@@ -27,6 +28,12 @@ const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 /// which have not ended are asked to stop, or what concerns all. It leaves them as they are, to go on with the next
 /// call.
 pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
+    let all_ended = work_on(jobs, time);
+    publish(jobs);
+    all_ended
+}
+
+fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
     let until = time.map(|time| Instant::now() + time.min(LONGEST));
     let Some(first) = jobs.first() else { return Ok(true) };
     let (model, network) = (first.session().model().clone(), first.session().network().clone());
@@ -38,6 +45,7 @@ pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> 
     let budget = StepBudget::until(&stop, until);
     let (mut made, mut spare) = (false, None);
     loop {
+        publish(jobs);
         jobs.iter_mut().for_each(|job| job.heed_cancels());
         if !jobs.iter().any(|job| job.runs()) {
             return jobs.iter().try_for_each(|job| job.check_cancels()).map(|()| true);
@@ -90,6 +98,11 @@ pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> 
             }
         }
     }
+}
+
+/// Shows other threads how far the jobs are.
+fn publish(jobs: &[&mut Job]) {
+    jobs.iter().for_each(|job| job.publish());
 }
 
 /// The cancels of the jobs that run, in the place of those of an earlier pass.
@@ -313,6 +326,7 @@ impl Lanes for JobLanes<'_, '_> {
         for (job, token) in self.jobs.iter_mut().filter(|job| job.runs()).zip(tokens) {
             let accepted = job.accept_ahead(*token, time);
             result = result.and(job.alone(accepted).map(|_| ()));
+            job.publish();
             ended |= job.has_ended();
         }
         result.map(|()| !ended)

@@ -2,8 +2,9 @@
 
 use serde_json::{Value as Json, json};
 
-use super::job::{Job, JobInfo};
-use crate::error::{Error, Result};
+use super::job::Job;
+use super::job_progress::JobInfo;
+use crate::error::Result;
 use crate::text::{Event, EventKind, is_object};
 
 /// A reply, unfinished or the last one.
@@ -23,7 +24,6 @@ pub struct Turn {
     pub(super) tokens: Vec<u32>,
     pub(super) logprobs: Vec<f32>,
     pub(super) info: JobInfo,
-    pub(super) failure: Option<Error>,
 }
 
 impl Turn {

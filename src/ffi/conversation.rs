@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Chat, Conversation, ConversationParams, Model, Overflow, Reasoning, ReplyParams, Runtime, saved_conversation,
-    step_conversations,
+    Chat, Conversation, ConversationParams, ConversationView, Model, Overflow, Reasoning, ReplyParams, Runtime,
+    saved_conversation, step_conversations,
 };
 use crate::error::{Error, Result, secured, try_vec};
 
@@ -19,7 +19,7 @@ use super::grammar::{RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_WHITESPACE, grammar_text};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::job::{draft_params, end_code, state_code, stop_strings};
-use super::lock::Lock;
+use super::lock::SharedLock;
 use super::model::rz_model;
 use super::reply::PartOut;
 use super::sampler::{rz_sampler_params, sampler_params};
@@ -29,14 +29,17 @@ use super::store::rz_store;
 use super::structs::{count, ns};
 
 /// Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
-/// time: a second one gets RZ_ERR_BUSY. Conversations of one model work side by side.
+/// time: a second one gets RZ_ERR_BUSY. Any number of threads may read its state, its messages and its media at any
+/// moment, while another call works on it too (rz_conversation_info_get, _json_into, _media_get). Conversations of one
+/// model work side by side.
 ///
 /// The prompt of a reply is the whole conversation as the model's chat template writes it, so that what a template does
 /// with earlier reasoning is right. Of its tokens only those are computed that the cache does not hold: those of the
 /// new messages, as a rule.
 pub struct rz_conversation {
     pub(super) model: Arc<Model>,
-    conversation: Lock<Conversation>,
+    conversation: SharedLock<Conversation>,
+    view: Arc<ConversationView>,
 }
 
 impl Handle for rz_conversation {
@@ -49,12 +52,31 @@ impl Handle for rz_conversation {
 
 impl rz_conversation {
     fn new(conversation: Conversation) -> rz_conversation {
-        rz_conversation { model: conversation.model().clone(), conversation: Lock::new(conversation) }
+        conversation.publish();
+        rz_conversation {
+            model: conversation.model().clone(),
+            view: conversation.view().clone(),
+            conversation: SharedLock::new(conversation),
+        }
     }
 
     /// Runs a call on the conversation.
     pub(super) fn change<T>(&self, call: impl FnOnce(&mut Conversation) -> Result<T>) -> Result<T> {
-        call(&mut *self.conversation.take(Self::NAME)?)
+        let conversation = &mut *self.conversation.take(Self::NAME)?;
+        let result = call(conversation);
+        conversation.publish();
+        result
+    }
+
+    /// Runs a call that needs the conversation as it is between two calls that change it.
+    fn read<T>(&self, call: impl FnOnce(&Conversation) -> Result<T>) -> Result<T> {
+        call(&*self.conversation.read(Self::NAME)?)
+    }
+
+    /// What can be read while another call works on the conversation.
+    pub(super) fn view(&self) -> Result<&ConversationView> {
+        self.conversation.sound(Self::NAME)?;
+        Ok(&self.view)
     }
 }
 
@@ -468,7 +490,8 @@ pub unsafe extern "C" fn rz_conversation_say(
 /// tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
 ///
 /// `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask
-/// for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors:
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_json_into(
     conversation: *const rz_conversation,
@@ -481,11 +504,11 @@ pub unsafe extern "C" fn rz_conversation_json_into(
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
-        let bytes = |conversation: &Conversation| VALUE * conversation.chat().text_bytes().max(1024);
-        conversation.change(|conversation| {
-            let json = || Ok(conversation.chat().messages_json(first as usize));
-            out.fill(secured("the conversation", bytes(conversation), json)?.as_bytes())
-        })?;
+        let past = conversation.view()?.past();
+        let json = || Ok(past.chat.messages_json(first as usize));
+        let json = secured("the conversation", VALUE * past.chat.text_bytes().max(1024), json)?;
+        drop(past);
+        out.fill(json.as_bytes())?;
         Ok(RZ_OK)
     })
 }
@@ -506,10 +529,11 @@ pub unsafe extern "C" fn rz_conversation_rewind(
     })
 }
 
-/// Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork).
+/// Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork). A
+/// reply that is being made is not in it.
 ///
-/// Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+/// Any thread. Errors: RZ_ERR_BUSY (beside a call that changes the conversation), RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_fork(
     conversation: *const rz_conversation,
@@ -519,7 +543,7 @@ pub unsafe extern "C" fn rz_conversation_fork(
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let out = call.out(out, "out")?;
-        out.set_handle(rz_conversation::new(conversation.change(|conversation| conversation.fork())?));
+        out.set_handle(rz_conversation::new(conversation.read(Conversation::fork)?));
         Ok(RZ_OK)
     })
 }
@@ -536,7 +560,7 @@ pub unsafe extern "C" fn rz_conversation_save(
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let mut write = writer(write, user)?;
-        conversation.change(|conversation| saved_conversation::save(conversation, &mut write))?;
+        conversation.read(|conversation| saved_conversation::save(conversation, &mut write))?;
         Ok(RZ_OK)
     })
 }
@@ -586,8 +610,9 @@ fn overflow(id: u32) -> Result<Overflow> {
     }
 }
 
-/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
-/// conversation, RZ_ERR_POISONED. Since 0.1.0.
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the conversation,
+/// the counts are as of the last pass over the weights, and a reply has ended once it is a message. Errors:
+/// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_info_get(
     conversation: *const rz_conversation,
@@ -597,7 +622,7 @@ pub unsafe extern "C" fn rz_conversation_info_get(
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let out = call.out_struct(out)?;
-        let info = conversation.change(|conversation| Ok(conversation.info()))?;
+        let info = conversation.view()?.info().ok_or(Error::Busy(rz_conversation::NAME))?;
         let job = info.job.as_ref();
         out.set(rz_conversation_info {
             struct_size: 0,

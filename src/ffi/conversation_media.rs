@@ -37,7 +37,7 @@ pub unsafe extern "C" fn rz_conversation_add_media(
 }
 
 /// Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
-/// is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_BUSY, RZ_ERR_POISONED.
+/// is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_POISONED.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_media_get(
@@ -49,14 +49,10 @@ pub unsafe extern "C" fn rz_conversation_media_get(
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let out = call.out(out, "out")?;
-        let medium = conversation.change(|conversation| {
-            let (media, i) = (conversation.media(), number as usize);
-            let n = media.len();
-            media
-                .get(i)
-                .cloned()
-                .ok_or_else(|| Error::not_found(format!("number is {i}; it must be below the number of media, {n}")))
-        })?;
+        let past = conversation.view()?.past();
+        let n = past.media.len();
+        let none = || Error::not_found(format!("number is {number}; it must be below the number of media, {n}"));
+        let medium = past.media.get(number as usize).cloned().ok_or_else(none)?;
         out.set_handle(rz_media::new(medium, &conversation.model));
         Ok(RZ_OK)
     })

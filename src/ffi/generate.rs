@@ -1,6 +1,6 @@
 //! Tokens in, tokens out.
 
-use std::sync::MutexGuard;
+use std::sync::RwLockWriteGuard;
 
 use crate::engine::{self, Chooser, Outcome, Session};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -165,14 +165,15 @@ pub unsafe extern "C" fn rz_decode_batch(
     })
 }
 
-/// Copies the logits after the last token, one f32 for each entry of the vocabulary.
+/// Copies the logits after the last token, one f32 for each entry of the vocabulary. Those that a GPU keeps are fetched
+/// first, so the cache is not const.
 ///
 /// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
 /// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_READY where there are none, before the first token
 /// and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_logits_into(
-    cache: *const rz_cache,
+    cache: *mut rz_cache,
     out: *mut f32,
     capacity: usize,
     n: *mut usize,
@@ -214,8 +215,8 @@ pub unsafe extern "C" fn rz_sample(
 }
 
 /// The sampler of a call that may do without one.
-fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<Taken<'_, MutexGuard<'_, Chooser>>>> {
-    sampler.map(|sampler| sampler.0.take(rz_sampler::NAME)).transpose()
+fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<Taken<'_, RwLockWriteGuard<'_, Chooser>>>> {
+    sampler.map(|sampler| sampler.0.take_after_readers(rz_sampler::NAME)).transpose()
 }
 
 /// Refuses a handle that occurs twice, which would otherwise look like one in use by another call.

@@ -128,7 +128,7 @@ pub unsafe extern "C" fn rz_sampler_grammar_set(
     guarded!(err, |call| {
         let sampler = call.handle(sampler)?;
         let grammar = call.optional(grammar)?;
-        let mut sampler = sampler.0.take(rz_sampler::NAME)?;
+        let mut sampler = sampler.0.take_after_readers(rz_sampler::NAME)?;
         sampler.set_grammar(grammar.map(|grammar| grammar.1.matcher()).transpose()?);
         Ok(RZ_OK)
     })

@@ -4,8 +4,8 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use crate::engine::{
-    Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, Request, Runtime, SamplerParams, Session,
-    step_jobs,
+    Chooser, DraftParams, DraftSource, End, Job, JobInfo, JobParams, JobProgress, Request, Runtime, SamplerParams,
+    Session, step_jobs,
 };
 use crate::error::{Error, Result, try_vec};
 
@@ -34,6 +34,7 @@ use super::structs::{count, ns};
 pub struct rz_job {
     /// Taken out only when it is dropped.
     job: Lock<Option<Job>>,
+    progress: Arc<JobProgress>,
     cache: Held<rz_cache>,
 }
 
@@ -49,6 +50,14 @@ impl rz_job {
     /// Runs a call on the job.
     fn change<T>(&self, call: impl FnOnce(&mut Job) -> Result<T>) -> Result<T> {
         call(present(&mut *self.job.take(Self::NAME)?)?)
+    }
+}
+
+impl rz_job {
+    /// The state of the job, while another call works on it too.
+    fn info(&self) -> Result<JobInfo> {
+        self.job.sound(Self::NAME)?;
+        Ok(self.progress.info())
     }
 }
 
@@ -231,7 +240,7 @@ pub unsafe extern "C" fn rz_job_new(
         let first = params.prompt_first;
         let stops = stop_strings(call, params.stops, params.n_stops)?;
         let sampler = call.optional(params.sampler)?;
-        let mut sampler = sampler.map(|s| s.0.take(rz_sampler::NAME)?.copy()).transpose()?;
+        let mut sampler = sampler.map(|s| s.0.read(rz_sampler::NAME)?.copy()).transpose()?;
         if let Some(grammar) = grammar {
             let greedy = || Chooser::new(SamplerParams::default());
             sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.1.matcher()?));
@@ -256,7 +265,8 @@ pub unsafe extern "C" fn rz_job_new(
             None => Request::new(session, tokens, params),
         };
         let job = cache.lend(request, Job::new)?;
-        out.set_handle(rz_job { job: Lock::new(Some(job)), cache });
+        let progress = job.progress().clone();
+        out.set_handle(rz_job { job: Lock::new(Some(job)), progress, cache });
         Ok(RZ_OK)
     })
 }
@@ -366,14 +376,11 @@ fn failure(job: &Job) -> Result<()> {
 }
 
 /// Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
-/// other job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED.
+/// other job. Any thread, while another call works on the job too. Errors beside those of the job: RZ_ERR_POISONED.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) -> rz_status {
-    guarded!(err, |call| {
-        call.handle(job)?.change(|job| failure(job))?;
-        Ok(RZ_OK)
-    })
+    guarded!(err, |call| { call.handle(job)?.info()?.failure.map_or(Ok(RZ_OK), Err) })
 }
 
 /// Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It
@@ -478,14 +485,14 @@ pub unsafe extern "C" fn rz_job_logprobs_into(
     })
 }
 
-/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the
-/// job, RZ_ERR_POISONED. Since 0.1.0.
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the job, the counts
+/// are as of the last pass over the weights. Errors: RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_info, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
         let job = call.handle(job)?;
         let out = call.out_struct(out)?;
-        let info = job.change(|job| Ok(job.info()))?;
+        let info = job.info()?;
         out.set(rz_job_info {
             struct_size: 0,
             state: state_code(&info),

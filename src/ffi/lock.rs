@@ -44,10 +44,15 @@ impl<T> Lock<T> {
         Ok(Taken { guard, fault: &self.fault })
     }
 
+    /// Refuses an object that a panic has left unusable. Never fails because of another call.
+    pub(super) fn sound(&self, what: &'static str) -> Result<()> {
+        if self.object.is_poisoned() { Err(self.fault.error(what)) } else { Ok(()) }
+    }
+
     /// Returns the object, to which the caller has exclusive access, and the error of the panic that has left it
     /// unusable.
     pub(super) fn parts(&mut self, what: &'static str) -> (&mut T, Result<()>) {
-        let sound = if self.object.is_poisoned() { Err(self.fault.error(what)) } else { Ok(()) };
+        let sound = self.sound(what);
         (self.object.get_mut().unwrap_or_else(PoisonError::into_inner), sound)
     }
 }
@@ -63,6 +68,11 @@ impl<T> SharedLock<T> {
         SharedLock { object: RwLock::new(object), fault: Fault::default() }
     }
 
+    /// Refuses an object that a panic has left unusable. Never fails because of another call.
+    pub(super) fn sound(&self, what: &'static str) -> Result<()> {
+        if self.object.is_poisoned() { Err(self.fault.error(what)) } else { Ok(()) }
+    }
+
     pub(super) fn read(&self, what: &'static str) -> Result<RwLockReadGuard<'_, T>> {
         self.fault.taken(self.object.try_read(), what)
     }
@@ -70,6 +80,17 @@ impl<T> SharedLock<T> {
     pub(super) fn take(&self, what: &'static str) -> Result<Taken<'_, RwLockWriteGuard<'_, T>>> {
         let guard = self.fault.taken(self.object.try_write(), what)?;
         Ok(Taken { guard, fault: &self.fault })
+    }
+
+    /// Takes the lock of an object that others read for a moment only, which is waited for.
+    pub(super) fn take_after_readers(&self, what: &'static str) -> Result<Taken<'_, RwLockWriteGuard<'_, T>>> {
+        loop {
+            match self.take(what) {
+                // Nobody waits in this lock, so it can be read unless another call changes the object.
+                Err(Error::Busy(_)) if self.read(what).is_ok() => std::thread::yield_now(),
+                taken => return taken,
+            }
+        }
     }
 
     /// Replaces the object, once readers have ended.

@@ -1,10 +1,11 @@
 //! The rows of pictures and sounds.
 
 use std::ffi::c_void;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::engine::{
-    MEDIA_ROW, Media, MediaKind, MediaLayout, Model, Runtime, media_from_rows, media_from_tokens, saved_media,
+    MEDIA_ROW, Media, MediaKind, MediaLayout, MediaWork, Model, Runtime, media_from_rows, media_from_tokens,
+    saved_media,
 };
 use crate::error::{Error, Result};
 
@@ -44,6 +45,8 @@ pub struct rz_media {
     /// Empty until the work is done.
     pub(super) media: OnceLock<Arc<Media>>,
     pub(super) work: Lock<Option<MediaSteps>>,
+    /// What is known ahead of the rows; `None` once the work has failed.
+    so_far: Mutex<Option<rz_media_info>>,
     model: Arc<Model>,
 }
 
@@ -57,35 +60,42 @@ impl Handle for rz_media {
 
 impl rz_media {
     pub(super) fn new(media: Arc<Media>, model: &Arc<Model>) -> rz_media {
-        rz_media { media: OnceLock::from(media), work: Lock::new(None), model: model.clone() }
+        let so_far = Mutex::new(None);
+        rz_media { media: OnceLock::from(media), work: Lock::new(None), so_far, model: model.clone() }
     }
 
     /// A medium that rz_media_step is still to make.
     pub(super) fn unfinished(steps: MediaSteps) -> rz_media {
         let model = steps.work.encoder().model().clone();
-        rz_media { media: OnceLock::new(), work: Lock::new(Some(steps)), model }
+        let so_far = Mutex::new(Some(so_far(&steps.work)));
+        rz_media { media: OnceLock::new(), work: Lock::new(Some(steps)), so_far, model }
     }
 
-    /// Returns all that is known ahead of the rows.
+    /// Returns all that is known ahead of the rows, as of the last step.
     pub(super) fn info_so_far(&self) -> Result<rz_media_info> {
-        let steps = self.work.take(Self::NAME)?;
-        let none = || match self.media.get() {
-            // Another call has just ended.
-            Some(_) => Error::Busy(Self::NAME),
-            None => Error::invalid("the medium is none: its work has failed"),
-        };
-        let work = &steps.as_ref().ok_or_else(none)?.work;
-        Ok(rz_media_info {
-            encode_ns: ns(work.busy()),
-            hash: work.hash().copied().unwrap_or_default(),
-            ..rz_media_info::of(work.kind(), work.layout(), work.encoder().facts().row_dim)
-        })
+        self.work.sound(Self::NAME)?;
+        let so_far = *self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        so_far.ok_or_else(|| Error::invalid("the medium is none: its work has failed"))
+    }
+
+    /// Shows what is known after a step; `None` after one that failed.
+    pub(super) fn publish(&self, work: Option<&MediaWork>) {
+        *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = work.map(so_far);
     }
 
     pub(super) fn done(&self) -> Result<&Arc<Media>> {
         self.media
             .get()
             .ok_or_else(|| Error::not_ready("the medium is not done; it must be stepped to its end by rz_media_step"))
+    }
+}
+
+/// What is known of a medium ahead of its rows.
+fn so_far(work: &MediaWork) -> rz_media_info {
+    rz_media_info {
+        encode_ns: ns(work.busy()),
+        hash: work.hash().copied().unwrap_or_default(),
+        ..rz_media_info::of(work.kind(), work.layout(), work.encoder().facts().row_dim)
     }
 }
 
@@ -238,9 +248,9 @@ pub unsafe extern "C" fn rz_media_from_tokens(
     })
 }
 
-/// Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step has ended, the time is the time of
-/// the work so far, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY (a call works on it), RZ_ERR_POISONED. Since 0.1.0.
+/// Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done, the time is the time of
+/// the work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any
+/// thread, during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_info_get(
     media: *const rz_media,

@@ -32,10 +32,17 @@ pub unsafe extern "C" fn rz_media_step(media: *mut rz_media, budget_us: u64, err
             };
         };
         match work.advance(time_limit(budget_us)) {
-            Ok(None) => return Ok(RZ_AGAIN),
-            Err(e @ (Error::Cancelled | Error::Deadline)) => return Err(e),
+            Ok(None) => {
+                handle.publish(Some(&work.work));
+                return Ok(RZ_AGAIN);
+            }
+            Err(e @ (Error::Cancelled | Error::Deadline)) => {
+                handle.publish(Some(&work.work));
+                return Err(e);
+            }
             Ok(Some(made)) => _ = handle.media.set(made),
             Err(e) => {
+                handle.publish(None);
                 *steps = None;
                 return Err(e);
             }

@@ -39,8 +39,10 @@
  *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
  * - Results are written on success only, and a call that fails leaves its handles as they were. The exception: with
  *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written.
- * - Any function may be called from any thread. A handle passed as const may be used by any number of calls at once;
- *   one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once.
+ * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
+ *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. So does a
+ *   call with the handle as const beside it, where its errors name RZ_ERR_BUSY; those that read what others poll, such
+ *   as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
  * - What _new, _load or _fork gives, the matching _free takes back; NULL is fine. Handles are freed in any order,
  *   because each keeps alive what it needs. With the last one the library's last thread ends.
  * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.

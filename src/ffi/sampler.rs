@@ -6,12 +6,12 @@ use crate::error::{Error, Result, try_vec};
 use super::arguments::{Call, Plain};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::lock::Lock;
+use super::lock::SharedLock;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
-/// caches of any model.
-pub struct rz_sampler(pub(super) Lock<Chooser>);
+/// Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time, but any
+/// number of rz_job_new may copy it at once. Usable with caches of any model.
+pub struct rz_sampler(pub(super) SharedLock<Chooser>);
 
 impl Handle for rz_sampler {
     const NAME: &'static str = "sampler";
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn rz_sampler_new(
     guarded!(err, |call| {
         let out = call.out(out, "out")?;
         let params = sampler_params(call, params)?;
-        out.set_handle(rz_sampler(Lock::new(Chooser::new(params)?)));
+        out.set_handle(rz_sampler(SharedLock::new(Chooser::new(params)?)));
         Ok(RZ_OK)
     })
 }

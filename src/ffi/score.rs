@@ -16,7 +16,7 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_logprobs_into(
-    cache: *const rz_cache,
+    cache: *mut rz_cache,
     k: u32,
     tokens: *mut u32,
     logprobs: *mut f32,

@@ -330,7 +330,7 @@ fn replied(model: &Arc<Model>, store: Option<&Arc<Store>>, adapter: Option<&Arc<
     talk.add_text("user", question).unwrap();
     talk.reply(ReplyParams { max_tokens: 12, ..Default::default() }).unwrap();
     while !talk.step(None).unwrap() {}
-    talk.chat().to_json()
+    talk.view().past().chat.to_json()
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn talk(model: &Arc<Model>, cancel: Option<Arc<Cancel>>) -> Conversation {
 fn replied(talk: &mut Conversation, cancel: Option<Arc<Cancel>>) -> Result<String, Error> {
     talk.reply(ReplyParams { max_tokens: 5, cancel, ..Default::default() })?;
     while !talk.step(None)? {}
-    Ok(talk.chat().to_json())
+    Ok(talk.view().past().chat.to_json())
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_cancel_and_a_deadline_end_the_wait_for_a_thread() {
         begun.wait();
         let (of_reply, of_talk) = (Arc::new(Cancel::default()), Arc::new(Cancel::default()));
         let mut talk = talk(&model, Some(of_talk.clone()));
-        let before = talk.chat().to_json();
+        let before = talk.view().past().chat.to_json();
         for cancel in [&of_reply, &of_talk] {
             cancel.set_deadline(Some(Duration::from_millis(50)));
             let waited = replied(&mut talk, Some(of_reply.clone()));
@@ -64,7 +64,7 @@ fn a_cancel_and_a_deadline_end_the_wait_for_a_thread() {
             assert!(matches!(waited, Err(Error::Cancelled)), "{waited:?}");
             firing.join().unwrap();
             cancel.reset();
-            assert_eq!(talk.chat().to_json(), before);
+            assert_eq!(talk.view().past().chat.to_json(), before);
         }
         go_on.wait();
         assert_eq!(replied(&mut talk, Some(of_reply)).unwrap(), expected);

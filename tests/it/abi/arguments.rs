@@ -92,9 +92,9 @@ fn a_missing_pointer_is_named() {
         refused("entry 1: cache", |e| {
             rz_decode_batch([cache, null_mut()].as_ptr(), [BOS; 2].as_ptr(), 2, null(), [0; 2].as_mut_ptr(), e)
         });
-        refused("cache", |e| rz_logits_into(null(), logits.as_mut_ptr(), 8, &mut n, e));
-        refused("out", |e| rz_logits_into(c, null_mut(), 8, &mut n, e));
-        refused("n is", |e| rz_logits_into(c, logits.as_mut_ptr(), 8, null_mut(), e));
+        refused("cache", |e| rz_logits_into(null_mut(), logits.as_mut_ptr(), 8, &mut n, e));
+        refused("out", |e| rz_logits_into(cache, null_mut(), 8, &mut n, e));
+        refused("n is", |e| rz_logits_into(cache, logits.as_mut_ptr(), 8, null_mut(), e));
         refused("cache", |e| rz_sample(null_mut(), null_mut(), &mut token, e));
         refused("token", |e| rz_sample(cache, null_mut(), null_mut(), e));
         refused("out", |e| rz_sampler_new(null(), null_mut(), e));

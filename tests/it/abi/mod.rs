@@ -25,6 +25,7 @@ mod picture_talks;
 mod pictures;
 #[cfg(unix)]
 mod programs;
+mod readers;
 mod reply;
 mod runtime;
 mod saved;
