@@ -1434,7 +1434,7 @@ rz_adapter_free(rz_adapter *RZ_NULLABLE adapter);
  * RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_adapters_set(rz_cache *cache,
-                      const rz_adapter *const *RZ_NULLABLE adapters,
+                      rz_adapter *const *RZ_NULLABLE adapters,
                       const float *RZ_NULLABLE scales,
                       size_t n,
                       rz_error *RZ_NULLABLE err);
@@ -2062,7 +2062,7 @@ rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
                     size_t json_len,
                     uint32_t flags,
-                    const rz_media *const *RZ_NULLABLE media,
+                    rz_media *const *RZ_NULLABLE media,
                     size_t n_media,
                     rz_prompt **out,
                     rz_error *RZ_NULLABLE err);
@@ -2510,7 +2510,7 @@ typedef struct rz_conversation_params {
   size_t json_len;
   const rz_cache_params *RZ_NULLABLE cache;  /* Parameters of its cache; NULL: the defaults. */
   /* Adapters of every reply, and the factor of each; `scales` NULL: 1. The conversation keeps them alive. */
-  const rz_adapter *const *RZ_NULLABLE adapters;
+  rz_adapter *const *RZ_NULLABLE adapters;
   const float *RZ_NULLABLE scales;
   size_t n_adapters;  /* Number of `adapters`. */
   /* Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive. */
@@ -2773,7 +2773,7 @@ RZ_API rz_status RZ_CALL
 rz_conversation_add_media(rz_conversation *conversation,
                           const char *RZ_NULLABLE json,
                           size_t len,
-                          const rz_media *const *RZ_NULLABLE media,
+                          rz_media *const *RZ_NULLABLE media,
                           size_t n_media,
                           rz_error *RZ_NULLABLE err);
 
@@ -2881,7 +2881,7 @@ rz_embed_into(const rz_model *model,
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_embed_prompts_into(const rz_model *model,
                       const rz_embed_params *RZ_NULLABLE params,
-                      const rz_prompt *const *RZ_NULLABLE prompts,
+                      rz_prompt *const *RZ_NULLABLE prompts,
                       size_t n,
                       float *RZ_NULLABLE out,
                       size_t capacity,

@@ -210,9 +210,7 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                 let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/story-adapter.gguf\0");
                 if !fork.is_null()
                     && run.call("adapter", |e| rz_adapter_load(model, path.as_ptr().cast(), &mut adapter, e))
-                    && run.call("adapters", |e| {
-                        rz_cache_adapters_set(fork, [adapter.cast_const()].as_ptr(), null(), 1, e)
-                    })
+                    && run.call("adapters", |e| rz_cache_adapters_set(fork, [adapter].as_ptr(), null(), 1, e))
                 {
                     run.call("adapted prefill", |e| rz_prefill(fork, [1u32, 403, 261].as_ptr(), 3, null(), e));
                     let mut next = 0;

@@ -207,7 +207,7 @@ int main(int argc, char **argv) {
     load.flags = reply.draft == RZ_DRAFT_MTP ? RZ_MODEL_MTP : 0;
     check(rz_model_load(path, &load, &model, &err));
 
-    const rz_adapter *adapters[MAX_ADAPTERS];
+    rz_adapter *adapters[MAX_ADAPTERS];
     float scales[MAX_ADAPTERS];
     for (uint32_t i = 0; i < begin.n_adapters; i++)
         adapters[i] = load_adapter(model, paths[i], &scales[i]);

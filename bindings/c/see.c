@@ -80,8 +80,8 @@ int main(int argc, char **argv) {
     if (status >= 0)
         status = rz_media_from_image(encoder, file, size, NULL, &picture, &err);
     if (status >= 0)
-        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT,
-                                     (const rz_media *const *)&picture, 1, &prompt, &err);
+        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT, &picture, 1,
+                                     &prompt, &err);
     if (status >= 0)
         status = rz_cache_new(model, NULL, &cache, &err);
     params.prompt = prompt;

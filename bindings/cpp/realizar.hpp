@@ -830,7 +830,7 @@ public:
     /// A prompt of a conversation in JSON, whose messages may have parts with the numbers of media.
     static Result<Prompt> of_chat(const Model &model, std::string_view json, const std::vector<const Media *> &media,
                                   uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) {
-        std::vector<const rz_media *> raw;
+        std::vector<rz_media *> raw;
         raw.reserve(media.size());
         for (const Media *one : media) raw.push_back(detail::raw(one));
         return detail::called<Prompt, rz_prompt *>([&](rz_prompt **out, rz_error *error) {
@@ -841,7 +841,7 @@ public:
     static Result<std::vector<float>> embed(const Model &model, const std::vector<const Prompt *> &prompts,
                                             const rz_embed_params &params = realizar::params<rz_embed_params>(),
                                             const rz_cancel *cancel = nullptr) {
-        std::vector<const rz_prompt *> raw;
+        std::vector<rz_prompt *> raw;
         raw.reserve(prompts.size());
         for (const Prompt *one : prompts) raw.push_back(detail::raw(one));
         return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
@@ -987,7 +987,7 @@ public:
         try_set_adapters(adapters).value();
     }
     Result<rz_status> try_set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
-        std::vector<const rz_adapter *> handles;
+        std::vector<rz_adapter *> handles;
         std::vector<float> scales;
         for (const auto &[adapter, scale] : adapters) {
             handles.push_back(adapter->get());
@@ -1364,7 +1364,7 @@ public:
     /// The same for messages whose contents have parts with the numbers of media, which the conversation keeps alive.
     void add(std::string_view json, const std::vector<const Media *> &media) { try_add(json, media).value(); }
     Result<rz_status> try_add(std::string_view json, const std::vector<const Media *> &media) {
-        std::vector<const rz_media *> raw;
+        std::vector<rz_media *> raw;
         raw.reserve(media.size());
         for (const Media *one : media) raw.push_back(detail::raw(one));
         return detail::done([&](rz_error *error) {

@@ -185,7 +185,7 @@ static void ask_about(struct node *node, const struct value *arguments, struct v
 
 /* Asks the question whose picture is encoded; 0 and the error where that does not go. */
 static int show(struct node *node) {
-  const rz_media *media = node->media;
+  rz_media *media = node->media;
   const size_t len = strlen(node->message);
   const rz_status status = rz_conversation_add_media(node->conversation, node->message, len, &media, 1, &node->error);
   const int is_asked = status >= 0 && answer(node);

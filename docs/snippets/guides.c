@@ -255,8 +255,8 @@ static rz_status pictures(const rz_model *model, const char *projector, const vo
     if (status >= 0)
         status = rz_media_from_image(encoder, file, size, NULL, &media[0], &err);
     if (status >= 0)
-        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT,
-                                     (const rz_media *const *)media, 1, &prompt, &err);
+        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT, media, 1,
+                                     &prompt, &err);
     params.prompt = prompt;
     if (status >= 0)
         status = rz_cache_new(model, NULL, &cache, &err);
@@ -333,7 +333,7 @@ static rz_status adapters(const rz_model *model, const char *path) {
     rz_conversation *chat = NULL;
     if (rz_adapter_load(model, path, &adapter, &err) < 0)
         return failed(&err);
-    const rz_adapter *const used[] = {adapter};
+    rz_adapter *const used[] = {adapter};
     const float scales[] = {1.0f};
     const rz_conversation_params params = {.struct_size = sizeof params, .adapters = used, .scales = scales, .n_adapters = 1};
     if (rz_conversation_new(model, &params, &chat, &err) < 0 ||

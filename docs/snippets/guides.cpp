@@ -140,7 +140,7 @@ static void pictures(const realizar::Model &model, const char *projector, const 
 // --8<-- [start:adapters]
 static void adapters(const realizar::Model &model, const char *path) {
     realizar::Adapter adapter(model, path);
-    const rz_adapter *used[] = {adapter.get()};
+    rz_adapter *used[] = {adapter.get()};
     const float scales[] = {1.0f};
     auto params = realizar::params<rz_conversation_params>();
     params.adapters = used, params.scales = scales, params.n_adapters = 1;

@@ -78,7 +78,7 @@ pub unsafe extern "C" fn rz_adapter_free(adapter: *mut rz_adapter) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_adapters_set(
     cache: *mut rz_cache,
-    adapters: *const *const rz_adapter,
+    adapters: *const *mut rz_adapter,
     scales: *const f32,
     n: usize,
     err: *mut rz_error,
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn rz_cache_adapters_set(
 /// Adapters of the caller and the factor of each, 1 where `scales` is NULL.
 pub(super) fn adapters_of(
     call: &Call,
-    adapters: *const *const rz_adapter,
+    adapters: *const *mut rz_adapter,
     scales: *const f32,
     n: usize,
 ) -> Result<(Vec<Arc<Adapter>>, Vec<f32>)> {

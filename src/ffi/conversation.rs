@@ -108,7 +108,7 @@ pub struct rz_conversation_params {
     /// Parameters of its cache; NULL: the defaults.
     pub cache: *const rz_cache_params,
     /// Adapters of every reply, and the factor of each; `scales` NULL: 1. The conversation keeps them alive.
-    pub adapters: *const *const rz_adapter,
+    pub adapters: *const *mut rz_adapter,
     pub scales: *const f32,
     /// Number of `adapters`.
     pub n_adapters: usize,

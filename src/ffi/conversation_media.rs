@@ -23,7 +23,7 @@ pub unsafe extern "C" fn rz_conversation_add_media(
     conversation: *mut rz_conversation,
     json: *const c_char,
     len: usize,
-    media: *const *const rz_media,
+    media: *const *mut rz_media,
     n_media: usize,
     err: *mut rz_error,
 ) -> rz_status {

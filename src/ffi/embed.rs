@@ -99,7 +99,7 @@ pub unsafe extern "C" fn rz_embed_into(
 pub unsafe extern "C" fn rz_embed_prompts_into(
     model: *const rz_model,
     params: *const rz_embed_params,
-    prompts: *const *const rz_prompt,
+    prompts: *const *mut rz_prompt,
     n: usize,
     out: *mut f32,
     capacity: usize,

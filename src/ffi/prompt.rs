@@ -106,7 +106,7 @@ pub unsafe extern "C" fn rz_prompt_from_chat(
     json: *const c_char,
     json_len: usize,
     flags: u32,
-    media: *const *const rz_media,
+    media: *const *mut rz_media,
     n_media: usize,
     out: *mut *mut rz_prompt,
     err: *mut rz_error,
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn rz_prompt_from_chat(
 }
 
 /// The media behind some handles, none of which is NULL.
-pub(super) fn media_of(call: &Call, handles: &[*const rz_media]) -> Result<Vec<Arc<Media>>> {
+pub(super) fn media_of(call: &Call, handles: &[*mut rz_media]) -> Result<Vec<Arc<Media>>> {
     let mut media = try_vec("media", handles.len())?;
     for (i, handle) in handles.iter().enumerate() {
         media.push(call.handle(*handle).and_then(|handle| handle.done().cloned()).map_err(|e| e.of_entry(i))?);

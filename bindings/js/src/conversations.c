@@ -99,7 +99,7 @@ static napi_value call_add(napi_env env, napi_callback_info info) {
     size_t len;
     char *json = string_of(&t, arguments[1], "a message", &len);
     uint32_t n = is_given(env, arguments[2]) ? count_of(&t, arguments[2], "media") : 0;
-    const rz_media **media = task_alloc(&t, n * sizeof *media);
+    rz_media **media = task_alloc(&t, n * sizeof *media);
     for (uint32_t i = 0; i < n && t.status >= 0; i++) media[i] = task_use(&t, element_of(&t, arguments[2], i), MEDIA);
     if (t.status >= 0)
         t.status = n ? t.lib->rz_conversation_add_media(conversation, json, len, media, n, &t.error)

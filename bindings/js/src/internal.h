@@ -178,7 +178,7 @@ rz_sampler_params *sampler_params(task *t, napi_value sampling);
 uint32_t grammar_params(task *t, napi_value grammar, const char **text, size_t *len);
 const char *const *stop_params(task *t, napi_value options, size_t *n);
 /* Adapters, which the task uses, and the scale of each. */
-const rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n);
+rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n);
 extern const choice DRAFTS[];
 
 uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len, uint32_t flags, size_t *n);

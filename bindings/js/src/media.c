@@ -424,7 +424,7 @@ static napi_value call_chat_prompt(napi_env env, napi_callback_info info) {
     size_t len;
     char *json = string_of(&t, arguments[1], "the conversation", &len);
     uint32_t n = count_of(&t, arguments[2], "media");
-    const rz_media **media = task_alloc(&t, n * sizeof *media);
+    rz_media **media = task_alloc(&t, n * sizeof *media);
     for (uint32_t i = 0; i < n && t.status >= 0; i++) media[i] = task_use(&t, element_of(&t, arguments[2], i), MEDIA);
     rz_prompt *prompt = NULL;
     if (t.status >= 0)

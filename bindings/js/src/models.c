@@ -408,7 +408,7 @@ typedef struct embedding {
     char **texts; /* NULL where the tokens are given. */
     size_t *text_lens;
     uint32_t **tokens;
-    const rz_prompt **prompts; /* In place of all of these where it is not NULL. */
+    rz_prompt **prompts; /* In place of all of these where it is not NULL. */
     size_t *lengths;
     float *out;
     size_t written;

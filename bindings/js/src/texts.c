@@ -148,10 +148,10 @@ const char *const *stop_params(task *t, napi_value options, size_t *n) {
     return stops;
 }
 
-const rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n) {
+rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n) {
     napi_value list = member_of(t, options, "adapters");
     uint32_t count = count_of(t, list, "adapters");
-    const rz_adapter **adapters = task_alloc(t, count * sizeof *adapters);
+    rz_adapter **adapters = task_alloc(t, count * sizeof *adapters);
     for (uint32_t i = 0; i < count && t->status >= 0; i++)
         adapters[i] = task_use(t, element_of(t, list, i), ADAPTER);
     *scales = floats_of(t, member_of(t, options, "scales"), "a scale", count);
@@ -168,7 +168,7 @@ static napi_value call_session(napi_env env, napi_callback_info info) {
     t.made_bytes = (int64_t)uint_member(&t, arguments[1], "bytes", 1ull << 53);
     const float *scales;
     size_t n;
-    const rz_adapter *const *adapters = adapter_params(&t, arguments[1], &scales, &n);
+    rz_adapter *const *adapters = adapter_params(&t, arguments[1], &scales, &n);
     rz_cache *cache = NULL;
     if (t.status >= 0) t.status = t.lib->rz_cache_new(model, &params, &cache, &t.error);
     t.made = cache;

@@ -26,7 +26,7 @@ fn load_adapter(model: *const rz_model) -> *mut rz_adapter {
     adapter
 }
 
-fn set(cache: *mut rz_cache, adapters: &[*const rz_adapter], scales: &[f32]) -> rz_status {
+fn set(cache: *mut rz_cache, adapters: &[*mut rz_adapter], scales: &[f32]) -> rz_status {
     let mut err = no_error();
     unsafe { rz_cache_adapters_set(cache, adapters.as_ptr(), scales.as_ptr(), adapters.len(), &mut err) }
 }
@@ -75,7 +75,7 @@ fn an_adapter_changes_a_cache_and_no_other() {
         }
         // Freed while caches use it; forks use it too, and a NULL list of scales is 1 each.
         expect(RZ_OK, |e| rz_cache_fork(host.cache, &mut fork, e));
-        expect(RZ_OK, |e| rz_cache_adapters_set(other, &adapter.cast_const(), null(), 1, e));
+        expect(RZ_OK, |e| rz_cache_adapters_set(other, &adapter, null(), 1, e));
         assert_eq!(rz_cache_len(other), 0);
         rz_adapter_free(adapter);
         rz_adapter_free(null_mut());
@@ -113,18 +113,17 @@ fn wrong_arguments_are_refused_and_change_nothing() {
         refused("without its weights", |e| rz_adapter_load(text, path.as_ptr(), &mut out, e));
         rz_model_free(text);
 
-        let handle = adapter.cast_const();
-        refused("cache is NULL", |e| rz_cache_adapters_set(null_mut(), &handle, one.as_ptr(), 1, e));
+        refused("cache is NULL", |e| rz_cache_adapters_set(null_mut(), &adapter, one.as_ptr(), 1, e));
         refused("adapters is NULL", |e| rz_cache_adapters_set(cache, null(), one.as_ptr(), 1, e));
-        refused("adapters[0]: adapter is NULL", |e| rz_cache_adapters_set(cache, &null(), one.as_ptr(), 1, e));
-        let swapped = [handle, model.cast_const().cast()];
+        refused("adapters[0]: adapter is NULL", |e| rz_cache_adapters_set(cache, &null_mut(), one.as_ptr(), 1, e));
+        let swapped = [adapter, model.cast()];
         let scales = [1f32, f32::NAN];
         refused("adapters[1]: adapter is a handle of another kind", |e| {
             rz_cache_adapters_set(cache, swapped.as_ptr(), scales.as_ptr(), 2, e)
         });
-        refused("larger than memory", |e| rz_cache_adapters_set(cache, &handle, null(), usize::MAX, e));
+        refused("larger than memory", |e| rz_cache_adapters_set(cache, &adapter, null(), usize::MAX, e));
         refused("the scale of adapter 1 is NaN", |e| {
-            rz_cache_adapters_set(cache, [handle; 2].as_ptr(), scales.as_ptr(), 2, e)
+            rz_cache_adapters_set(cache, [adapter; 2].as_ptr(), scales.as_ptr(), 2, e)
         });
         assert_eq!(set(cache, &[of_stranger], &[1.0]), RZ_ERR_MISMATCH);
         assert_eq!((host.len(), host.logits().len()), (2, 512));

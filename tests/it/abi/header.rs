@@ -170,6 +170,17 @@ fn the_header_keeps_to_portable_types() {
     }
 }
 
+/// A program has an array of pointers to handles that it frees, which C converts to no array of const ones.
+#[test]
+fn arrays_of_handles_need_no_cast() {
+    let code = code().split_whitespace().collect::<Vec<_>>().join(" ");
+    let handles = interface::names("handle");
+    assert!(handles.contains("rz_media"), "{handles:?}");
+    for handle in handles {
+        assert!(!code.contains(&format!("const {handle} *const *")), "an array of const {handle}");
+    }
+}
+
 #[test]
 fn a_function_that_can_fail_ends_with_the_error() {
     let code = code().split_whitespace().collect::<Vec<_>>().join(" ");

@@ -44,7 +44,7 @@ fn shown(role: &str, texts: &[&str], media: &[usize]) -> Json {
 }
 
 fn add(talk: &Talk, status: rz_status, messages: &Json, media: &[&Medium]) -> String {
-    let (json, handles) = (messages.to_string(), media.iter().map(|m| m.0.cast_const()).collect::<Vec<_>>());
+    let (json, handles) = (messages.to_string(), media.iter().map(|m| m.0).collect::<Vec<_>>());
     expect(status, |e| unsafe {
         let at = json.as_ptr().cast();
         rz_conversation_add_media(talk.handle, at, json.len(), handles.as_ptr(), handles.len(), e)
@@ -182,13 +182,13 @@ fn pictures_that_do_not_belong_into_a_conversation_are_refused() {
     says(RZ_ERR_UNSUPPORTED, &json!({"role": "user", "content": [{"type": "file"}]}), &[], "\"file\"; only text");
     let json = one.to_string();
     refused("entry 0: media is NULL", |e| unsafe {
-        rz_conversation_add_media(first.handle, json.as_ptr().cast(), json.len(), &null(), 1, e)
+        rz_conversation_add_media(first.handle, json.as_ptr().cast(), json.len(), &null_mut(), 1, e)
     });
     refused("media is NULL", |e| unsafe {
         rz_conversation_add_media(first.handle, json.as_ptr().cast(), json.len(), null(), 1, e)
     });
     refused("media", |e| unsafe {
-        rz_conversation_add_media(first.handle, json.as_ptr().cast(), json.len(), [null()].as_ptr(), usize::MAX, e)
+        rz_conversation_add_media(first.handle, json.as_ptr().cast(), json.len(), [null_mut()].as_ptr(), usize::MAX, e)
     });
     let message = expect(RZ_ERR_UNSUPPORTED, |e| unsafe {
         rz_conversation_add(first.handle, json.as_ptr().cast(), json.len(), e)
@@ -343,7 +343,7 @@ fn prompts_with_pictures_are_embedded() {
     let host = Host::new(16);
     let ids = ids(500);
     let params = rz_embed_params { struct_size: size::<rz_embed_params>(), ..zeroed() };
-    let embed = |status, pooling, flags, prompts: &[*const rz_prompt], room: usize| {
+    let embed = |status, pooling, flags, prompts: &[*mut rz_prompt], room: usize| {
         let (params, mut out, mut n) = (rz_embed_params { pooling, flags, ..params }, vec![0f32; room], 0);
         let message = expect(status, |e| unsafe {
             let (at, len) = (prompts.as_ptr(), prompts.len());
@@ -358,7 +358,7 @@ fn prompts_with_pictures_are_embedded() {
         let medium = Medium::of(host.model, &tokens[from..to]);
         Prompt::new(host.model, &[text(&tokens[..from]), medium.part(), text(&tokens[to..])])
     });
-    let handles = prompts.each_ref().map(|prompt| prompt.0.cast_const());
+    let handles = prompts.each_ref().map(|prompt| prompt.0);
     for pooling in [RZ_POOLING_MEAN, RZ_POOLING_LAST] {
         let (vectors, n, _) = embed(RZ_OK, pooling, RZ_EMBED_RAW, &handles, 3 * 64);
         let (mut expected, mut written) = (vec![0f32; 3 * 64], 0);
@@ -377,7 +377,7 @@ fn prompts_with_pictures_are_embedded() {
     let foreign = Prompt::new(other.model, &[text(&ids[..5])]);
     let (_, _, message) = embed(RZ_ERR_MISMATCH, RZ_POOLING_MEAN, 0, &[handles[0], foreign.0], 128);
     assert!(message.contains("entry 1"), "{message}");
-    let (_, _, message) = embed(RZ_ERR_INVALID_ARGUMENT, RZ_POOLING_MEAN, 0, &[null()], 64);
+    let (_, _, message) = embed(RZ_ERR_INVALID_ARGUMENT, RZ_POOLING_MEAN, 0, &[null_mut()], 64);
     assert!(message.contains("entry 0: prompt is NULL"), "{message}");
     let empty = Prompt::new(host.model, &[text(&[])]);
     assert!(embed(RZ_ERR_INVALID_ARGUMENT, RZ_POOLING_MEAN, 0, &[empty.0], 64).2.contains("text 0 has no tokens"));

@@ -318,9 +318,17 @@ fn files_without_a_fitting_encoder_are_refused() {
 
 pub fn chat(model: *const rz_model, json: &str, media: &[*mut rz_media]) -> (rz_status, Prompt, String) {
     let (mut prompt, mut err) = (null_mut(), no_error());
-    let handles = media.as_ptr().cast::<*const rz_media>();
     let status = unsafe {
-        rz_prompt_from_chat(model, json.as_ptr().cast(), json.len(), 0, handles, media.len(), &mut prompt, &mut err)
+        rz_prompt_from_chat(
+            model,
+            json.as_ptr().cast(),
+            json.len(),
+            0,
+            media.as_ptr(),
+            media.len(),
+            &mut prompt,
+            &mut err,
+        )
     };
     (status, Prompt(prompt), text_of(&err.message))
 }

@@ -76,9 +76,8 @@ fn prompts_with_pictures_have_the_vectors_of_the_makers() {
         reserved: 0,
     };
     let (mut out, mut n) = ([0f32; 64], 0);
-    let handle: *const rz_prompt = prompt.0;
     expect(RZ_OK, |e| unsafe {
-        rz_embed_prompts_into(seer.model, &params, &handle, 1, out.as_mut_ptr(), 64, &mut n, null(), e)
+        rz_embed_prompts_into(seer.model, &params, &prompt.0, 1, out.as_mut_ptr(), 64, &mut n, null(), e)
     });
     let error = off(&out, &vision::data("qwen3_embedding")["vector"]);
     println!("{error:.1e}");

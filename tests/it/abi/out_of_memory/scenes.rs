@@ -353,7 +353,7 @@ fn caches(calls: &mut Calls, f: &Fixture) -> Option<()> {
     call!(calls, rz_cache_save(fork.p, Some(write), user));
     drop(new!(calls, rz_cache_free, rz_cache_load(model, null(), Some(read), user)));
     let adapter = new!(calls, rz_adapter_free, rz_adapter_load(model, f.adapter.as_ptr()));
-    call!(calls, rz_cache_adapters_set(fork.p, [adapter.p.cast_const()].as_ptr(), null(), 1));
+    call!(calls, rz_cache_adapters_set(fork.p, [adapter.p].as_ptr(), null(), 1));
     call!(calls, rz_prefill(fork.p, prompt.as_ptr(), 4, null()));
     let mean = rz_embed_params { struct_size: 16, pooling: RZ_POOLING_MEAN, flags: 0, reserved: 0 };
     let (texts, lengths, values) = ([prompt.as_ptr()], [4], floats.as_mut_ptr());
@@ -529,7 +529,7 @@ fn pictures(calls: &mut Calls, f: &Fixture) -> Option<()> {
     drop(new!(calls, rz_media_free, rz_media_from_tokens(f.translates, source.as_ptr(), 4, null())));
 
     let json = r#"{"messages": [{"role": "user", "content": [{"type": "image", "media": 0}]}]}"#;
-    let (at, len, handles) = (json.as_ptr().cast(), json.len(), [medium.p.cast_const()]);
+    let (at, len, handles) = (json.as_ptr().cast(), json.len(), [medium.p]);
     let prompt = new!(calls, rz_prompt_free, rz_prompt_from_chat(model, at, len, 0, handles.as_ptr(), 1));
     calls.quietly(|| unsafe { rz_prompt_len(prompt.p) });
     call!(calls, rz_prompt_tokens_into(prompt.p, tokens.as_mut_ptr(), 2048, &mut n));
@@ -538,7 +538,7 @@ fn pictures(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let mut common = 0;
     call!(calls, rz_cache_match_prompt(cache.p, prompt.p, &mut common));
     let mean = rz_embed_params { struct_size: 16, pooling: RZ_POOLING_MEAN, flags: 0, reserved: 0 };
-    let (prompts, values, room) = ([prompt.p.cast_const()], floats.as_mut_ptr(), floats.len());
+    let (prompts, values, room) = ([prompt.p], floats.as_mut_ptr(), floats.len());
     call!(calls, rz_embed_prompts_into(model, &mean, prompts.as_ptr(), 1, values, room, &mut n, null()));
     let params = rz_conversation_params { struct_size: size::<rz_conversation_params>(), ..zeroed() };
     let talk = new!(calls, rz_conversation_free, rz_conversation_new(model, &params));
