@@ -329,13 +329,15 @@ rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *RZ_NULLABLE er
 typedef struct rz_runtime rz_runtime;
 
 /* Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
- * thread, several at once. It must return normally: no longjmp, no C++ exception. */
+ * thread, several at once. It may call the library; a call on a handle in use gets RZ_ERR_BUSY. It must return
+ * normally: no longjmp, no C++ exception. */
 typedef void (RZ_CALL *rz_log_callback)(int32_t level, const char *message, size_t len, void *RZ_NULLABLE user);
 
-/* A share of a job, to be called with the context and a number that rz_parallel_callback was given. */
-typedef void (RZ_CALL *rz_share_callback)(void *context, uint32_t i);
+/* Computes chunk `i` of a step, below the `n` of rz_parallel_callback, whose `context` it takes. Called by the host,
+ * from any thread. */
+typedef void (RZ_CALL *rz_chunk_callback)(uint32_t i, void *context);
 
-/* Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one
+/* Calls `chunk(i, context)` for each i below `n` once, in any order, any number of them at once, on any threads, one
  * or the caller's own among them, and returns when all have returned: 0, or another number where it could not, which
  * makes the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes
  * from the threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads
@@ -346,10 +348,10 @@ typedef void (RZ_CALL *rz_share_callback)(void *context, uint32_t i);
  * not compute with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill,
  * rz_decode_token, rz_job_step and all others that wait for the workers). Another runtime may be used, and handles may
  * be made and freed. */
-typedef int32_t (RZ_CALL *rz_parallel_callback)(void *RZ_NULLABLE user,
-                                                uint32_t n,
-                                                rz_share_callback share,
-                                                void *context);
+typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
+                                                rz_chunk_callback chunk,
+                                                void *context,
+                                                void *RZ_NULLABLE user);
 
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
@@ -512,8 +514,8 @@ rz_cancel_reset(rz_cancel *RZ_NULLABLE cancel);
  * streams may use it at once. Counts its users, so it may be freed before them. */
 typedef struct rz_model rz_model;
 
-/* Receives the progress of a load in bytes, on the thread that loads. Non-zero stops the load with RZ_ERR_CANCELLED.
- * It must return normally: no longjmp, no C++ exception. */
+/* Receives the progress of a load in bytes. Non-zero stops the load with RZ_ERR_CANCELLED. Comes on the thread that
+ * loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_progress_callback)(uint64_t done, uint64_t total, void *RZ_NULLABLE user);
 
 /* Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
@@ -745,7 +747,7 @@ rz_model_meta_element_into(const rz_model *model,
 /* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or
  * the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
  * call the library. It must return normally: no longjmp, no C++ exception. */
-typedef int32_t (RZ_CALL *rz_source_callback)(void *RZ_NULLABLE user, uint64_t offset, void *out, size_t n);
+typedef int32_t (RZ_CALL *rz_source_callback)(uint64_t offset, void *out, size_t n, void *RZ_NULLABLE user);
 
 /* Bytes of one file of a model. Since 0.1.0. */
 typedef struct rz_source {
@@ -1443,13 +1445,15 @@ rz_cache_adapters_set(rz_cache *cache,
  * Saved caches
  * ------------------------------------------------------------------------------------------------ */
 
-/* Takes the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO. It must return
- * normally: no longjmp, no C++ exception. */
-typedef int32_t (RZ_CALL *rz_write_callback)(void *RZ_NULLABLE user, const void *data, size_t n);
+/* Takes the next `n` bytes of what is saved. Returns 0, or the errno that ends the call with RZ_ERR_IO. Comes on the
+ * thread that saves, during the call. It may call the library; a call that changes what is saved gets RZ_ERR_BUSY. It
+ * must return normally: no longjmp, no C++ exception. */
+typedef int32_t (RZ_CALL *rz_write_callback)(const void *data, size_t n, void *RZ_NULLABLE user);
 
-/* Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
- * a file that ends too early too. It must return normally: no longjmp, no C++ exception. */
-typedef int32_t (RZ_CALL *rz_read_callback)(void *RZ_NULLABLE user, void *out, size_t n);
+/* Fills `out` with the next `n` bytes of what was saved. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
+ * a file that ends too early too. Comes on the thread that loads, during the call. It may call the library. It must
+ * return normally: no longjmp, no C++ exception. */
+typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLABLE user);
 
 /* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
  * network remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
@@ -2555,8 +2559,9 @@ typedef struct rz_reply_params {
 } rz_reply_params;
 
 /* Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
- * NUL-terminated. Non-zero ends the reply, which keeps what was said. It must return normally: no longjmp, no C++
- * exception. Calls with the conversation get RZ_ERR_BUSY from it. */
+ * NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
+ * may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
+ * exception. */
 typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
 
 /* The state of a conversation and of its last reply. Since 0.1.0. */

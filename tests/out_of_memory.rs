@@ -75,14 +75,14 @@ struct Saved {
     at: usize,
 }
 
-unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+unsafe extern "C" fn write(data: *const c_void, n: usize, user: *mut c_void) -> i32 {
     let saved = unsafe { &mut *user.cast::<Saved>() };
     assert!(saved.bytes.len() + n <= saved.bytes.capacity());
     saved.bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(data.cast(), n) });
     0
 }
 
-unsafe extern "C" fn read(user: *mut c_void, out: *mut c_void, n: usize) -> i32 {
+unsafe extern "C" fn read(out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
     let saved = unsafe { &mut *user.cast::<Saved>() };
     let Some(bytes) = saved.bytes.get(saved.at..saved.at + n) else { return 5 };
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), n) };

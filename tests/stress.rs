@@ -187,13 +187,13 @@ fn verify(cache: *mut rz_cache, model: *const rz_model) {
     }
 }
 
-unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+unsafe extern "C" fn write(data: *const c_void, n: usize, user: *mut c_void) -> i32 {
     let (out, data) = unsafe { (&mut *user.cast::<Vec<u8>>(), std::slice::from_raw_parts(data.cast(), n)) };
     out.extend_from_slice(data);
     0
 }
 
-unsafe extern "C" fn read(user: *mut c_void, out: *mut c_void, n: usize) -> i32 {
+unsafe extern "C" fn read(out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
     let from = unsafe { &mut *user.cast::<&[u8]>() };
     let Some((now, rest)) = from.split_at_checked(n) else { return 5 };
     unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), out.cast(), n) };

@@ -199,7 +199,7 @@ public:
         return made;
     }
     /// A C function that writes or reads; its `user` is a callback.
-    template <class Data> static int32_t move(void *user, Data data, size_t n) noexcept {
+    template <class Data> static int32_t move(Data data, size_t n, void *user) noexcept {
         return static_cast<Callback *>(user)->run(EIO, [&](Function &function) -> int32_t { return function(data, n); });
     }
 
@@ -339,8 +339,8 @@ private:
 /// runtime and its models.
 template <class Parallel> void set_parallel(rz_runtime_params &params, Parallel &parallel) noexcept {
     params.parallel_user = &parallel;
-    params.parallel = [](void *user, uint32_t n, rz_share_callback share, void *context) noexcept -> int32_t {
-        (*static_cast<Parallel *>(user))(n, [=](uint32_t i) { share(context, i); });
+    params.parallel = [](uint32_t n, rz_chunk_callback share, void *context, void *user) noexcept -> int32_t {
+        (*static_cast<Parallel *>(user))(n, [=](uint32_t i) { share(i, context); });
         return 0;
     };
 }
@@ -391,7 +391,7 @@ inline rz_source fd_source(int32_t fd, uint64_t offset = 0, uint64_t size = 0, c
 template <class Read> rz_source reader_source(Read &read, uint64_t size, const char *name = nullptr) noexcept {
     auto source = params<rz_source>();
     source.kind = RZ_SOURCE_READER, source.size = size, source.name = name, source.user = &read;
-    source.read = [](void *user, uint64_t offset, void *out, size_t n) noexcept -> int32_t {
+    source.read = [](uint64_t offset, void *out, size_t n, void *user) noexcept -> int32_t {
         return detail::Callback<Read>(*static_cast<Read *>(user)).run(EIO, [&](Read &read) -> int32_t { return read(offset, out, n); });
     };
     return source;

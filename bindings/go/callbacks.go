@@ -67,13 +67,13 @@ func realizarGoProgress(done, total C.uint64_t, user unsafe.Pointer) C.int32_t {
 func transferOf(user unsafe.Pointer) *transfer { return (*cgo.Handle)(user).Value().(*transfer) }
 
 //export realizarGoWrite
-func realizarGoWrite(user, data unsafe.Pointer, n C.size_t) C.int32_t {
+func realizarGoWrite(data unsafe.Pointer, n C.size_t, user unsafe.Pointer) C.int32_t {
 	t := transferOf(user)
 	return t.errno(guarded(func() error { return writeAll(t.writer, unsafe.Slice((*byte)(data), int(n))) }))
 }
 
 //export realizarGoRead
-func realizarGoRead(user, out unsafe.Pointer, n C.size_t) C.int32_t {
+func realizarGoRead(out unsafe.Pointer, n C.size_t, user unsafe.Pointer) C.int32_t {
 	t := transferOf(user)
 	return t.errno(guarded(func() error {
 		_, err := io.ReadFull(t.reader, unsafe.Slice((*byte)(out), int(n)))
@@ -82,7 +82,7 @@ func realizarGoRead(user, out unsafe.Pointer, n C.size_t) C.int32_t {
 }
 
 //export realizarGoReadAt
-func realizarGoReadAt(user unsafe.Pointer, offset C.uint64_t, out unsafe.Pointer, n C.size_t) C.int32_t {
+func realizarGoReadAt(offset C.uint64_t, out unsafe.Pointer, n C.size_t, user unsafe.Pointer) C.int32_t {
 	t := transferOf(user)
 	return t.errno(guarded(func() error {
 		read, err := t.readerAt.ReadAt(unsafe.Slice((*byte)(out), int(n)), int64(offset))

@@ -5,8 +5,8 @@ package realizar
 #include <realizar.h>
 
 int32_t realizarGoProgress(uint64_t done, uint64_t total, void *user);
-int32_t realizarGoWrite(void *user, void *data, size_t n);
-int32_t realizarGoRead(void *user, void *out, size_t n);
+int32_t realizarGoWrite(void *data, size_t n, void *user);
+int32_t realizarGoRead(void *out, size_t n, void *user);
 static rz_progress_callback progress_callback(void) { return realizarGoProgress; }
 static rz_write_callback write_callback(void) { return (rz_write_callback)realizarGoWrite; }
 static rz_read_callback read_callback(void) { return realizarGoRead; }

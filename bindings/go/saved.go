@@ -3,8 +3,8 @@ package realizar
 /*
 #include <realizar.h>
 
-int32_t realizarGoWrite(void *user, void *data, size_t n);
-int32_t realizarGoRead(void *user, void *out, size_t n);
+int32_t realizarGoWrite(void *data, size_t n, void *user);
+int32_t realizarGoRead(void *out, size_t n, void *user);
 static rz_write_callback write_callback(void) { return (rz_write_callback)realizarGoWrite; }
 static rz_read_callback read_callback(void) { return realizarGoRead; }
 */

@@ -4,7 +4,7 @@ package realizar
 #include <stdlib.h>
 #include <realizar.h>
 
-int32_t realizarGoReadAt(void *user, uint64_t offset, void *out, size_t n);
+int32_t realizarGoReadAt(uint64_t offset, void *out, size_t n, void *user);
 static rz_source_callback source_callback(void) { return realizarGoReadAt; }
 */
 import "C"

@@ -34,7 +34,7 @@ static MODEL: LazyLock<Loaded> = LazyLock::new(|| {
     Loaded(model)
 });
 
-unsafe extern "C" fn keep(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+unsafe extern "C" fn keep(data: *const c_void, n: usize, user: *mut c_void) -> i32 {
     // SAFETY: `user` is the vector that the caller gave, `data` has `n` bytes.
     let (out, data) = unsafe { (&mut *user.cast::<Vec<u8>>(), std::slice::from_raw_parts(data.cast(), n)) };
     out.extend_from_slice(data);

@@ -81,8 +81,9 @@ impl rz_conversation {
 }
 
 /// Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
-/// NUL-terminated. Non-zero ends the reply, which keeps what was said. It must return normally: no longjmp, no C++
-/// exception. Calls with the conversation get RZ_ERR_BUSY from it.
+/// NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
+/// may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
+/// exception.
 pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
 
 /// What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with

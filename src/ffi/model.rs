@@ -101,8 +101,8 @@ pub const RZ_TEMPLATE_WRITES_BOS: u32 = 2;
 /// Instead of a token id: the model names none.
 pub const RZ_TOKEN_NONE: u32 = u32::MAX;
 
-/// Receives the progress of a load in bytes, on the thread that loads. Non-zero stops the load with RZ_ERR_CANCELLED.
-/// It must return normally: no longjmp, no C++ exception.
+/// Receives the progress of a load in bytes. Non-zero stops the load with RZ_ERR_CANCELLED. Comes on the thread that
+/// loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_progress_callback = Option<unsafe extern "C" fn(done: u64, total: u64, user: *mut c_void) -> i32>;
 
 /// Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.

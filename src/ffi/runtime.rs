@@ -31,14 +31,16 @@ pub const RZ_LOG_WARNING: i32 = 2;
 pub const RZ_LOG_INFO: i32 = 3;
 
 /// Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
-/// thread, several at once. It must return normally: no longjmp, no C++ exception.
+/// thread, several at once. It may call the library; a call on a handle in use gets RZ_ERR_BUSY. It must return
+/// normally: no longjmp, no C++ exception.
 pub type rz_log_callback =
     Option<unsafe extern "C" fn(level: i32, message: *const c_char, len: usize, user: *mut c_void)>;
 
-/// A share of a job, to be called with the context and a number that rz_parallel_callback was given.
-pub type rz_share_callback = Option<unsafe extern "C" fn(context: *mut c_void, i: u32)>;
+/// Computes chunk `i` of a step, below the `n` of rz_parallel_callback, whose `context` it takes. Called by the host,
+/// from any thread.
+pub type rz_chunk_callback = Option<unsafe extern "C" fn(i: u32, context: *mut c_void)>;
 
-/// Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one
+/// Calls `chunk(i, context)` for each i below `n` once, in any order, any number of them at once, on any threads, one
 /// or the caller's own among them, and returns when all have returned: 0, or another number where it could not, which
 /// makes the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes
 /// from the threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads
@@ -50,7 +52,7 @@ pub type rz_share_callback = Option<unsafe extern "C" fn(context: *mut c_void, i
 /// rz_decode_token, rz_job_step and all others that wait for the workers). Another runtime may be used, and handles may
 /// be made and freed.
 pub type rz_parallel_callback =
-    Option<unsafe extern "C" fn(user: *mut c_void, n: u32, share: rz_share_callback, context: *mut c_void) -> i32>;
+    Option<unsafe extern "C" fn(n: u32, chunk: rz_chunk_callback, context: *mut c_void, user: *mut c_void) -> i32>;
 
 /// Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
@@ -144,7 +146,7 @@ fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<Runti
         parallel: params.parallel.map(|parallel| {
             Box::new(move |n: u32, share: Share, context: *mut c_void| {
                 // SAFETY: the header asks for a function that may be called so.
-                unsafe { parallel(parallel_user.get(), n, Some(share), context) }
+                unsafe { parallel(n, Some(share), context, parallel_user.get()) }
             }) as _
         }),
         log: params.log.map(|log| {

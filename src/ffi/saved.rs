@@ -11,13 +11,15 @@ use super::guard::guarded;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Takes the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO. It must return
-/// normally: no longjmp, no C++ exception.
-pub type rz_write_callback = Option<unsafe extern "C" fn(user: *mut c_void, data: *const c_void, n: usize) -> i32>;
+/// Takes the next `n` bytes of what is saved. Returns 0, or the errno that ends the call with RZ_ERR_IO. Comes on the
+/// thread that saves, during the call. It may call the library; a call that changes what is saved gets RZ_ERR_BUSY. It
+/// must return normally: no longjmp, no C++ exception.
+pub type rz_write_callback = Option<unsafe extern "C" fn(data: *const c_void, n: usize, user: *mut c_void) -> i32>;
 
-/// Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
-/// a file that ends too early too. It must return normally: no longjmp, no C++ exception.
-pub type rz_read_callback = Option<unsafe extern "C" fn(user: *mut c_void, out: *mut c_void, n: usize) -> i32>;
+/// Fills `out` with the next `n` bytes of what was saved. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
+/// a file that ends too early too. Comes on the thread that loads, during the call. It may call the library. It must
+/// return normally: no longjmp, no C++ exception.
+pub type rz_read_callback = Option<unsafe extern "C" fn(out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
 
 /// Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
 /// network remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
@@ -99,7 +101,7 @@ pub(super) fn writer(write: rz_write_callback, user: *mut c_void) -> Result<impl
     let write = write.ok_or_else(|| Error::invalid("write is NULL"))?;
     Ok(move |bytes: &[u8]| {
         // SAFETY: the header asks for a function that may be called so during the call.
-        let code = unsafe { write(user, bytes.as_ptr().cast(), bytes.len()) };
+        let code = unsafe { write(bytes.as_ptr().cast(), bytes.len(), user) };
         answer(code, "write", bytes.len())
     })
 }
@@ -111,7 +113,7 @@ pub(super) fn reader(read: rz_read_callback, user: *mut c_void) -> Result<impl F
         // A function that gives less than it says leaves zeros, and not what was in memory before.
         bytes.fill(0);
         // SAFETY: as in `writer`.
-        let code = unsafe { read(user, bytes.as_mut_ptr().cast(), bytes.len()) };
+        let code = unsafe { read(bytes.as_mut_ptr().cast(), bytes.len(), user) };
         answer(code, "read", bytes.len())
     })
 }

@@ -25,7 +25,7 @@ pub const RZ_SOURCE_READER: u32 = 3;
 /// the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
 /// call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_source_callback =
-    Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, out: *mut c_void, n: usize) -> i32>;
+    Option<unsafe extern "C" fn(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
 
 /// Bytes of one file of a model. Since 0.1.0.
 #[repr(C)]
@@ -154,7 +154,7 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
             let user = User::new(source.user);
             let read = move |offset: u64, out: &mut [u8]| {
                 // SAFETY: the header asks for a function that may be called so, from any thread, during the load.
-                match unsafe { read(user.get(), offset, out.as_mut_ptr().cast(), out.len()) } {
+                match unsafe { read(offset, out.as_mut_ptr().cast(), out.len(), user.get()) } {
                     0 => Ok(()),
                     code => Err(io::Error::from_raw_os_error(code)),
                 }

@@ -735,7 +735,7 @@ fn no_call_writes_files_and_the_end_writes_the_rest() {
     #[allow(unsafe_code)]
     let run: HostParallel = Box::new(|n, share: Share, context| {
         // SAFETY: each share is called once, with the context of its call.
-        (0..n).for_each(|i| unsafe { share(context, i) });
+        (0..n).for_each(|i| unsafe { share(i, context) });
         0
     });
     for parallel in [None, Some(run)] {

@@ -511,17 +511,17 @@ namespace Realizar
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate void rz_log_callback(int level, IntPtr message, UIntPtr len, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-    internal delegate void rz_share_callback(IntPtr context, uint i);
+    internal delegate void rz_chunk_callback(uint i, IntPtr context);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-    internal delegate int rz_parallel_callback(IntPtr user, uint n, IntPtr share, IntPtr context);
+    internal delegate int rz_parallel_callback(uint n, IntPtr chunk, IntPtr context, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate int rz_progress_callback(ulong done, ulong total, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-    internal delegate int rz_source_callback(IntPtr user, ulong offset, IntPtr @out, UIntPtr n);
+    internal delegate int rz_source_callback(ulong offset, IntPtr @out, UIntPtr n, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-    internal delegate int rz_write_callback(IntPtr user, IntPtr data, UIntPtr n);
+    internal delegate int rz_write_callback(IntPtr data, UIntPtr n, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-    internal delegate int rz_read_callback(IntPtr user, IntPtr @out, UIntPtr n);
+    internal delegate int rz_read_callback(IntPtr @out, UIntPtr n, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate int rz_text_callback(IntPtr text, UIntPtr len, IntPtr user);
 

@@ -34,13 +34,13 @@ namespace Realizar
         }
 
         [MonoPInvokeCallback(typeof(rz_write_callback))]
-        private static int Write(IntPtr user, IntPtr data, UIntPtr n) => Move(user, (int)n, (stream, bytes) => {
+        private static int Write(IntPtr data, UIntPtr n, IntPtr user) => Move(user, (int)n, (stream, bytes) => {
             Marshal.Copy(data, bytes, 0, bytes.Length);
             stream.Write(bytes, 0, bytes.Length);
         });
 
         [MonoPInvokeCallback(typeof(rz_read_callback))]
-        private static int Read(IntPtr user, IntPtr to, UIntPtr n) => Move(user, (int)n, (stream, bytes) => {
+        private static int Read(IntPtr to, UIntPtr n, IntPtr user) => Move(user, (int)n, (stream, bytes) => {
             for (int done = 0, more; done < bytes.Length; done += more)
             {
                 more = stream.Read(bytes, done, bytes.Length - done);

@@ -17,7 +17,7 @@ type transfer struct {
 }
 
 var transferCallback = sync.OnceValue(func() uintptr {
-	return purego.NewCallback(func(user uintptr, bytes *byte, n uintptr) uintptr {
+	return purego.NewCallback(func(bytes *byte, n, user uintptr) uintptr {
 		t := kept[*transfer](user)
 		if t.err = guarded(func() error { return t.move(unsafe.Slice(bytes, n)) }); t.err == nil {
 			return 0

@@ -68,11 +68,11 @@ static int32_t progress_back(uint64_t done, uint64_t total, void *user) {
     return back(user, done, total, 0);
 }
 
-static int32_t read_back(void *user, void *out, size_t n) {
+static int32_t read_back(void *out, size_t n, void *user) {
     return back(user, (intptr_t)out, n, 0);
 }
 
-static int32_t write_back(void *user, const void *data, size_t n) {
+static int32_t write_back(const void *data, size_t n, void *user) {
     return back(user, (intptr_t)data, n, 0);
 }
 

@@ -131,8 +131,7 @@ final class Ffm implements Platform {
             // The parameter `user` is not needed, because the callback is bound.
             var target = switch (kind) {
                 case LOG -> MethodHandles.permuteArguments(call.asType(type.changeReturnType(void.class)), descriptor.toMethodType(), 1, 2, 0);
-                case PROGRESS -> MethodHandles.dropArguments(two, 2, long.class);
-                case READ, WRITE -> MethodHandles.dropArguments(two, 0, long.class);
+                case PROGRESS, READ, WRITE -> MethodHandles.dropArguments(two, 2, long.class);
             };
             var stubs = java.lang.foreign.Arena.ofShared();
             arena.atEnd(stubs::close);

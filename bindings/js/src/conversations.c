@@ -54,7 +54,7 @@ static napi_value call_conversation(napi_env env, napi_callback_info info) {
     return task_return(&t, t.status < 0 ? NULL : task_made(&t));
 }
 
-static int32_t on_read(void *user, void *out, size_t n) {
+static int32_t on_read(void *out, size_t n, void *user) {
     opening *o = user;
     o->is_short = n > o->len - o->at;
     if (o->is_short) return EIO;

@@ -232,7 +232,7 @@ static napi_value call_encode_video(napi_env env, napi_callback_info info) {
     return task_start(&t, run_encode_video, task_made);
 }
 
-static int32_t on_read(void *user, void *out, size_t n) {
+static int32_t on_read(void *out, size_t n, void *user) {
     source *s = user;
     const int32_t input_output_error = 5; /* EIO */
     s->is_short = n > s->len - s->at;

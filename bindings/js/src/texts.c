@@ -234,7 +234,7 @@ typedef struct saved {
     size_t len, capacity;
 } saved;
 
-static int32_t on_write(void *user, const void *data, size_t n) {
+static int32_t on_write(const void *data, size_t n, void *user) {
     saved *s = user;
     if (n > s->capacity - s->len) {
         size_t capacity = (s->len + n) * 2;

@@ -816,7 +816,7 @@ class _transfer:
     def __init__(self, kind: Any, move: Callable[[int, int], Any]) -> None:
         self.raised: Optional[BaseException] = None
 
-        def call(_user, data, n):  # type: ignore[no-untyped-def]
+        def call(data, n, _user):  # type: ignore[no-untyped-def]
             if _callbacks.has_ended:
                 return errno.ECANCELED
             try:

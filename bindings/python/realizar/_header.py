@@ -182,12 +182,12 @@ RZ_POOLING_RANK = 5
 RZ_EMBED_RAW = 1
 
 rz_log_callback = CFUNCTYPE(None, c_int32, POINTER(c_char), c_size_t, c_void_p)
-rz_share_callback = CFUNCTYPE(None, c_void_p, c_uint32)
-rz_parallel_callback = CFUNCTYPE(c_int32, c_void_p, c_uint32, rz_share_callback, c_void_p)
+rz_chunk_callback = CFUNCTYPE(None, c_uint32, c_void_p)
+rz_parallel_callback = CFUNCTYPE(c_int32, c_uint32, rz_chunk_callback, c_void_p, c_void_p)
 rz_progress_callback = CFUNCTYPE(c_int32, c_uint64, c_uint64, c_void_p)
-rz_source_callback = CFUNCTYPE(c_int32, c_void_p, c_uint64, c_void_p, c_size_t)
-rz_write_callback = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
-rz_read_callback = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
+rz_source_callback = CFUNCTYPE(c_int32, c_uint64, c_void_p, c_size_t, c_void_p)
+rz_write_callback = CFUNCTYPE(c_int32, c_void_p, c_size_t, c_void_p)
+rz_read_callback = CFUNCTYPE(c_int32, c_void_p, c_size_t, c_void_p)
 rz_text_callback = CFUNCTYPE(c_int32, POINTER(c_char), c_size_t, c_void_p)
 
 

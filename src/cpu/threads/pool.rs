@@ -54,7 +54,7 @@ thread_local! {
 type ShareFn = dyn Fn(usize) + Sync;
 
 /// A share of a task, by a context and its number, for the host to call.
-pub type Share = unsafe extern "C" fn(context: *mut c_void, i: u32);
+pub type Share = unsafe extern "C" fn(i: u32, context: *mut c_void);
 
 /// Calls the share with its context and all numbers below `n`, each once, and returns when all have returned; 0, or
 /// another number where it could not.
@@ -383,7 +383,7 @@ impl Core {
 
 /// Executes share `i` of the task that the core at `context` has, unless it was executed; any other number is passed
 /// over.
-unsafe extern "C" fn execute_share(context: *mut c_void, i: u32) {
+unsafe extern "C" fn execute_share(i: u32, context: *mut c_void) {
     // SAFETY: the host passes the context that `run` gave it, while the function that it was given to runs.
     let core = unsafe { &*context.cast::<Core>() };
     if (i as usize) < core.slots.len() {

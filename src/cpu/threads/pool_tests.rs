@@ -193,7 +193,7 @@ fn threads_of_the_host_execute_each_share_once() {
     impl Context {
         fn run(self, share: Share, i: u32) {
             // SAFETY: called while the function that was given both runs.
-            unsafe { share(self.0, i) }
+            unsafe { share(i, self.0) }
         }
     }
     let hosts: [(HostParallel, bool); 5] = [

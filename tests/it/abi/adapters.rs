@@ -137,7 +137,7 @@ fn wrong_arguments_are_refused_and_change_nothing() {
         assert_eq!(set(cache, &[adapter], &[1.0]), RZ_ERR_BUSY);
         rz_job_free(job);
         assert_eq!((set(cache, &[adapter], &[1.0]), host.len()), (RZ_OK, 0));
-        unsafe extern "C" fn write(_: *mut std::ffi::c_void, _: *const std::ffi::c_void, _: usize) -> i32 {
+        unsafe extern "C" fn write(_: *const std::ffi::c_void, _: usize, _: *mut std::ffi::c_void) -> i32 {
             0
         }
         let said = expect(RZ_ERR_UNSUPPORTED, |e| rz_cache_save(cache, Some(write), null_mut(), e));

@@ -460,13 +460,13 @@ fn old_turns_are_forgotten_whole() {
     assert!(message.contains("128"), "{message}");
 }
 
-unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+unsafe extern "C" fn write(data: *const c_void, n: usize, user: *mut c_void) -> i32 {
     let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), n) };
     unsafe { &mut *user.cast::<(Vec<u8>, usize)>() }.0.extend_from_slice(bytes);
     0
 }
 
-unsafe extern "C" fn read(user: *mut c_void, out: *mut c_void, n: usize) -> i32 {
+unsafe extern "C" fn read(out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
     let (file, at) = unsafe { &mut *user.cast::<(Vec<u8>, usize)>() };
     let Some(bytes) = file.get(*at..*at + n) else { return 5 };
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), n) };

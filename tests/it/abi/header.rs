@@ -181,6 +181,30 @@ fn arrays_of_handles_need_no_cast() {
     }
 }
 
+/// Each type of a callback has what the host is handed back as the last parameter, and says from which thread it comes
+/// and whether it may call the library.
+#[test]
+fn callbacks_are_alike() {
+    let callbacks = interface::items("callback");
+    assert!(callbacks.len() >= 10, "{}", callbacks.len());
+    for callback in callbacks {
+        let (name, doc) = (interface::text(&callback, "name"), interface::text(&callback, "doc").replace('\n', " "));
+        let parameters = callback["parameters"].as_array().expect("parameters");
+        let last = interface::text(parameters.last().expect("a parameter"), "name");
+        // What the host calls, with the context that it was given.
+        if name == "rz_chunk_callback" {
+            assert_eq!(last, "context");
+            continue;
+        }
+        assert_eq!(last, "user", "{name}");
+        for sentence in ["thread", "return normally"] {
+            assert!(doc.contains(sentence), "{name} says nothing of: {sentence}");
+        }
+        let calls = ["may call the library", "must not call the library", "may not compute with the same runtime"];
+        assert!(calls.iter().any(|calls| doc.contains(calls)), "{name} does not say whether it may call the library");
+    }
+}
+
 #[test]
 fn a_function_that_can_fail_ends_with_the_error() {
     let code = code().split_whitespace().collect::<Vec<_>>().join(" ");

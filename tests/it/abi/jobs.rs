@@ -573,11 +573,11 @@ fn a_sampler_is_copied() {
 static SHARES: AtomicU32 = AtomicU32::new(0);
 
 /// Runs shares backwards on the calling thread, but for the last in `user` of them, and then returns another number.
-unsafe extern "C" fn backwards(user: *mut c_void, n: u32, share: rz_share_callback, context: *mut c_void) -> i32 {
+unsafe extern "C" fn backwards(n: u32, share: rz_chunk_callback, context: *mut c_void, user: *mut c_void) -> i32 {
     let left_out = user.addr() as u32;
     for i in (0..n).skip(left_out as usize).rev() {
         SHARES.fetch_add(1, Ordering::Relaxed);
-        unsafe { share.expect("a share")(context, i) };
+        unsafe { share.expect("a chunk")(i, context) };
     }
     0
 }

@@ -394,13 +394,13 @@ pub struct File {
     pub at: usize,
 }
 
-pub unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+pub unsafe extern "C" fn write(data: *const c_void, n: usize, user: *mut c_void) -> i32 {
     let file = unsafe { &mut *user.cast::<File>() };
     file.bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(data.cast(), n) });
     0
 }
 
-pub unsafe extern "C" fn read(user: *mut c_void, out: *mut c_void, n: usize) -> i32 {
+pub unsafe extern "C" fn read(out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
     let file = unsafe { &mut *user.cast::<File>() };
     let Some(bytes) = file.bytes.get(file.at..file.at + n) else { return 5 };
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), n) };

@@ -18,6 +18,8 @@ use realizar::ffi::status::*;
 extern "C" fn count_progress(done: u64, total: u64, user: *mut c_void) -> i32 {
     let seen = unsafe { &*user.cast::<AtomicU64>() };
     assert!(done <= total && total > 0);
+    // It may call the library.
+    assert!(rz_device_count() > 0);
     seen.fetch_add(1, Ordering::Relaxed);
     0
 }
@@ -154,6 +156,8 @@ type Heard = Mutex<Vec<(i32, String)>>;
 extern "C" fn hear(level: i32, message: *const c_char, len: usize, user: *mut c_void) {
     let message = unsafe { std::slice::from_raw_parts(message.cast::<u8>(), len) };
     let heard = unsafe { &*user.cast::<Heard>() };
+    // It may call the library.
+    assert!(rz_device_count() > 0);
     heard.lock().expect("no panic").push((level, String::from_utf8(message.to_vec()).expect("UTF-8")));
 }
 

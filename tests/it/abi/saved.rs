@@ -19,7 +19,7 @@ struct File {
     cache: *mut rz_cache,
 }
 
-unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+unsafe extern "C" fn write(data: *const c_void, n: usize, user: *mut c_void) -> i32 {
     let file = unsafe { &mut *user.cast::<File>() };
     assert!(n <= 256 << 10);
     if !file.cache.is_null() {
@@ -34,8 +34,11 @@ unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> 
     0
 }
 
-unsafe extern "C" fn read(user: *mut c_void, out: *mut c_void, n: usize) -> i32 {
+unsafe extern "C" fn read(out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
     let file = unsafe { &mut *user.cast::<File>() };
+    // It may call the library.
+    let len = unsafe { rz_cache_len(file.cache) };
+    assert_eq!(unsafe { rz_cache_truncate(file.cache, len, null_mut()) }, RZ_OK);
     let Some(bytes) = file.bytes.get(file.at..file.at + n) else { return 5 };
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), n) };
     file.at += n;

@@ -40,7 +40,7 @@ struct Reader {
     most: u32,
 }
 
-unsafe extern "C" fn read(user: *mut c_void, offset: u64, out: *mut c_void, n: usize) -> i32 {
+unsafe extern "C" fn read(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
     let reader = unsafe { &*user.cast::<Reader>() };
     // It may call the library.
     assert_eq!(rz_abi_version(), RZ_ABI_VERSION);

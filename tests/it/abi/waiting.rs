@@ -39,13 +39,13 @@ static HELD: AtomicBool = AtomicBool::new(false);
 static HOLDS: AtomicBool = AtomicBool::new(false);
 
 /// Runs shares, but not while they are held back.
-unsafe extern "C" fn holding(_: *mut c_void, n: u32, share: rz_share_callback, context: *mut c_void) -> i32 {
+unsafe extern "C" fn holding(n: u32, share: rz_chunk_callback, context: *mut c_void, _: *mut c_void) -> i32 {
     while HELD.load(Ordering::SeqCst) {
         HOLDS.store(true, Ordering::SeqCst);
         thread::sleep(Duration::from_millis(1));
     }
     HOLDS.store(false, Ordering::SeqCst);
-    (0..n).for_each(|i| unsafe { share.expect("a share")(context, i) });
+    (0..n).for_each(|i| unsafe { share.expect("a chunk")(i, context) });
     0
 }
 
@@ -180,7 +180,7 @@ static REFUSED: AtomicU32 = AtomicU32::new(0);
 static OTHER: AtomicI32 = AtomicI32::new(-100);
 
 /// Calls the library on the thread that waits for its shares, as schedulers of tasks do that hand other work to it.
-unsafe extern "C" fn stealing(_: *mut c_void, n: u32, share: rz_share_callback, context: *mut c_void) -> i32 {
+unsafe extern "C" fn stealing(n: u32, share: rz_chunk_callback, context: *mut c_void, _: *mut c_void) -> i32 {
     let cache = WITHIN.load(Ordering::SeqCst);
     if !cache.is_null() {
         let mut next = 0;
@@ -193,7 +193,7 @@ unsafe extern "C" fn stealing(_: *mut c_void, n: u32, share: rz_share_callback, 
         expect(RZ_OK, |e| unsafe { rz_cache_truncate(elsewhere, 0, e) });
         REFUSED.fetch_add(1, Ordering::SeqCst);
     }
-    (0..n).for_each(|i| unsafe { share.expect("a share")(context, i) });
+    (0..n).for_each(|i| unsafe { share.expect("a chunk")(i, context) });
     0
 }
 

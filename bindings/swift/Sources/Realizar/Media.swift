@@ -369,7 +369,7 @@ public final class Media: Sendable {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { media in
                 try Realizar.call { error in
-                    rz_media_save(media, { Transfer.move($0, UnsafeMutableRawPointer(mutating: $1), $2) }, user, error)
+                    rz_media_save(media, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, error)
                 }
             }
         }

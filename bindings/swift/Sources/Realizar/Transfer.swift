@@ -18,7 +18,7 @@ final class Transfer {
     }
 
     /// Moves bytes for the library.
-    static func move(_ user: UnsafeMutableRawPointer?, _ bytes: UnsafeMutableRawPointer?, _ n: Int) -> Int32 {
+    static func move(_ bytes: UnsafeMutableRawPointer?, _ n: Int, _ user: UnsafeMutableRawPointer?) -> Int32 {
         let inputOutputError: Int32 = 5  // EIO
         guard let user else { return inputOutputError }
         let transfer = Unmanaged<Transfer>.fromOpaque(user).takeUnretainedValue()
@@ -39,7 +39,7 @@ extension Session {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { cache in
                 try Realizar.call { error in
-                    rz_cache_save(cache, { Transfer.move($0, UnsafeMutableRawPointer(mutating: $1), $2) }, user, error)
+                    rz_cache_save(cache, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, error)
                 }
             }
         }
@@ -65,7 +65,7 @@ extension Conversation {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { conversation in
                 try Realizar.call { error in
-                    rz_conversation_save(conversation, { Transfer.move($0, UnsafeMutableRawPointer(mutating: $1), $2) }, user, error)
+                    rz_conversation_save(conversation, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, error)
                 }
             }
         }

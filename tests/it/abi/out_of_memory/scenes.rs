@@ -183,7 +183,7 @@ impl Saved {
     }
 }
 
-unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> i32 {
+unsafe extern "C" fn write(data: *const c_void, n: usize, user: *mut c_void) -> i32 {
     let saved = unsafe { &mut *user.cast::<Saved>() };
     if saved.bytes.len() + n > saved.bytes.capacity() {
         return 28;
@@ -192,7 +192,7 @@ unsafe extern "C" fn write(user: *mut c_void, data: *const c_void, n: usize) -> 
     0
 }
 
-unsafe extern "C" fn read(user: *mut c_void, out: *mut c_void, n: usize) -> i32 {
+unsafe extern "C" fn read(out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
     let saved = unsafe { &mut *user.cast::<Saved>() };
     let Some(bytes) = saved.bytes.get(saved.at..saved.at + n) else { return 5 };
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), n) };
