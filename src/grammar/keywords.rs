@@ -1,6 +1,8 @@
 //! Rewrites keywords of JSON schemas that the parser lacks, or that have no effect, as keywords that it has, if the
 //! result is exact. Relies on `logic` for references.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value as Json, json};
 
 use super::logic::Logic;
@@ -40,8 +42,12 @@ pub const NOT_WRITTEN: [(&str, &str); 9] = [
 const IN_PLACE: [&str; 9] =
     ["$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "dependencies"];
 
-/// Maximum bytes of copies of a `propertyNames` schema that names get.
+/// Maximum bytes of copies of a schema that the names of one `propertyNames` get.
 const MAX_COPIED: usize = 32 << 10;
+/// Maximum bytes of the automaton that tells which names match a pattern.
+const MAX_AUTOMATON: usize = 1 << 20;
+/// Steps that making this automaton counts as.
+const JUDGE_STEPS: usize = 3000;
 /// Levels of references that are followed to the members that a schema evaluates.
 const MAX_DEPTH: usize = 24;
 
@@ -59,8 +65,32 @@ pub fn allows_type(members: &Map<String, Json>, name: &str) -> bool {
     }
 }
 
+/// True for a keyword that may constrain values of a type.
+pub fn constrains(keyword: &str, kind: &str) -> bool {
+    let of = match keyword {
+        "$defs" | "$schema" | "definitions" | "type" | "then" | "else" => return false,
+        "pattern" | "format" | "minLength" | "maxLength" => "string",
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => "number",
+        "additionalItems" | "contains" | "items" | "maxContains" | "maxItems" | "minContains" | "minItems"
+        | "prefixItems" | "unevaluatedItems" | "uniqueItems" => "array",
+        "additionalProperties"
+        | "dependencies"
+        | "dependentRequired"
+        | "dependentSchemas"
+        | "maxProperties"
+        | "minProperties"
+        | "patternProperties"
+        | "properties"
+        | "propertyNames"
+        | "required"
+        | "unevaluatedProperties" => "object",
+        _ => return KEYWORDS.contains(&keyword),
+    };
+    of == kind
+}
+
 /// True for a schema that all values satisfy.
-fn is_true(schema: &Json) -> bool {
+pub fn is_true(schema: &Json) -> bool {
     match schema {
         Json::Bool(all) => *all,
         Json::Object(members) => members.keys().all(|name| !KEYWORDS.contains(&&name[..])),
@@ -135,12 +165,14 @@ fn write_names(members: &mut Map<String, Json>, names: Json, logic: &Logic) -> O
     if let ["enum" | "const"] = says[..] {
         let listed = names.get("enum").cloned().unwrap_or_else(|| json!([names["const"]]));
         let listed: Vec<&str> = listed_texts(&listed)?;
-        if listed.len() * additional.to_string().len() > MAX_COPIED {
+        let known: HashSet<&str> = listed.iter().copied().collect();
+        let copied = listed.len() * additional.to_string().len();
+        if copied > MAX_COPIED || !logic.take(1 + listed.len() + copied / 32) {
             return None;
         }
         let properties = properties_of(members)?;
         for (name, schema) in properties.iter_mut() {
-            if !listed.contains(&&name[..]) {
+            if !known.contains(&name[..]) {
                 *schema = json!(false);
             }
         }
@@ -159,15 +191,24 @@ fn write_names(members: &mut Map<String, Json>, names: Json, logic: &Logic) -> O
         }
         _ => return None,
     };
+    if !logic.take(pattern::cost(&text)) {
+        return None;
+    }
     let judge = pattern::prepared(&text, false).ok().filter(|pattern| pattern.ahead.is_empty())?;
-    let judge = regex_automata::meta::Regex::new(&judge.text).ok()?;
     let properties = properties_of(members)?;
-    for (name, schema) in properties.iter_mut() {
-        match judge.is_match(name.as_bytes()) {
-            // Members that are named have to satisfy the schemas of patterns too.
-            true if !is_true(&additional) => return None,
-            true => {}
-            false => *schema = json!(false),
+    if !properties.is_empty() {
+        if !logic.take(JUDGE_STEPS + properties.len()) {
+            return None;
+        }
+        let bounds = regex_automata::meta::Config::new().nfa_size_limit(Some(MAX_AUTOMATON));
+        let judge = regex_automata::meta::Builder::new().configure(bounds).build(&judge.text).ok()?;
+        for (name, schema) in properties.iter_mut() {
+            match judge.is_match(name.as_bytes()) {
+                // Members that are named have to satisfy the schemas of patterns too.
+                true if !is_true(&additional) => return None,
+                true => {}
+                false => *schema = json!(false),
+            }
         }
     }
     members.insert("patternProperties".to_owned(), json!({text: additional}));
@@ -203,7 +244,8 @@ fn write_unevaluated(members: &mut Map<String, Json>, logic: &Logic) -> Option<(
 /// Collects the names of members that a schema evaluates in every object; true if it evaluates all of them, `None` if
 /// that depends on the object.
 fn evaluated(members: &Map<String, Json>, logic: &Logic, depth: usize, names: &mut Vec<String>) -> Option<bool> {
-    if depth > MAX_DEPTH {
+    let n = members.get("properties").and_then(Json::as_object).map_or(0, Map::len);
+    if depth > MAX_DEPTH || !logic.take(1 + n) {
         return None;
     }
     if members.contains_key("additionalProperties") || depth > 0 && members.contains_key("unevaluatedProperties") {

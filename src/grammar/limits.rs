@@ -4,39 +4,43 @@ use std::cell::Cell;
 
 use serde_json::{Map, Value as Json};
 
+use super::multiples::{MAX_MULTIPLE, coefficient};
 use crate::error::{Error, Result};
 
 /// Most names in one list of required members; time grows with their square.
 const MAX_REQUIRED: usize = 2000;
+/// Most named members of one object; time grows with their square.
+const MAX_MEMBERS: usize = 2000;
 /// Maximum levels of objects and lists along a chain of references: each is a level of recursion.
 const MAX_LEVELS: usize = 4000;
 
-/// Maximum least common multiple of a number's `multipleOf` constraints, and maximum sum over a schema: the automaton
-/// of a number has a state per remainder.
-const MAX_MULTIPLE: u64 = 4096;
+/// Maximum sum over a schema of the least common multiple of each number's `multipleOf` constraints.
 const MAX_MULTIPLES: u64 = 20_000;
 /// Maximum number of schemas that are visited to find these multiples: a schema that refers to itself recurses once per
 /// visit.
 const MAX_STEPS: usize = 4000;
 
-/// Rejects schemas with too many required members or too many levels of references.
+/// Rejects schemas with too many members of one object or too many levels of references.
 pub fn check_bounds(schema: &Json) -> Result<()> {
-    let (mut targets, mut most_required) = (Vec::new(), 0);
+    let (mut targets, mut most_required, mut most_members) = (Vec::new(), 0, 0);
     visit(schema, &mut |members| {
         if let Some(target) = members.get("$ref").and_then(Json::as_str) {
             targets.push(target);
         }
         most_required = most_required.max(members.get("required").and_then(Json::as_array).map_or(0, Vec::len));
+        most_members = most_members.max(members.get("properties").and_then(Json::as_object).map_or(0, Map::len));
     });
     targets.sort_unstable();
     targets.dedup();
     let places = targets.iter().filter_map(|target| schema.pointer(target.strip_prefix('#')?));
     let levels = height(schema) + places.map(height).sum::<usize>();
-    for (n, most, what) in
-        [(most_required, MAX_REQUIRED, "required members"), (levels, MAX_LEVELS, "levels of references")]
-    {
+    for (n, most, what) in [
+        (most_required, MAX_REQUIRED, "required members"),
+        (most_members, MAX_MEMBERS, "members of one object"),
+        (levels, MAX_LEVELS, "levels of references"),
+    ] {
         if n > most {
-            return Err(Error::TooComplex(format!("the schema has {n} {what}, at most {most} are supported")));
+            return Err(Error::TooComplex(format!("the schema has {n} {what}; it must have at most {most}")));
         }
     }
     Ok(())
@@ -59,7 +63,7 @@ pub fn check_multiples(schema: &Json) -> Result<()> {
     });
     for (n, limit, what) in [(most, MAX_MULTIPLE, "a number"), (sum, MAX_MULTIPLES, "all numbers together")] {
         if n > limit {
-            let what = format!("the schema has \"multipleOf\" of {n} for {what}, at most {limit} are supported");
+            let what = format!("the schema has \"multipleOf\" of {n} for {what}; it must be at most {limit}");
             return Err(Error::TooComplex(what));
         }
     }
@@ -79,19 +83,6 @@ fn multiple_of(root: &Json, members: &Map<String, Json>, steps: &Cell<usize>) ->
     let target = members.get("$ref").and_then(|target| root.pointer(target.as_str()?.strip_prefix('#')?));
     let other = ["if", "then", "else", "not"].into_iter().filter_map(|name| members.get(name)).map(of).fold(1, lcm);
     [any("anyOf"), any("oneOf"), target.map_or(1, of), other].into_iter().fold(all, lcm)
-}
-
-/// The digits of a number without its point.
-fn coefficient(number: &Json) -> u64 {
-    let text = number.to_string();
-    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
-    let zeros = exponent.parse::<i32>().unwrap_or(0).max(0) as usize;
-    let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
-    let digits = match digits.parse::<u64>() {
-        Ok(n) if text.contains('.') => n.to_string().trim_end_matches('0').to_owned(),
-        _ => digits + &"0".repeat(zeros.min(30)),
-    };
-    digits.parse().unwrap_or(u64::MAX).max(1)
 }
 
 fn lcm(a: u64, b: u64) -> u64 {

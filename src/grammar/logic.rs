@@ -1,16 +1,15 @@
 //! Reasons about JSON schemas: proves that no value satisfies several of them, and writes the negation of one. Gives up
 //! rather than be wrong, and after a number of steps.
 
-use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::error::{Error, Result};
+use super::effort::Steps;
 
-/// Schemas that may be looked at for one grammar.
-const MAX_STEPS: usize = 300_000;
+/// Comparisons of values that are one step.
+const COMPARED: usize = 32;
 /// Levels of members and references that a proof or a negation goes down.
 const MAX_DEPTH: usize = 24;
 /// Most characters in all beginnings of the texts beside which others are allowed, each of which the expression of
@@ -50,11 +49,12 @@ pub struct Logic<'s> {
     root: &'s Json,
     /// Year of the draft, or its number before there were years.
     draft: u32,
-    left: Cell<usize>,
+    steps: Steps,
 }
 
 impl<'s> Logic<'s> {
-    pub fn new(root: &'s Json) -> Logic<'s> {
+    /// `steps`: those that proofs and negations may take.
+    pub fn new(root: &'s Json, steps: Steps) -> Logic<'s> {
         let draft = match root["$schema"].as_str() {
             Some(name) if name.contains("draft-04") => 4,
             Some(name) if name.contains("draft-06") => 6,
@@ -62,7 +62,7 @@ impl<'s> Logic<'s> {
             Some(name) if name.contains("2019-09") => 2019,
             _ => 2020,
         };
-        Logic { root, draft, left: Cell::new(MAX_STEPS) }
+        Logic { root, draft, steps }
     }
 
     /// True if the document is of the draft that the parser takes for granted.
@@ -88,18 +88,9 @@ impl<'s> Logic<'s> {
         self.draft >= since
     }
 
-    /// # Errors
-    /// `TooComplex` after too many steps.
-    pub fn check(&self) -> Result<()> {
-        match self.left.get() {
-            0 => Err(Error::TooComplex(format!("the schema takes more than {MAX_STEPS} steps to rewrite"))),
-            _ => Ok(()),
-        }
-    }
-
-    fn step(&self) -> bool {
-        self.left.set(self.left.get().saturating_sub(1));
-        self.left.get() > 0
+    /// Takes some steps. Returns false if they are not left.
+    pub fn take(&self, n: usize) -> bool {
+        self.steps.take(n)
     }
 
     /// The schema that a reference names, in this document alone.
@@ -124,6 +115,10 @@ impl<'s> Logic<'s> {
             return false;
         }
         let value_lists: Vec<Vec<&Json>> = all.iter().flat_map(|members| self.values(members)).collect();
+        let n_others = value_lists.iter().skip(1).map(Vec::len).sum::<usize>() + all.len();
+        if !self.take(value_lists.first().map_or(0, |first| first.len().saturating_mul(n_others) / COMPARED)) {
+            return false;
+        }
         if let Some((first, others)) = value_lists.split_first() {
             let is_possible = |value: &&&Json| {
                 others.iter().all(|list| list.iter().any(|other| are_same(value, other)))
@@ -171,11 +166,12 @@ impl<'s> Logic<'s> {
         's: 'a,
     {
         let (mut pending, mut out): (Vec<&'a Json>, Vec<&'a Map<String, Json>>) = (schemas.to_vec(), Vec::new());
+        let mut seen: HashSet<*const Map<String, Json>> = HashSet::new();
         while let Some(schema) = pending.pop() {
             match schema {
                 Json::Bool(false) => return None,
-                Json::Object(members) if out.iter().all(|other| !std::ptr::eq(*other, members)) => {
-                    if !self.step() {
+                Json::Object(members) if seen.insert(members) => {
+                    if !self.take(1) {
                         break;
                     }
                     pending.extend(self.target(members));
@@ -195,6 +191,14 @@ impl<'s> Logic<'s> {
         let one = members.get("const").filter(|_| self.knows("const")).map(|value| vec![value]);
         let some = members.get("enum").and_then(Json::as_array).map(|values| values.iter().collect());
         one.into_iter().chain(some).collect()
+    }
+
+    /// Schemas of all values beside some.
+    fn other_values(&self, values: &[Json]) -> std::result::Result<Vec<Json>, String> {
+        let out = other_values(values)?;
+        let mut texts = out.iter().filter_map(|schema| schema["pattern"].as_str());
+        let is_left = self.take(values.len()) && texts.all(|text| self.steps.take_bytes(text.len()));
+        if is_left { Ok(out) } else { Err("so many values".to_owned()) }
     }
 
     /// True where a required member can have no value, or there are too many of them.
@@ -228,7 +232,7 @@ impl<'s> Logic<'s> {
             Json::Object(members) => members,
             _ => return Err("a schema that is none".to_owned()),
         };
-        if depth > MAX_DEPTH || !self.step() {
+        if depth > MAX_DEPTH || !self.take(1 + members.len()) {
             return Err("$ref".to_owned());
         }
         // A value has to break one of the keywords.
@@ -247,8 +251,8 @@ impl<'s> Logic<'s> {
                     options.push(self.negated(target, depth + 1)?);
                 }
                 "type" => options.push(other_types(value)?),
-                "const" if self.knows("const") => options.extend(other_values(std::slice::from_ref(value))?),
-                "enum" => options.extend(other_values(value.as_array().ok_or("enum")?)?),
+                "const" if self.knows("const") => options.extend(self.other_values(std::slice::from_ref(value))?),
+                "enum" => options.extend(self.other_values(value.as_array().ok_or("enum")?)?),
                 "allOf" => options.extend(all(value)?),
                 "anyOf" => options.push(json!({"allOf": all(value)?})),
                 "not" => options.push(value.clone()),
@@ -568,7 +572,7 @@ mod tests {
         #[test]
         fn nothing_satisfies_what_is_proved_empty(a in schema(), b in schema(), values in prop::collection::vec(value(), 60)) {
             let root = document(&json!(true));
-            if Logic::new(&root).is_empty(&[&a, &b]) {
+            if Logic::new(&root, Steps::default()).is_empty(&[&a, &b]) {
                 let (in_a, in_b) = (judge(&a), judge(&b));
                 for value in values {
                     prop_assert!(!(in_a.is_valid(&value) && in_b.is_valid(&value)), "{} {} {}", a, b, value);
@@ -579,7 +583,7 @@ mod tests {
         #[test]
         fn a_negation_holds_where_its_schema_does_not(a in schema(), values in prop::collection::vec(value(), 60)) {
             let root = document(&json!(true));
-            if let Ok(b) = Logic::new(&root).negation(&a) {
+            if let Ok(b) = Logic::new(&root, Steps::default()).negation(&a) {
                 let (in_a, in_b) = (judge(&a), judge(&b));
                 for value in values {
                     prop_assert!(in_a.is_valid(&value) != in_b.is_valid(&value), "{} {} {}", a, b, value);
@@ -597,7 +601,7 @@ mod tests {
             "word": {"enum": ["a", "b"]},
             "tree": {"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#/$defs/tree"}}}}});
         let reference = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
-        let logic = Logic::new(&root);
+        let logic = Logic::new(&root, Steps::default());
         let object = json!({"type": "object"});
         for (a, b, want) in [
             (reference("cat"), reference("dog"), true),
@@ -627,12 +631,11 @@ mod tests {
             assert_eq!(logic.is_empty(&[&a, &b]), want, "{a} {b}");
             assert_eq!(logic.is_empty(&[&b, &a]), want, "{a} {b}");
         }
-        logic.check().unwrap();
         // Before there was `const` it said nothing.
         let root = json!({"$schema": "http://json-schema.org/draft-04/schema#"});
         let kind =
             |name: &str| json!({"type": "object", "required": ["kind"], "properties": {"kind": {"const": name}}});
-        assert!(!Logic::new(&root).is_empty(&[&kind("a"), &kind("b")]));
+        assert!(!Logic::new(&root, Steps::default()).is_empty(&[&kind("a"), &kind("b")]));
     }
 
     #[test]

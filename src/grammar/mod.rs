@@ -10,8 +10,10 @@ mod gbnf;
 mod keywords;
 mod limits;
 mod logic;
+mod multiples;
 mod numbers;
 mod pattern;
+mod reply;
 mod rewrite;
 mod schema;
 mod source;
@@ -30,10 +32,9 @@ pub use source::{GrammarText, Kind};
 
 use effort::Effort;
 use schema::Looseness;
-use tools::{Failed, ToolSchema};
 
 use crate::error::{Error, Result, secured, try_vec};
-use crate::text::{Reply, TokenKind, Tokenizer};
+use crate::text::{TokenKind, Tokenizer};
 
 /// Number of allowed tokens among which one may still be forced: the beginnings of a long one.
 const BEGINNINGS: usize = 32;
@@ -90,103 +91,6 @@ impl Grammars {
         }
     }
 
-    /// Compiles the grammar of a reply: reasoning, and then tool calls or content, which follows a grammar if there is
-    /// one. Keywords of a tool that is not strict are left out if they cannot be compiled.
-    ///
-    /// # Errors
-    /// The errors of `compile`, which name the tool.
-    pub fn compile_reply(
-        &self,
-        reply: &Reply,
-        content: Option<&GrammarText>,
-        white_space: bool,
-        tokenizer: &Tokenizer,
-    ) -> Result<Grammar> {
-        let mut request = ReplyRequest::new(reply, content, white_space, tokenizer);
-        let mut is_checked = false;
-        loop {
-            let failed = match self.reply_at(&request) {
-                Ok(grammar) => return Ok(grammar),
-                Err(failed) if is_of_grammar(&failed.error) => failed,
-                Err(failed) => return Err(failed.error),
-            };
-            if let Some(i) = failed.tool {
-                let tool = &reply.tools[i];
-                let error = failed.error.of(&format!("the tool {:?}", tool.name));
-                request.tools[i] = looser(request.tools[i], !tool.is_strict, error)?;
-            } else if is_checked || !self.check_each(&mut request)? {
-                // Each part compiles by itself, but all together do not.
-                is_checked = true;
-                let n = reply.tools.len();
-                request.loosen(if n > 0 {
-                    failed.error.of(&format!("the grammar of {n} tools"))
-                } else {
-                    failed.error
-                })?;
-            } else {
-                is_checked = true;
-            }
-        }
-    }
-
-    fn reply_at(&self, request: &ReplyRequest) -> std::result::Result<Grammar, Failed> {
-        let ReplyRequest { reply, content, white_space, tokenizer, .. } = *request;
-        let mut tools = Vec::new();
-        for (i, (tool, looseness)) in reply.tools.iter().zip(&request.tools).enumerate() {
-            tools.push(ToolSchema::new(tool, *looseness).map_err(|error| Failed { tool: Some(i), error })?);
-        }
-        let mut effort = Effort::new(content.is_some_and(|content| content.best_effort));
-        let mut failed = None;
-        let parser = self.compiled(|| {
-            let read = |content| source::read(content, tokenizer, request.content_looseness, &mut effort);
-            let content = content.map(read).transpose()?;
-            source::read_reply(reply, &tools, content, white_space, tokenizer).map_err(|Failed { tool, error }| {
-                failed = tool;
-                error
-            })
-        });
-        let parser = parser.map_err(|error| Failed { tool: failed, error })?;
-        let notes = tools.iter().zip(&request.tools).filter_map(|(tool, looseness)| {
-            note(&format!("the schema of the tool {:?}", tool.name), *looseness, &tool.effort.borrow())
-        });
-        let notes = notes.chain(note("the schema", request.content_looseness, &effort));
-        Ok(self.grammar(parser, notes))
-    }
-
-    /// Loosens each part that may be loose until it compiles by itself. Returns true if a part was loosened.
-    ///
-    /// # Errors
-    /// The error of the first other part that does not compile.
-    fn check_each(&self, request: &mut ReplyRequest) -> Result<bool> {
-        let before = (request.tools.clone(), request.content_looseness);
-        if let Some(content) = request.content {
-            loop {
-                let mut effort = Effort::new(content.best_effort);
-                let looseness = request.content_looseness;
-                match self.compiled(|| source::read(content, request.tokenizer, looseness, &mut effort)) {
-                    Ok(_) => break,
-                    Err(error) => {
-                        request.content_looseness = looser(looseness, content.best_effort, effort.replaced(error))?;
-                    }
-                }
-            }
-        }
-        for (tool, looseness) in request.reply.tools.iter().zip(&mut request.tools) {
-            loop {
-                let mut effort = Effort::new(!tool.is_strict);
-                let schema = looseness.of(tool.parameters.clone());
-                match self.compiled(|| source::read_schema(schema, &mut effort)) {
-                    Ok(_) => break,
-                    Err(error) => {
-                        let error = effort.replaced(error).of(&format!("the tool {:?}", tool.name));
-                        *looseness = looser(*looseness, !tool.is_strict, error)?;
-                    }
-                }
-            }
-        }
-        Ok(before != (request.tools.clone(), request.content_looseness))
-    }
-
     fn grammar(&self, parser: TokenParser, notes: impl IntoIterator<Item = String>) -> Grammar {
         Grammar { parser: Mutex::new(parser), n_vocab: self.n_vocab, notes: notes.into_iter().collect() }
     }
@@ -201,44 +105,6 @@ impl Grammars {
             parser.parser.rollback(0).map_err(|e| failure(&e.to_string()))?;
             Ok(parser)
         })
-    }
-}
-
-/// The requested grammar of a reply, and the parts of schemas that are given up.
-struct ReplyRequest<'a> {
-    reply: &'a Reply,
-    content: Option<&'a GrammarText<'a>>,
-    white_space: bool,
-    tokenizer: &'a Tokenizer,
-    tools: Vec<Looseness>,
-    content_looseness: Looseness,
-}
-
-impl<'a> ReplyRequest<'a> {
-    fn new(
-        reply: &'a Reply,
-        content: Option<&'a GrammarText<'a>>,
-        white_space: bool,
-        tokenizer: &'a Tokenizer,
-    ) -> ReplyRequest<'a> {
-        let tools = vec![Looseness::Exact; reply.tools.len()];
-        ReplyRequest { reply, content, white_space, tokenizer, tools, content_looseness: Looseness::Exact }
-    }
-
-    /// Loosens the least loose part that may be loosened.
-    ///
-    /// # Errors
-    /// `error` if there are none.
-    fn loosen(&mut self, error: Error) -> Result<()> {
-        let tools = self.tools.iter_mut().zip(&self.reply.tools).filter(|(_, tool)| !tool.is_strict);
-        let mut parts: Vec<&mut Looseness> = tools.map(|(looseness, _)| looseness).collect();
-        if self.content.is_some_and(|content| content.best_effort) {
-            parts.push(&mut self.content_looseness);
-        }
-        let least = parts.iter().map(|looseness| **looseness).min();
-        let Some(next) = least.and_then(Looseness::next) else { return Err(error) };
-        parts.into_iter().filter(|looseness| Some(**looseness) == least).for_each(|looseness| *looseness = next);
-        Ok(())
     }
 }
 
@@ -279,7 +145,7 @@ fn prepared(tokenizer: &Tokenizer) -> Result<ParserFactory> {
         words.push(if is_allowed { bytes } else { Vec::new() });
     }
     let Some(&end) = ends.first() else {
-        return Err(Error::unsupported("the vocabulary has no token that ends a text, so no grammar can"));
+        return Err(Error::unsupported("a grammar needs a token that ends a text; the vocabulary has none"));
     };
     let trie = TokTrie::from(&TokRxInfo::new(n as u32, end), &words).with_eos_tokens(&ends);
     let environment: TokEnv = Arc::new(Vocabulary(trie));
@@ -500,7 +366,7 @@ impl fmt::Debug for Matcher {
 /// Turns a panic into an error, because the parser is not this library's, and has up to some bytes for it, which it
 /// takes without asking.
 fn caught<T>(bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let panicked = |_| Error::TooComplex("the grammar: its parser failed on it".to_owned());
+    let panicked = |_| Error::TooComplex("the grammar is too complex: its parser failed on it".to_owned());
     secured("the grammar", bytes, || catch_unwind(AssertUnwindSafe(work)).map_err(panicked).and_then(|result| result))
 }
 

@@ -38,13 +38,17 @@ impl Bound {
     }
 }
 
+/// True if a schema has bounds of numbers.
+pub fn has_bounds(members: &Map<String, Json>) -> bool {
+    BOUNDS.iter().any(|name| members.contains_key(*name))
+}
+
 /// Removes the bounds of numbers from a schema and returns equivalent alternatives; `None` if the bounds stay.
 pub fn alternatives(members: &mut Map<String, Json>) -> Option<Json> {
     let is_listed = members.contains_key("const") || members.contains_key("enum");
-    let has_any = BOUNDS.iter().any(|name| members.contains_key(*name));
     // The parser reports values that are not bounds.
     let is_wrong = |name: &&str| members.get(*name).is_some_and(|value| !value.is_number() && !value.is_boolean());
-    if is_listed || !has_any || BOUNDS.iter().any(is_wrong) || !allows_type(members, "number") {
+    if is_listed || !has_bounds(members) || BOUNDS.iter().any(is_wrong) || !allows_type(members, "number") {
         return None;
     }
     let low = tightest(members, "minimum", "exclusiveMinimum", 1.0);

@@ -25,6 +25,11 @@ pub struct Pattern {
     pub weaker: Option<&'static str>,
 }
 
+/// Steps that reading a pattern counts as. Properties of characters are hundreds of ranges.
+pub fn cost(pattern: &str) -> usize {
+    1 + pattern.len() / 16 + 50 * pattern.matches("\\p{").count() + 50 * pattern.matches("\\P{").count()
+}
+
 /// Reads a pattern. `is_weak`: constructs that the parser lacks are left out, so that the pattern accepts more.
 ///
 /// # Errors
@@ -42,7 +47,10 @@ pub fn prepared(pattern: &str, is_weak: bool) -> Result<Pattern> {
         n_groups,
         has_names,
         dot_all: false,
+        any_case: false,
     };
+    // Not of ECMA-262, but common: a flag of the whole pattern.
+    reader.any_case = reader.takes("(?i)");
     reader.any(0)?;
     if reader.at < chars.len() {
         return Err(reader.wrong("\")\" closes nothing"));
@@ -67,7 +75,7 @@ fn groups(chars: &[char]) -> (usize, bool) {
             '[' => in_set = true,
             ']' => in_set = false,
             '(' if !in_set && chars.get(i + 1) != Some(&'?') => n += 1,
-            '(' if !in_set && chars.get(i + 2) == Some(&'<') && !matches!(chars.get(i + 3), Some('=' | '!')) => {
+            '(' if !in_set && has_group_name(&chars[i + 1..]) => {
                 n += 1;
                 has_names = true;
             }
@@ -76,6 +84,15 @@ fn groups(chars: &[char]) -> (usize, bool) {
         i += 1;
     }
     (n, has_names)
+}
+
+/// True if a parenthesis is followed by the name of a group.
+fn has_group_name(chars: &[char]) -> bool {
+    match chars {
+        ['?', '<', next, ..] => !matches!(next, '=' | '!'),
+        ['?', 'P', '<', ..] => true,
+        _ => false,
+    }
 }
 
 struct Reader<'c> {
@@ -89,6 +106,8 @@ struct Reader<'c> {
     has_names: bool,
     /// True if a dot matches line ends too.
     dot_all: bool,
+    /// True if letters match in both cases.
+    any_case: bool,
 }
 
 /// A part of a set of characters.
@@ -156,7 +175,12 @@ impl Reader<'_> {
             }
         }
         let start = self.out.len();
+        let is_group = self.peek() == Some('(');
         self.atom(depth)?;
+        if self.any_case && !is_group {
+            let atom = self.out.split_off(start);
+            self.out.push_str(&format!("(?i:{atom})"));
+        }
         self.repeated(start)
     }
 
@@ -172,7 +196,8 @@ impl Reader<'_> {
         self.out.truncate(len);
         let is_repeated = self.peek().is_some_and(|c| "*+?{".contains(c));
         if is_leading && !is_repeated && self.weaker.is_none() {
-            self.ahead.push(format!("^(?:{inner})"));
+            let flag = if self.any_case { "(?i)" } else { "" };
+            self.ahead.push(format!("{flag}^(?:{inner})"));
         } else {
             self.weaker = weaker;
             self.weaken("look-around is not supported");
@@ -190,11 +215,14 @@ impl Reader<'_> {
         self.at += 1;
         match c {
             '(' => {
-                let dot_all = self.dot_all;
+                let (dot_all, any_case) = (self.dot_all, self.any_case);
                 if self.takes("?s:") {
                     self.dot_all = true;
+                } else if self.takes("?i:") {
+                    self.any_case = true;
                 } else if self.takes("?") && !self.takes(":") {
-                    if !self.takes("<") {
+                    // Python writes a P.
+                    if !self.takes("<") && !self.takes("P<") {
                         return Err(self.wrong("the group is unknown"));
                     }
                     while self.peek().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$') {
@@ -206,7 +234,7 @@ impl Reader<'_> {
                 }
                 self.out.push_str("(?:");
                 self.any(depth + 1)?;
-                self.dot_all = dot_all;
+                (self.dot_all, self.any_case) = (dot_all, any_case);
                 if !self.takes(")") {
                     return Err(self.wrong("\"(\" is not closed"));
                 }
@@ -229,7 +257,7 @@ impl Reader<'_> {
 
     /// Reads what follows a backslash; `None` if it was a back reference, which has been written already.
     fn escape(&mut self, in_set: bool) -> Result<Option<Member>> {
-        let Some(c) = self.peek() else { return Err(self.wrong("the escape of nothing")) };
+        let Some(c) = self.peek() else { return Err(self.wrong("a backslash escapes nothing")) };
         self.at += 1;
         let set = |text: &str, is_other: bool| {
             Ok(Some(Member::Set(if is_other { format!("[^{text}]") } else { text.to_owned() })))
@@ -318,7 +346,7 @@ impl Reader<'_> {
             if self.at > start + 1 && self.takes("}") && code <= u32::from(char::MAX) {
                 return Ok(code);
             }
-            return Err(self.wrong("a character that there is not"));
+            return Err(self.wrong("\\u{...} is no code point; it must be one of at most 10FFFF"));
         }
         let Some(high) = self.hex(4) else { return Ok(u32::from('u')) };
         let at = self.at;

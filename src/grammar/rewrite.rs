@@ -1,7 +1,7 @@
 //! Rewrites JSON schemas: removes annotations, and expresses keywords that the parser lacks by keywords that it has, if
 //! the result is exact. Relies on `logic` for what follows from a schema.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -10,23 +10,25 @@ use super::formats::{self, Format};
 use super::keywords::{COUNTS, KEYWORDS, NOT_WRITTEN, allows_type, has_open_names, simplify};
 use super::limits::visit;
 use super::logic::Logic;
-use super::{numbers, pattern};
+use super::{multiples, numbers, pattern};
 use crate::error::{Error, Result};
 
 /// The largest integer up to which the parser computes exactly.
 const MAX_EXACT: u64 = 1 << 53;
 
+/// Steps that a pair of patterns of names is.
+const PATTERNS: usize = 20;
+
 /// Rewrites a schema and the schemas that it refers to, each in place.
 pub fn rewritten(schema: Json, effort: &mut Effort) -> Result<Json> {
     let mut out = schema.clone();
-    let mut references = Vec::new();
+    let mut references = BTreeSet::new();
     visit(&schema, &mut |members| {
         let target = members.get("$ref").and_then(|target| target.as_str()?.strip_prefix('#'));
         references.extend(target.map(|target| format!("{target}/")));
     });
-    references.sort_unstable();
-    references.dedup();
-    let mut rewriter = Rewriter { logic: Logic::new(&schema), references, targets: vec![String::new()], effort };
+    let logic = Logic::new(&schema, effort.steps.clone());
+    let mut rewriter = Rewriter { logic, references, targets: vec![String::new()], effort };
     let mut seen = HashSet::new();
     while let Some(target) = rewriter.targets.pop() {
         if !seen.insert(target.clone()) {
@@ -37,7 +39,7 @@ pub fn rewritten(schema: Json, effort: &mut Effort) -> Result<Json> {
             // The parser reports references without a target.
             None if schema.pointer(&target).is_none() => {}
             None => {
-                let what = format!("a reference to {:?}, a part of what is rewritten", format!("#{target}"));
+                let what = format!("the schema refers to \"#{target}\", which is part of a keyword that is rewritten");
                 return Err(Error::Unsupported(what));
             }
         }
@@ -50,11 +52,9 @@ pub fn rewritten(schema: Json, effort: &mut Effort) -> Result<Json> {
 fn prune(schema: &mut Json, seen: &HashSet<String>) {
     for folder in ["$defs", "definitions"] {
         let Some(Json::Object(definitions)) = schema.get_mut(folder) else { continue };
-        definitions.retain(|name, _| {
-            let place = format!("/{folder}/{name}");
-            seen.iter()
-                .any(|target| target.strip_prefix(&place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-        });
+        let names = seen.iter().filter_map(|target| target.strip_prefix('/')?.strip_prefix(folder)?.strip_prefix('/'));
+        let needed: HashSet<&str> = names.map(|name| name.split_once('/').map_or(name, |(name, _)| name)).collect();
+        definitions.retain(|name, _| needed.contains(&name[..]));
     }
 }
 
@@ -75,8 +75,8 @@ fn is_exact(n: &serde_json::Number) -> bool {
 
 struct Rewriter<'s, 'e> {
     logic: Logic<'s>,
-    /// All references of the document.
-    references: Vec<String>,
+    /// All targets of references of the document, each with a slash at its end.
+    references: BTreeSet<String>,
     /// Places that are referred to.
     targets: Vec<String>,
     effort: &'e mut Effort,
@@ -85,6 +85,7 @@ struct Rewriter<'s, 'e> {
 impl Rewriter<'_, '_> {
     fn rewrite(&mut self, schema: &mut Json, place: &str) -> Result<()> {
         let Json::Object(members) = schema else { return Ok(()) };
+        self.effort.step(1 + members.len(), place)?;
         self.strip(members, place);
         self.check_numbers(members, place)?;
         let mut all = Vec::new();
@@ -92,6 +93,7 @@ impl Rewriter<'_, '_> {
         self.pattern(members, place, &mut all)?;
         self.read_counts(members, place)?;
         simplify(members, &self.logic);
+        self.effort.step(0, place)?;
         for (name, _) in NOT_WRITTEN {
             if members.contains_key(name) {
                 self.effort.omit(place, name, "the keyword is not supported")?;
@@ -107,10 +109,22 @@ impl Rewriter<'_, '_> {
             list.extend(all);
         }
         self.rewrite_parts(members, place)?;
-        if let Some(bounds) = numbers::alternatives(members)
+        if numbers::has_bounds(members) {
+            self.effort.step(20, place)?;
+        }
+        let multiples = multiples::taken(members).or_else(|why| {
+            members.shift_remove("multipleOf");
+            self.effort.omit(place, "multipleOf", &why).map(|()| None)
+        })?;
+        let bounds = numbers::alternatives(members);
+        let numbers = match multiples {
+            Some(multiples) => Some(multiples.within(bounds)),
+            None => bounds,
+        };
+        if let Some(numbers) = numbers
             && let Json::Array(list) = members.entry("allOf").or_insert_with(|| json!([]))
         {
-            list.push(bounds);
+            list.push(numbers);
         }
         Ok(())
     }
@@ -118,9 +132,9 @@ impl Rewriter<'_, '_> {
     /// Removes keywords that do not constrain values, unless something refers to a part of them.
     fn strip(&self, members: &mut Map<String, Json>, place: &str) {
         let is_needed = |name: &str| {
-            let within = format!("{place}/{name}");
-            let is_within = |target: &String| target.strip_prefix(&within).is_some_and(|rest| rest.starts_with('/'));
-            place.is_empty() && name == "x-guidance" || self.references.iter().any(is_within)
+            let within = format!("{place}/{name}/");
+            let target = self.references.range(within.clone()..).next();
+            place.is_empty() && name == "x-guidance" || target.is_some_and(|target| target.starts_with(&within))
         };
         members.retain(|name, _| match &name[..] {
             "$schema" => place.is_empty() && !self.logic.is_latest(),
@@ -164,12 +178,12 @@ impl Rewriter<'_, '_> {
             let Some(value) = members.get(name) else { continue };
             if name == "multipleOf" && value.as_f64().is_some_and(|n| n <= 0.0) && !self.effort.is_best() {
                 let place = self.effort.place(&format!("{place}/{name}"));
-                return Err(Error::invalid(format!("the grammar, {place:?}: multiples of {value}")));
+                return Err(Error::invalid(format!("the grammar, {place:?} is {value}; it must be above 0")));
             }
-            let is_bound = name.ends_with("imum");
             let is_wrong = name == "multipleOf" && value.as_f64().is_none_or(|n| n <= 0.0);
             // Every number that a double holds is within such a bound.
-            let is_wide = is_bound && value.as_f64().is_some_and(|n| n.abs() >= f64::MAX);
+            let (is_minimum, is_maximum) = (name.ends_with("inimum"), name.ends_with("aximum"));
+            let is_wide = value.as_f64().is_some_and(|n| is_minimum && n <= -f64::MAX || is_maximum && n >= f64::MAX);
             if let Some(number) = inexact(value)
                 && !is_wide
             {
@@ -195,7 +209,9 @@ impl Rewriter<'_, '_> {
             if !value.is_u64() {
                 if !self.effort.is_best() {
                     let place = self.effort.place(&format!("{place}/{name}"));
-                    return Err(Error::invalid(format!("the grammar, {place:?}: {value} is no count")));
+                    return Err(Error::invalid(format!(
+                        "the grammar, {place:?} is {value}; it must be a whole number of at least 0"
+                    )));
                 }
                 self.effort.omit(place, name, "it is no count")?;
                 members.shift_remove(name);
@@ -235,16 +251,21 @@ impl Rewriter<'_, '_> {
 
     /// Rewrites conditions, negations, dependencies and exclusive options.
     fn rewrite_logic(&mut self, members: &mut Map<String, Json>, place: &str, all: &mut Vec<Json>) -> Result<()> {
+        const REWRITTEN: [&str; 6] = ["dependencies", "dependentRequired", "dependentSchemas", "if", "not", "oneOf"];
+        if !REWRITTEN.iter().any(|keyword| members.contains_key(*keyword)) {
+            return Ok(());
+        }
         let context = Json::Object(members.clone());
-        for keyword in ["dependencies", "dependentRequired", "dependentSchemas", "if", "not", "oneOf"] {
+        self.effort.step(size(&context), place)?;
+        for keyword in REWRITTEN {
             let Some(value) = context.get(keyword).filter(|_| self.logic.knows(keyword)) else { continue };
             let rewritten = match keyword {
                 "if" => self.condition(value, &context),
-                "not" => self.logic.negation(value).map(|schema| vec![schema]).map_err(|why| format!("\"not\"{why}")),
+                "not" => self.logic.negation(value).map(|schema| vec![schema]).map_err(|why| format!("it{why}")),
                 "oneOf" => self.one_of(value, &context),
                 _ => Ok(dependencies(value)),
             };
-            self.logic.check()?;
+            self.effort.step(1, place)?;
             let is_if = keyword == "if";
             match rewritten {
                 Ok(schemas) if !schemas.is_empty() => {
@@ -269,8 +290,8 @@ impl Rewriter<'_, '_> {
                     }
                 }
                 Err(what) => {
-                    let place = self.effort.place(place);
-                    let error = || Error::Unsupported(format!("the grammar, \"{place}\": {what}"));
+                    let place = self.effort.place(&format!("{place}/{keyword}"));
+                    let error = || Error::Unsupported(format!("the grammar, {place:?}: {what}"));
                     self.effort.left.get_or_insert_with(error);
                 }
             }
@@ -301,6 +322,7 @@ impl Rewriter<'_, '_> {
     /// Writes a pattern for the parser.
     fn pattern(&mut self, members: &mut Map<String, Json>, place: &str, all: &mut Vec<Json>) -> Result<()> {
         let Some(text) = members.get("pattern").and_then(Json::as_str) else { return Ok(()) };
+        self.effort.step(pattern::cost(text), place)?;
         match pattern::prepared(text, self.effort.is_best()) {
             Ok(pattern) => {
                 all.extend(pattern.ahead.into_iter().map(|text| json!({"pattern": text})));
@@ -322,9 +344,12 @@ impl Rewriter<'_, '_> {
     fn name_patterns(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
         let Some(Json::Object(by_pattern)) = members.get_mut("patternProperties") else { return Ok(()) };
         let parts = std::mem::take(by_pattern);
+        // The parser compares each pattern with each other one.
+        self.effort.step(PATTERNS * parts.len() * parts.len(), place)?;
         let mut is_weaker = false;
         let mut written = Map::new();
         for (text, schema) in parts {
+            self.effort.step(pattern::cost(&text), place)?;
             match pattern::prepared(&text, false) {
                 Ok(pattern) if pattern.ahead.is_empty() => _ = written.insert(pattern.text, schema),
                 Ok(_) => {
@@ -352,7 +377,7 @@ impl Rewriter<'_, '_> {
     }
 
     fn condition(&self, condition: &Json, members: &Json) -> std::result::Result<Vec<Json>, String> {
-        let broken = self.logic.negation(condition).map_err(|why| format!("\"if\"{why}"))?;
+        let broken = self.logic.negation(condition).map_err(|why| format!("it{why}"))?;
         let [met, unmet] = ["then", "else"].map(|name| members.get(name).cloned().unwrap_or(json!(true)));
         Ok(vec![json!({"anyOf": [{"allOf": [condition, met]}, {"allOf": [broken, unmet]}]})])
     }
@@ -363,6 +388,9 @@ impl Rewriter<'_, '_> {
         let options = options.as_array().map_or(&[][..], |list| list);
         let mut others = vec![Vec::new(); options.len()];
         for (i, a) in options.iter().enumerate() {
+            if !self.logic.take(options.len() - i) {
+                break;
+            }
             for (j, b) in options.iter().enumerate().skip(i + 1) {
                 if !self.logic.is_empty(&[members, a, b]) {
                     others[i].push(j);
@@ -373,15 +401,28 @@ impl Rewriter<'_, '_> {
         let option = |(i, others): (usize, &Vec<usize>)| -> std::result::Result<Json, String> {
             let mut all = vec![options[i].clone()];
             for &j in others {
+                // The caller reports that no steps are left.
+                if !self.logic.take(1) {
+                    return Err(String::new());
+                }
                 all.push(self.logic.negation(&options[j]).map_err(|why| {
                     let (first, second) = (i.min(j), i.max(j));
-                    format!("\"oneOf\", whose options {first} and {second} may hold at once,{why}")
+                    format!("options {first} and {second} may hold at once, so it{why}")
                 })?);
             }
             Ok(if all.len() == 1 { all.remove(0) } else { json!({"allOf": all}) })
         };
         let options = others.iter().enumerate().map(option).collect::<std::result::Result<Vec<_>, _>>()?;
         Ok(if options.is_empty() { options } else { vec![json!({"anyOf": options})] })
+    }
+}
+
+/// Number of objects, lists and other values.
+fn size(json: &Json) -> usize {
+    match json {
+        Json::Object(members) => 1 + members.values().map(size).sum::<usize>(),
+        Json::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => 1,
     }
 }
 

@@ -49,6 +49,11 @@ pub fn prepared(schema: Json, space: Space, effort: &mut Effort) -> Result<Json>
     Ok(schema)
 }
 
+/// Bytes of a schema as text.
+pub fn length(schema: &Json) -> usize {
+    schema.to_string().len()
+}
+
 /// How much of a schema is given up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Looseness {
@@ -150,7 +155,7 @@ fn check_controls(schema: &Json, effort: &Effort) -> Result<bool> {
     has_controls |= has_patterns;
     match has_controls && is_open && !effort.is_best() {
         true => Err(Error::unsupported(
-            "the grammar: control characters in a schema whose objects may have further members",
+            "the grammar: control characters in a schema need objects with \"additionalProperties\": false",
         )),
         false => Ok(has_controls),
     }

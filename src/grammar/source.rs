@@ -75,11 +75,13 @@ pub fn read(
     match kind {
         Kind::JsonSchema => json_schema(parse_json("the schema", text)?),
         Kind::Json if text.is_empty() => json_schema(json!({})),
-        _ if white_space => Err(Error::invalid("white space between the parts of JSON, in a grammar of another kind")),
+        _ if white_space => Err(Error::invalid(
+            "white space between the parts of JSON needs a grammar of JSON, not one of another kind",
+        )),
         Kind::Json => Err(Error::invalid("a grammar of kind JSON takes no text")),
         // The parser would take it for an escape of its own mark.
         Kind::Regex if text.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1 => {
-            Err(Error::invalid("the expression ends with an escape of nothing"))
+            Err(Error::invalid("the expression ends with a backslash; it must escape a character"))
         }
         Kind::Regex => Ok(TopLevelGrammar::from_regex(text)),
         Kind::Choices => {
@@ -91,11 +93,13 @@ pub fn read(
                         texts.into_iter().map(|text| text.chars().map(gbnf::escaped).collect()).collect();
                     Ok(TopLevelGrammar::from_regex(&texts.join("|")))
                 }
-                _ => Err(Error::invalid("the choices are no JSON array of texts, or an empty one")),
+                _ => Err(Error::invalid("the choices must be a JSON array of at least one string")),
             }
         }
         // A schema in the middle of a text would pass the bounds on schemas by.
-        Kind::Lark if text.contains("%json") => Err(Error::unsupported("%json in a Lark grammar: use a JSON schema")),
+        Kind::Lark if text.contains("%json") => {
+            Err(Error::unsupported("a Lark grammar must not have %json; use a grammar of a JSON schema"))
+        }
         Kind::Gbnf => lark(gbnf::to_lark(text)?),
         Kind::Lark => lark(with_tokens(text, tokenizer)?),
     }
@@ -151,7 +155,7 @@ fn lark(text: String) -> Result<TopLevelGrammar> {
     // Colons and brackets within texts and expressions count too, but for groups that capture nothing.
     let n = text.matches([':', '(', '[']).count() - 2 * text.matches("(?:").count();
     if n > MAX_NESTED {
-        let what = format!("the grammar has {n} rules and brackets, at most {MAX_NESTED} are supported");
+        let what = format!("the grammar has {n} rules and brackets; it must have at most {MAX_NESTED}");
         return Err(Error::TooComplex(what));
     }
     Ok(TopLevelGrammar::from_lark(text))
@@ -180,9 +184,13 @@ pub fn read_reply(
     Ok(grammars)
 }
 
-/// Reads the schema of the arguments of one tool.
-pub fn read_schema(schema: Json, effort: &mut Effort) -> Result<TopLevelGrammar> {
-    Ok(TopLevelGrammar::from_json_schema(schema::prepared(schema, Space::One, effort)?))
+/// Bytes of a grammar.
+pub fn length(grammar: &TopLevelGrammar) -> usize {
+    let parts = grammar.grammars.iter();
+    let lengths = parts.map(|part| {
+        part.lark_grammar.as_ref().map_or(0, String::len) + part.json_schema.as_ref().map_or(0, schema::length)
+    });
+    lengths.sum()
 }
 
 fn check_length(len: usize, most: usize) -> Result<()> {

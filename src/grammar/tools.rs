@@ -2,48 +2,33 @@
 //! around arguments that follow the JSON schema of each tool. Relies on `text` for the form.
 
 mod dialect;
+mod held;
+mod parameters;
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
-use super::effort::Effort;
-use super::schema::{self, Looseness, Space};
+use super::limits::visit;
+use super::schema::{self, Space};
 use crate::error::{Error, Result};
 use crate::text::{
-    ANY, Argument, Body, CallForm, Dialect, KEY, NAME, Reply, Tokenizer, Tool, ToolChoice, is_bare, is_key, is_text,
-    options, resolved,
+    ANY, Argument, Body, CallForm, Dialect, KEY, NAME, Reply, Tokenizer, ToolChoice, is_bare, is_key, is_text, options,
+    resolved,
 };
+use held::{MEMBERS, any_of, flattened, leave_out, lengths, omit_unheld};
+use parameters::MAX_DEPTH;
+pub use parameters::ToolSchema;
 
-/// Levels of objects and lists in arguments that are not written in JSON.
-const MAX_DEPTH: usize = 16;
 /// Maximum bytes of the grammar of one tool whose arguments are not JSON.
 const MAX_LARK: usize = 64 << 10;
 
-/// Longest bound on the length of a text between tags.
-const MAX_LENGTH: u64 = 2000;
+/// Longest schema of the arguments of one tool, without its descriptions.
+const MAX_SCHEMA: usize = 256 << 10;
 
 /// White space after reasoning, and in front of a call that has to come.
 const SPACE: &str = r"(/[ \n]{1,4}/)?";
-
-/// A tool, the form of its schema that is enforced, and the keywords that are left out.
-pub struct ToolSchema {
-    pub name: String,
-    pub parameters: Json,
-    pub effort: RefCell<Effort>,
-}
-
-impl ToolSchema {
-    /// Creates a tool with a part of its schema; `effort` collects the keywords that are left out of that part.
-    pub fn new(tool: &Tool, looseness: Looseness) -> Result<ToolSchema> {
-        let effort = Effort::new(!tool.is_strict);
-        let mut parameters = looseness.of(tool.parameters.clone());
-        schema::share_targets(&mut parameters, true, &effort)?;
-        Ok(ToolSchema { name: tool.name.clone(), parameters, effort: RefCell::new(effort) })
-    }
-}
 
 /// An error of one of the tools, by its number, or of all together.
 #[derive(Debug)]
@@ -280,7 +265,7 @@ impl Writer<'_> {
             Body::Named { middle, dialect } => {
                 let arguments = match dialect {
                     Dialect::Json => self.json(tool.parameters.clone(), "", tool)?,
-                    _ => self.members(&flattened(&tool.parameters), *dialect, "", tool, 0)?,
+                    _ => self.members(&flattened(tool)?, *dialect, "", tool, 0)?,
                 };
                 let name = self.tag(&format!("{}{middle}", tool.name), &tool.name)?;
                 format!("{name} {arguments}")
@@ -288,7 +273,7 @@ impl Writer<'_> {
             Body::Tagged { middle, argument } => {
                 let name = self.tag(&format!("{}{middle}", tool.name), &tool.name)?;
                 let mut out = name;
-                let parameters = flattened(&tool.parameters);
+                let parameters = flattened(tool)?;
                 for (key, schema) in parameters["properties"].as_object().into_iter().flatten() {
                     if !is_key(argument, key) {
                         tool.effort.borrow_mut().omit("/properties", key, &unwritable(key))?;
@@ -309,12 +294,12 @@ impl Writer<'_> {
     /// An argument with tags of its own.
     fn argument(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &ToolSchema) -> Result<String> {
         let place = format!("/properties/{key}");
-        let written = any_of(options(&resolved(schema, &tool.parameters)), |schema| {
+        let written = any_of(tool, &place, options(&resolved(schema, &tool.parameters)), |schema| {
             self.tagged(argument, key, schema, &place, tool)
         });
         match written {
             Err(Error::Unsupported(why)) => {
-                tool.effort.borrow_mut().omit("/properties", key, &why)?;
+                leave_out(tool, &place, why)?;
                 let front = self.tag(&format!("{}{key}{}", argument.before, argument.text), &tool.name)?;
                 Ok(format!("{front} {}", self.text_until(&argument.close(key), 0, "")?))
             }
@@ -345,9 +330,7 @@ impl Writer<'_> {
                 format!("({}) {after}", texts.join(" | "))
             }
             (true, None) => {
-                let length = |name: &str| schema[name].as_u64().filter(|&n| n <= MAX_LENGTH);
-                let (least, most) = (length("minLength").unwrap_or(0), length("maxLength"));
-                let most = most.map_or(String::new(), |n| n.max(least).to_string());
+                let (least, most) = lengths(schema, place, tool)?;
                 self.text_until(&close, least, &most)?
             }
             // Templates of this form show them as Python does.
@@ -359,7 +342,10 @@ impl Writer<'_> {
             }
             (false, _) => {
                 let json = self.json(schema.clone(), place, tool)?;
+                // In the other form only schemas that it holds in full.
+                let is_best = tool.effort.borrow_mut().replace_best(false);
                 let literal = argument.in_python.then(|| self.dialect_value(schema, Dialect::Repr, place, tool, 0));
+                tool.effort.borrow_mut().replace_best(is_best);
                 match literal {
                     None | Some(Err(Error::Unsupported(_))) => format!("{json} {after}"),
                     Some(literal) => format!("({json} | {}) {after}", literal?),
@@ -380,7 +366,8 @@ impl Writer<'_> {
                 after: format!("{mark}</{KEY}>"),
                 ..Default::default()
             };
-            let value = any_of(options(&resolved(schema, &tool.parameters)), |schema| match is_text(schema) {
+            let options = options(&resolved(schema, &tool.parameters));
+            let value = any_of(tool, &place, options, |schema| match is_text(schema) {
                 true => writer.tagged(&argument, name, schema, &place, tool),
                 false => {
                     let value = writer.nested(schema, mark, &place, tool, depth + 1)?;
@@ -393,10 +380,12 @@ impl Writer<'_> {
         };
         Ok(match schema["type"].as_str() {
             Some("array") if schema["items"].is_object() => {
+                omit_unheld(schema, "array", &["items"], place, tool)?;
                 let item = member(self, "item", &schema["items"])?;
                 format!("({item})*")
             }
             Some("object") if schema["properties"].is_object() => {
+                omit_unheld(schema, "object", &MEMBERS, place, tool)?;
                 let mut out = String::new();
                 for (name, value) in schema["properties"].as_object().into_iter().flatten() {
                     if name.is_empty() || !name.chars().all(is_bare) {
@@ -408,7 +397,9 @@ impl Writer<'_> {
                 out
             }
             Some("array" | "object") | None if schema.get("enum").is_none() => {
-                return Err(Error::unsupported("lists and objects of any kind in the arguments of this model's calls"));
+                return Err(Error::unsupported(
+                    "the form of this model's calls needs the type of items or the names of members",
+                ));
             }
             _ => self.json(schema.clone(), place, tool)?,
         })
@@ -427,7 +418,10 @@ impl Writer<'_> {
 
     /// Returns the rule of a JSON value for `schema`, the part of the tool's schema at `place`.
     fn json(&mut self, mut schema: Json, place: &str, tool: &ToolSchema) -> Result<String> {
-        if let Some(members) = schema.as_object_mut() {
+        let mut has_references = false;
+        visit(&schema, &mut |members| has_references |= members.contains_key("$ref"));
+        if let Some(members) = schema.as_object_mut().filter(|_| has_references) {
+            tool.effort.borrow().step(1 + tool.shared / 32, place)?;
             for name in ["$defs", "definitions"] {
                 if let Some(defs) = tool.parameters.get(name) {
                     members.entry(name).or_insert_with(|| defs.clone());
@@ -436,8 +430,15 @@ impl Writer<'_> {
         }
         let mut effort = tool.effort.borrow_mut();
         effort.base = place.to_owned();
-        let schema = schema::prepared(schema, self.space, &mut effort)?;
-        Ok(self.rule(&format!("%json {schema}")))
+        let prepared = schema::prepared(schema, self.space, &mut effort);
+        effort.base.clear();
+        let schema = prepared?.to_string();
+        match schema.len() {
+            0..=MAX_SCHEMA => Ok(self.rule(&format!("%json {schema}"))),
+            n => Err(Error::TooComplex(format!(
+                "the schema has {n} bytes without its descriptions; it must have at most {MAX_SCHEMA}"
+            ))),
+        }
     }
 
     /// A new rule, by its name.
@@ -524,22 +525,6 @@ impl Writer<'_> {
     }
 }
 
-/// Alternatives for some schemas, of which those that cannot be written are left out where there are others.
-fn any_of(schemas: Vec<Json>, mut write: impl FnMut(&Json) -> Result<String>) -> Result<String> {
-    let (mut out, mut refused) = (Vec::new(), None);
-    for schema in &schemas {
-        match write(schema) {
-            Ok(value) => out.push(value),
-            Err(e @ Error::Unsupported(_)) => refused = Some(e),
-            Err(e) => return Err(e),
-        }
-    }
-    match refused {
-        Some(e) if out.is_empty() => Err(e),
-        _ => Ok(out.join(" | ")),
-    }
-}
-
 /// True for the two usual ways to write a schema that no value satisfies.
 fn is_never(schema: &Json) -> bool {
     *schema == Json::Bool(false) || schema.get("not").is_some_and(|not| *not == json!({}) || *not == Json::Bool(true))
@@ -548,40 +533,6 @@ fn is_never(schema: &Json) -> bool {
 /// The reason why an argument cannot be written.
 fn unwritable(key: &str) -> String {
     format!("the form of this model's calls cannot hold an argument with the name {key:?}")
-}
-
-/// Returns all members of an object that a schema and its subschemas name, for forms that write each member by itself.
-/// Members that only some options of the schema have may be absent.
-fn flattened(schema: &Json) -> Json {
-    let (mut properties, mut required) = (Map::new(), Vec::new());
-    flatten(schema, schema, true, MAX_DEPTH, &mut properties, &mut required);
-    json!({"properties": properties, "required": required})
-}
-
-fn flatten(
-    schema: &Json,
-    root: &Json,
-    is_certain: bool,
-    left: usize,
-    properties: &mut Map<String, Json>,
-    required: &mut Vec<Json>,
-) {
-    let Some(left) = left.checked_sub(1) else { return };
-    for (name, member) in schema["properties"].as_object().into_iter().flatten() {
-        properties.entry(name.clone()).or_insert_with(|| member.clone());
-    }
-    if is_certain {
-        required.extend(schema["required"].as_array().into_iter().flatten().cloned());
-    }
-    let target = schema["$ref"].as_str().and_then(|target| root.pointer(target.strip_prefix('#')?));
-    for part in target.into_iter().chain(schema["allOf"].as_array().into_iter().flatten()) {
-        flatten(part, root, is_certain, left, properties, required);
-    }
-    for name in ["anyOf", "oneOf"] {
-        for part in schema[name].as_array().into_iter().flatten() {
-            flatten(part, root, false, left, properties, required);
-        }
-    }
 }
 
 fn is_required(schema: &Json, key: &str) -> bool {

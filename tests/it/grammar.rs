@@ -253,10 +253,10 @@ fn what_cannot_be_rewritten_exactly_is_named() {
         json!({"type": "object", "properties": {"x": {"oneOf": [pattern, {"type": "string", "format": "date"}]}}});
     let deep = json!({"$defs": {"a/b": {}, "n": {"not": {"items": {"type": "null"}}}}, "type": "array", "items": {"$ref": "#/$defs/n"}});
     for (schema, words) in [
-        (overlapping, ["\"oneOf\", whose options 0 and 2 may", "\"integer\""]),
-        (branch, ["\"#/properties/x\": \"oneOf\", whose options 0 and 1", "negation of"]),
-        (deep, ["\"#/$defs/n\": \"not\"", "negation of items"]),
-        (json!({"if": {"contains": {}}, "then": {"type": "array"}}), ["\"#\": \"if\"", "contains"]),
+        (overlapping, ["/oneOf\": options 0 and 2 may", "\"integer\""]),
+        (branch, ["\"#/properties/x/oneOf\": options 0 and 1", "negation of"]),
+        (deep, ["\"#/$defs/n/not\": it needs", "negation of items"]),
+        (json!({"if": {"contains": {}}, "then": {"type": "array"}}), ["\"#/if\": it needs", "contains"]),
     ] {
         let error = grammar(GrammarKind::JsonSchema, &schema.to_string()).err();
         let what = error.as_ref().map(ToString::to_string).unwrap_or_default();

@@ -231,3 +231,114 @@ fn arguments_that_cannot_be_are_left_out() {
         }
     }
 }
+
+/// What a form of calls cannot hold fails a strict tool, by the place of the keyword, and is a note otherwise.
+#[test]
+fn forms_that_are_not_json_hold_schemas_or_say_so() {
+    let of = |value: &Json| json!({"type": "object", "properties": {"v": value}, "required": ["v"], "additionalProperties": false});
+    let called = |form: usize, value: &str| match form {
+        0 => format!("<tool_call>\n{{\"name\": \"f\", \"arguments\": {{\"v\": {value}}}}}\n</tool_call>"),
+        1 => format!(
+            "<tool_call>\n<function=f>\n<parameter=v>\n{}\n</parameter>\n</function>\n</tool_call>",
+            value.trim_matches('"')
+        ),
+        _ => format!("<|calls|>[f(v={})]<|end_calls|>", value.replace('"', "'")),
+    };
+    // Forms that hold each schema, a value of it, and one that is not.
+    for (schema, holding, good, bad) in [
+        (json!({"type": "string", "minLength": 2, "maxLength": 3}), &[0, 1, 2][..], "\"ab\"", "\"abcd\""),
+        (json!({"type": "string", "pattern": "^a+$"}), &[0], "\"aa\"", "\"b\""),
+        (json!({"type": "string", "format": "date"}), &[0], "\"2024-02-29\"", "\"2024\""),
+        (json!({"type": "string", "format": "color"}), &[0, 1, 2], "\"red\"", "1"),
+        (json!({"type": "integer", "minimum": 3, "maximum": 20}), &[0, 1, 2], "12", "2"),
+        (json!({"type": "number", "multipleOf": 0.5}), &[0, 1, 2], "1.5", "1.3"),
+        (json!({"type": "array", "items": {"type": "integer"}, "maxItems": 2}), &[0, 1], "[1, 2]", "[1, 2, 3]"),
+        (json!({"type": ["string", "null"], "enum": ["a", null]}), &[0, 1, 2], "\"a\"", "\"b\""),
+    ] {
+        for (form, calls) in TEMPLATES.iter().enumerate() {
+            let tools = json!([strict(tool("f", &of(&schema)))]);
+            match compiled(&reply(calls, json!({"tools": tools})), None) {
+                Ok(grammar) => {
+                    assert!(holding.contains(&form) && grammar.notes().is_empty(), "form {form}: {schema}");
+                    assert!(takes(&grammar, &called(form, good)), "form {form}: {}", called(form, good));
+                    let is_wrong = takes(&grammar, &called(form, bad));
+                    assert!(!is_wrong || form == 1 && bad == "1", "form {form}: {}", called(form, bad));
+                }
+                Err(error) => {
+                    let what = error.to_string();
+                    assert!(!holding.contains(&form), "form {form}: {what}");
+                    assert!(what.starts_with("the tool \"f\": ") && what.contains("\"#/properties/v/"), "{what}");
+                }
+            }
+            let tools = json!([tool("f", &of(&schema))]);
+            let grammar = compiled(&reply(calls, json!({"tools": tools})), None).unwrap();
+            assert!(takes(&grammar, &called(form, good)), "form {form}: {}", called(form, good));
+            assert_eq!(grammar.notes().is_empty(), holding.contains(&form), "form {form}: {:?}", grammar.notes());
+        }
+    }
+    // Options at the root are held in JSON only; each of their members can be written in every form.
+    let option =
+        |name: &str| json!({"properties": {"kind": {"const": name}, "v": {"type": "integer"}}, "required": ["kind"]});
+    let root = json!({"type": "object", "oneOf": [option("a"), option("b")]});
+    for (form, calls) in TEMPLATES.iter().enumerate() {
+        let held = compiled(&reply(calls, json!({"tools": [strict(tool("f", &root))]})), None);
+        assert_eq!(
+            held.as_ref().err().is_none_or(|e| !e.to_string().contains("\"#/oneOf\"")),
+            form == 0,
+            "form {form}"
+        );
+        let grammar = compiled(&reply(calls, json!({"tools": [tool("f", &root)]})), None).unwrap();
+        for name in ["a", "b"] {
+            let call = match form {
+                0 => format!(
+                    "<tool_call>\n{{\"name\": \"f\", \"arguments\": {{\"kind\": \"{name}\", \"v\": 1}}}}\n</tool_call>"
+                ),
+                1 => format!(
+                    "<tool_call>\n<function=f>\n<parameter=kind>\n{name}\n</parameter>\n</function>\n</tool_call>"
+                ),
+                _ => format!("<|calls|>[f(kind='{name}', v=1)]<|end_calls|>"),
+            };
+            assert!(takes(&grammar, &call), "form {form}: {call}");
+        }
+    }
+}
+
+/// A tool that is too complex is loosened, and no other one; its note names it.
+#[test]
+fn only_tools_that_do_not_compile_are_loosened() {
+    let plain = json!({"type": "object", "properties": {"v": {"type": "string", "maxLength": 3}}, "required": ["v"], "additionalProperties": false});
+    let heavy =
+        json!({"type": "object", "properties": {"v": {"type": "string", "pattern": r"[^\P{L}]".repeat(30_000)}}});
+    let tools = json!([tool("one", &plain), tool("heavy", &heavy), tool("two", &plain)]);
+    let call = |name: &str, value: &str| {
+        format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"v\": \"{value}\"}}}}\n</tool_call>")
+    };
+    let grammar = compiled(&reply(TEMPLATES[0], json!({"tools": tools})), None).unwrap();
+    assert!(grammar.notes().len() == 1 && grammar.notes()[0].contains("\"heavy\""), "{:?}", grammar.notes());
+    for name in ["one", "two"] {
+        assert!(takes(&grammar, &call(name, "abc")) && !takes(&grammar, &call(name, "abcd")), "{name}");
+    }
+    assert!(takes(&grammar, &call("heavy", "abxaybc")));
+    let error =
+        compiled(&reply(TEMPLATES[0], json!({"tools": [tool("one", &plain), strict(tool("heavy", &heavy))]})), None);
+    let error = error.err().unwrap();
+    assert!(matches!(&error, Error::TooComplex(what) if what.contains("\"heavy\"")), "{error}");
+    // Schemas that refer to each other without end, and those of too many bytes, name their tool.
+    let option = |to: usize| json!({"$ref": format!("#/$defs/d{to}")});
+    let wide: serde_json::Map<String, Json> = (0..12)
+        .map(|i| (format!("d{i}"), json!({"anyOf": (0..10).map(|_| option((i + 1) % 12)).collect::<Vec<_>>()})))
+        .collect();
+    let wide = json!({"type": "object", "anyOf": [option(0)], "$defs": wide});
+    let long = json!({"type": "object", "properties": {"v": {"type": "string", "description": "x".repeat(5 << 20)}}});
+    for (what, schema) in [("wide", &wide), ("long", &long)] {
+        for calls in &TEMPLATES[1..] {
+            let error =
+                compiled(&reply(calls, json!({"tools": [tool("one", &plain), strict(tool(what, schema))]})), None);
+            let error = error.err().unwrap().to_string();
+            assert!(error.starts_with(&format!("the tool \"{what}\": ")), "{error}");
+            assert!(
+                compiled(&reply(calls, json!({"tools": [tool("one", &plain), tool("wide", &wide)]})), None).is_ok()
+            );
+        }
+    }
+}

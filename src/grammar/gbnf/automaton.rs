@@ -1,7 +1,7 @@
 //! Position automata of regular parts of a GBNF grammar: a state per character class. They tell which characters
 //! prolong a text of one part to a longer text of another.
 
-use super::rules::Class;
+use super::rules::{Class, Times};
 
 /// Most states of the copies that a counted repetition is written as; beyond, any number of repetitions stands for it.
 const MAX_COPIED: usize = 64;
@@ -125,24 +125,24 @@ impl<'r> Builder<'r> {
     /// Repeats what `write` writes. Counts that would take many states are passed over.
     pub fn repeated<E>(
         &mut self,
-        (least, most): (u32, Option<u32>),
+        times: &Times,
         mut write: impl FnMut(&mut Self) -> Result<Fragment, E>,
     ) -> Result<Fragment, E> {
         let before = self.states.len();
         let mut out = write(self)?;
         let states = self.states.len() - before;
-        match most {
+        match times.most {
             Some(0) => return Ok(Self::empty()),
             Some(most) if (most as usize).saturating_mul(states) <= MAX_COPIED => {
                 for i in 1..most {
                     let mut copy = write(self)?;
-                    copy.is_optional |= i >= least;
+                    copy.is_optional |= i >= times.least;
                     out = self.then(out, copy);
                 }
             }
-            _ => self.join(&out.ends.clone(), &out.starts),
+            _ => self.join(&out.ends, &out.starts),
         }
-        out.is_optional |= least == 0;
+        out.is_optional |= times.least == 0;
         Ok(out)
     }
 

@@ -318,9 +318,7 @@ impl<'r> Chooser<'r> {
                 }
                 out.unwrap_or_else(Builder::empty)
             }
-            Part::Repeat(part, times) => {
-                builder.repeated((times.least, times.most), |builder| self.fragment(*part, builder))?
-            }
+            Part::Repeat(part, times) => builder.repeated(times, |builder| self.fragment(*part, builder))?,
         })
     }
 

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-use super::super::keywords::KEYWORDS;
-use super::{ToolSchema, Writer, any_of, is_never, is_required, or_empty, quoted, unwritable};
+use super::super::keywords::{KEYWORDS, constrains};
+use super::held::{MEMBERS, any_of, leave_out, lengths, omit_unheld};
+use super::parameters::ToolSchema;
+use super::{Writer, is_never, is_required, or_empty, quoted, unwritable};
 use crate::error::{Error, Result};
 use crate::text::{Dialect, is_bare, options, resolved};
 
@@ -71,13 +73,12 @@ impl Writer<'_> {
         depth: usize,
     ) -> Result<String> {
         self.check_size(depth)?;
-        let written = any_of(options(&resolved(schema, &tool.parameters)), |schema| {
+        let written = any_of(tool, place, options(&resolved(schema, &tool.parameters)), |schema| {
             self.dialect_option(schema, dialect, place, tool, depth)
         });
         match written {
             Err(Error::Unsupported(why)) => {
-                let (folder, name) = place.rsplit_once('/').unwrap_or(("", place));
-                tool.effort.borrow_mut().omit(folder, name, &why)?;
+                leave_out(tool, place, why)?;
                 Ok(self.any_value(dialect)?.value)
             }
             written => written,
@@ -106,26 +107,40 @@ impl Writer<'_> {
                 Json::Array(_) | Json::Object(_) => None,
             };
             let texts = values.iter().map(scalar).collect::<Option<Vec<_>>>();
-            let texts = texts
-                .ok_or_else(|| Error::unsupported("\"enum\" of lists or objects in arguments that are not JSON"))?;
+            let texts = texts.ok_or_else(|| {
+                Error::unsupported("the form of this model's calls cannot hold \"enum\" of lists or objects")
+            })?;
             let texts: Result<Vec<String>> = texts.iter().map(|text| self.tag(text, "")).collect();
             return Ok(format!("({})", texts?.join(" | ")));
         }
         Ok(match (schema["type"].as_str(), dialect) {
-            (Some("string"), Dialect::Bare) => format!("{} {}", self.tag(WIDE_QUOTE, "")?, self.until(WIDE_QUOTE)?),
-            (Some("string"), _) => self.rule(PYTHON_TEXT),
+            (Some("string"), Dialect::Bare) => {
+                let (least, most) = lengths(schema, place, tool)?;
+                format!("{} {}", self.tag(WIDE_QUOTE, "")?, self.text_until(WIDE_QUOTE, least, &most)?)
+            }
+            (Some("string"), _) => {
+                let text = match lengths(schema, place, tool)? {
+                    (0, most) if most.is_empty() => PYTHON_TEXT.to_owned(),
+                    (least, most) => counted_text(least, &most),
+                };
+                self.rule(&text)
+            }
+            // JSON writes numbers in the same way.
+            (Some("integer" | "number"), _) if has_bounds(schema) => self.json(schema.clone(), place, tool)?,
             (Some("integer"), _) => self.rule("/-?(0|[1-9][0-9]{0,17})/"),
             (Some("number"), _) => self.rule(NUMBER),
             (Some("boolean"), _) if is_python => "(\"True\" | \"False\")".to_owned(),
             (Some("boolean"), _) => "(\"true\" | \"false\")".to_owned(),
             (Some("null"), _) => quoted(if is_python { "None" } else { "null" }),
             (Some("array"), _) if schema["items"].is_object() => {
+                omit_unheld(schema, "array", &["items"], place, tool)?;
                 let inner = if is_python { Dialect::Repr } else { dialect };
                 let item = self.dialect_value(&schema["items"], inner, &format!("{place}/items"), tool, depth + 1)?;
                 let item = self.rule(&item);
                 format!("\"[\" ({item} (/, ?/ {item})*)? \"]\"")
             }
             (Some("object"), Dialect::Bare | Dialect::Repr) if schema["properties"].is_object() => {
+                omit_unheld(schema, "object", &MEMBERS, place, tool)?;
                 let members = self.members(schema, dialect, place, tool, depth + 1)?;
                 self.rule(&members)
             }
@@ -136,7 +151,7 @@ impl Writer<'_> {
             (Some("object"), Dialect::Python) => self.json(schema.clone(), place, tool)?,
             (other, _) => {
                 return Err(Error::unsupported(format!(
-                    "a schema of type {} in arguments that this model does not write as JSON",
+                    "the form of this model's calls cannot hold a schema of type {}",
                     other.unwrap_or("any")
                 )));
             }
@@ -164,6 +179,17 @@ impl Writer<'_> {
         let _ = writeln!(self.lark, "{value}: {text} | {number} | {constants} | {list} | {object}");
         Ok(AnyValue { value, list, object })
     }
+}
+
+/// A text of some characters as Python writes it, with escapes of one character.
+fn counted_text(least: u64, most: &str) -> String {
+    let text = |quote: char| format!(r"{quote}([^{quote}\\\n]|\\[abfnrtv0\\'\x22]){{{least},{most}}}{quote}");
+    format!("/{}|{}/", text('\''), text('"'))
+}
+
+/// True for a schema that constrains numbers, not only their type.
+fn has_bounds(schema: &Json) -> bool {
+    schema.as_object().into_iter().flatten().any(|(name, _)| constrains(name, "number"))
 }
 
 /// Names of the rules of any value, any list and any object.
