@@ -643,7 +643,7 @@ rz_status rz_decode_batch(rz_cache *const *caches,
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are none, before the first
  * token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, size_t *n, rz_error *err);
+rz_status rz_logits_into(rz_cache *cache, float *out, size_t capacity, size_t *n, rz_error *err);
 
 /* Chooses a token from the current logits of `cache`, the most likely one where `sampler` is NULL, without
  * appending it.

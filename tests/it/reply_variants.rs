@@ -492,8 +492,8 @@ fn calls_with_small_faults_are_read() {
     assert_eq!(got.end, Some(true));
 }
 
-/// What `mistral-common` 1.13 takes for calls, which its templates do not write: no id, no arguments, arguments within a
-/// text. The same in the forms of other owners.
+/// What `mistral-common` 1.13 takes for calls, which its templates do not write: no id, no arguments, arguments within
+/// a text. The same in the forms of other owners.
 #[test]
 fn arguments_after_a_name_may_be_a_text_or_null() {
     let published = data("published.json");

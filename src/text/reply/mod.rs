@@ -2,8 +2,8 @@
 //!
 //! `form` reads off a template what it puts around the parts of a reply, `replies` makes of it the texts that begin a
 //! part of one reply, `parser` follows a reply through them, `search` finds where values in calls end, `arguments`
-//! reads arguments by their kind, `literal` turns every dialect into JSON, `fits` compares arguments with a schema, `whole` reads calls without tags,
-//! `stops` finds stop strings, `written` writes calls for templates that do not.
+//! reads arguments by their kind, `literal` turns every dialect into JSON, `fits` compares arguments with a schema,
+//! `whole` reads calls without tags, `stops` finds stop strings, `written` writes calls for templates that do not.
 
 mod arguments;
 mod fits;
