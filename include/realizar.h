@@ -359,12 +359,12 @@ typedef struct rz_runtime_params {
   /* Threads that compute: the calling one and `threads` - 1 workers, so 1 makes no worker. 0: one per processor
    * core, or one per fast core if cores differ.
    *
-   * The first load of a model with a tokenizer starts as many further threads, at most four. They render chat
-   * templates and compile grammars, one call at a time each, and sleep otherwise; each has 64 MiB of stack, most of
-   * which is never touched. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
-   * and loads, whose threads end with them. If the system gave the load no such thread, and in a child made with
-   * fork(), a call with a template or a grammar starts one for itself, or ends with RZ_ERR_IO if the system gives
-   * none; the same call may succeed later. */
+   * The first load of a model with a tokenizer starts as many further threads, at most four and at least one. They
+   * render chat templates and compile grammars, one call at a time each in the order of arrival, and sleep
+   * otherwise; each has 64 MiB of stack, most of which is never touched. If the system gives none, that load fails
+   * with RZ_ERR_IO. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and
+   * loads, whose threads end with them; with one thread a load has none. In a child made with fork(), which has none
+   * of these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_IO. */
   uint32_t threads;
   /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
    * fail with RZ_ERR_LIMIT. */
@@ -490,13 +490,7 @@ rz_cancel_reset(rz_cancel *RZ_NULLABLE cancel);
  * stack for signals that is too small for them, it does not, and the flag changes nothing. */
 #define RZ_MODEL_BF16_PRODUCTS 64
 
-#define RZ_DEVICES_MAX 16      /* GPUs of one model, at most. */
-#define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
-
-/* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
- * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
-#define RZ_TEMPLATE_WRITES_BOS 2
-
+#define RZ_DEVICES_MAX 16          /* GPUs of one model, at most. */
 #define RZ_TOKEN_NONE UINT32_MAX   /* Instead of a token id: the model names none. */
 #define RZ_SAMPLING_TEMPERATURE 1  /* Bits of rz_model_sampling.told: the makers advise the field. */
 
@@ -610,44 +604,6 @@ typedef struct rz_model_params {
   const char *RZ_NULLABLE tested_path;
 } rz_model_params;
 
-/* Description of a model. Since 0.1.0. */
-typedef struct rz_model_info {
-  uint32_t struct_size;         /* sizeof(rz_model_info), set by the caller. */
-  char architecture[32];        /* Family of the network, such as "llama" or "qwen3". */
-  char name[64];                /* The model's own name; empty where the file gives none. */
-  uint32_t n_layers;            /* Transformer layers. */
-  uint32_t hidden_dim;          /* Width of the residual stream, in values. */
-  uint32_t ffn_dim;             /* Width of the feed-forward block, in values. */
-  uint32_t n_heads;             /* Query heads. */
-  uint32_t n_kv_heads;          /* Key and value heads. */
-  uint32_t head_dim;            /* Values of a head. */
-  uint32_t vocab_size;          /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
-  uint32_t context_length;      /* Tokens the model was made for, as the file declares. */
-  uint32_t device;              /* Index of the device it was loaded to; of several GPUs the first. */
-  uint32_t bos_token;           /* Token that begins a text, or RZ_TOKEN_NONE. */
-  uint32_t eos_token;           /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
-  uint64_t n_params;            /* Parameters. */
-  uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
-  uint32_t gpu_layers;          /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
-  uint32_t chat_template;       /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
-  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
-  uint32_t device_layers[16];   /* Layers on each of `devices`. */
-  uint32_t n_unknown;           /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
-  uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
-  uint64_t experts_host;        /* Bytes of experts on the host whose layers are on GPUs. */
-  uint64_t experts_device;      /* Bytes of experts on GPUs. */
-  /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
-  uint32_t experts_host_layers;
-  /* 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens. */
-  uint32_t reads_source;
-  /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
-  char isa[32];
-  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
-   * no step does. Since 0.1.0. */
-  uint32_t experts_copied_from;
-  uint32_t reserved;  /* 0. */
-} rz_model_info;
-
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
 typedef struct rz_model_sampling {
   uint32_t struct_size;  /* sizeof(rz_model_sampling), set by the caller. */
@@ -664,7 +620,8 @@ typedef struct rz_model_sampling {
  *
  * `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder
  * with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
- * reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged),
+ * reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file; the system gives no thread,
+ * see rz_runtime_params.threads), RZ_ERR_FORMAT (damaged),
  * RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
  * (unknown flags). Since 0.1.0. */
@@ -675,11 +632,6 @@ rz_model_load(const char *path, const rz_model_params *RZ_NULLABLE params, rz_mo
  * them. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_model_free(rz_model *RZ_NULLABLE model);
-
-/* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread of
- * the runtime. Any thread. Errors: RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *RZ_NULLABLE err);
 
 /* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
  * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by
@@ -732,6 +684,89 @@ rz_model_meta_element_into(const rz_model *model,
                            size_t capacity,
                            size_t *len,
                            rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * What a model is and can do
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
+
+/* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
+ * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
+#define RZ_TEMPLATE_WRITES_BOS 2
+
+/* Bit of rz_model_info.capabilities: the model makes logits, so that it can generate tokens. Not set for models that
+ * make embeddings alone, nor with RZ_MODEL_TEXT_ONLY. */
+#define RZ_CAN_GENERATE 1
+
+/* Bit of rz_model_info.capabilities: the chat template has a place for system messages. Without the bit their text
+ * goes into user messages (rz_chat_render_into). */
+#define RZ_CAN_SYSTEM 2
+
+/* Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is known. */
+#define RZ_CAN_TOOLS 4
+
+#define RZ_CAN_REASON 8  /* Bit of rz_model_info.capabilities: replies may begin with reasoning. */
+
+/* Bit of rz_model_info.capabilities: reasoning can be switched, RZ_REASONING_ON and RZ_REASONING_OFF. */
+#define RZ_CAN_SWITCH_REASONING 16
+
+/* Bit of rz_model_info.capabilities: the chat template has a place for images in user messages. They need an encoder
+ * (rz_encoder_load). Models whose template lacks the place take images too if there is an encoder for them. */
+#define RZ_CAN_IMAGES 32
+
+#define RZ_CAN_AUDIO 64   /* Bit of rz_model_info.capabilities: the same for audio. */
+#define RZ_CAN_VIDEO 128  /* Bit of rz_model_info.capabilities: the same for video. */
+
+/* Description of a model. Since 0.1.0. */
+typedef struct rz_model_info {
+  uint32_t struct_size;         /* sizeof(rz_model_info), set by the caller. */
+  char architecture[32];        /* Family of the network, such as "llama" or "qwen3". */
+  char name[64];                /* The model's own name; empty where the file gives none. */
+  uint32_t n_layers;            /* Transformer layers. */
+  uint32_t hidden_dim;          /* Width of the residual stream, in values. */
+  uint32_t ffn_dim;             /* Width of the feed-forward block, in values. */
+  uint32_t n_heads;             /* Query heads. */
+  uint32_t n_kv_heads;          /* Key and value heads. */
+  uint32_t head_dim;            /* Values of a head. */
+  uint32_t vocab_size;          /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
+  uint32_t context_length;      /* Tokens the model was made for, as the file declares. */
+  uint32_t device;              /* Index of the device it was loaded to; of several GPUs the first. */
+  uint32_t bos_token;           /* Token that begins a text, or RZ_TOKEN_NONE. */
+  uint32_t eos_token;           /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
+  uint64_t n_params;            /* Parameters. */
+  uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
+  uint32_t gpu_layers;          /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
+  uint32_t chat_template;       /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
+  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];   /* Layers on each of `devices`. */
+  uint32_t n_unknown;           /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
+  uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
+  uint64_t experts_host;        /* Bytes of experts on the host whose layers are on GPUs. */
+  uint64_t experts_device;      /* Bytes of experts on GPUs. */
+  /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
+  uint32_t experts_host_layers;
+  /* 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens. */
+  uint32_t reads_source;
+  /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
+  char isa[32];
+  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
+   * no step does. Since 0.1.0. */
+  uint32_t experts_copied_from;
+  /* What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together. */
+  uint32_t capabilities;
+  uint32_t embedding_dim;  /* Floats of the embedding of a text by rz_embed_into; 0: the model makes none. */
+  /* The pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: its file names none, so that the caller
+   * has to. */
+  uint32_t pooling;
+  uint32_t n_scores;  /* Scores of its classifier (RZ_POOLING_RANK); 0: it has none. */
+  uint32_t reserved;  /* 0. */
+} rz_model_info;
+
+/* Describes a model. `out->struct_size` is set by the caller. All of it was computed by the load. Any thread. Since
+ * 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Models from bytes of the caller

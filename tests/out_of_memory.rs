@@ -31,6 +31,7 @@ use realizar::ffi::grammar::*;
 use realizar::ffi::job::*;
 use realizar::ffi::layout::*;
 use realizar::ffi::model::*;
+use realizar::ffi::model_info::*;
 use realizar::ffi::plan::*;
 use realizar::ffi::runtime::*;
 use realizar::ffi::sampler::*;

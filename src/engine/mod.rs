@@ -1,5 +1,6 @@
 //! Opens models, keeps sessions, runs generation: the one layer that uses every part.
 
+mod abilities;
 mod adapter;
 mod advice;
 mod cache;
@@ -64,6 +65,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use self::calls::{Outcome, decode_batch};
 pub use self::load_params::LoadParams;
+pub use abilities::Abilities;
 pub use adapter::{Adapter, Adapters};
 pub use advice::Advice;
 pub use cache::CacheParams;

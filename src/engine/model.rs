@@ -19,6 +19,7 @@ use crate::device::{self, MAX_GPUS};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Passed, Source};
 use crate::grammar::{Grammar, GrammarText, Grammars};
+use crate::model::pooling::Pooling;
 use crate::model::{Hyper, arch};
 use crate::quant;
 use crate::tensor::DType;
@@ -65,6 +66,14 @@ pub struct ModelInfo {
     pub reads_source: bool,
     /// Instruction set of products on the CPU; empty where there are none.
     pub isa: &'static str,
+    /// It makes logits.
+    pub generates: bool,
+    /// Values of a vector that `Model::embed` makes of a text; 0: it makes none.
+    pub embedding_dim: usize,
+    /// `None` where the file names none.
+    pub pooling: Option<Pooling>,
+    /// Scores of the classifier; 0: there is none.
+    pub n_scores: usize,
 }
 
 pub struct Model {
@@ -158,6 +167,7 @@ impl Model {
                 describe_place(&mut info, &network, named, &runtime);
                 info.reads_source = network.reads_source;
                 info.isa = network.backend.isa();
+                describe_results(&mut info, &network);
                 Some(Arc::new(network))
             }
             None => None,
@@ -301,6 +311,13 @@ impl Model {
         &self.metrics
     }
 
+    /// Runs work with the chat template or a grammar on a thread of the runtime, as `Runtime::run_deep`. A model
+    /// without a tokenizer has neither, and its load has started no thread.
+    pub fn run_deep<T: Send>(&self, cancels: &[Option<&Cancel>], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.tokenizer()?;
+        self.runtime.run_deep(cancels, work)
+    }
+
     pub(crate) fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
@@ -426,6 +443,18 @@ fn describe_place(info: &mut ModelInfo, network: &Network, named: Option<u32>, r
         }
     }
     info.weight_bytes = network.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
+}
+
+/// What the network makes of texts.
+fn describe_results(info: &mut ModelInfo, network: &Network) {
+    // A head of another model makes nothing by itself.
+    if network.check_whole().is_ok() {
+        let embedder = &network.embedder;
+        info.generates = network.program.vocab > 0;
+        info.embedding_dim = embedder.width(Pooling::Mean);
+        info.pooling = embedder.head.pooling;
+        info.n_scores = embedder.head.ranker.as_ref().map_or(0, |_| embedder.width(Pooling::Rank));
+    }
 }
 
 fn describe(hyper: Hyper, source: &Source) -> ModelInfo {

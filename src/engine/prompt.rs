@@ -77,7 +77,7 @@ impl Prompt {
     /// The prompt of a conversation with media, by their numbers.
     pub fn of_chat(model: &Arc<Model>, chat: &Chat, media: &[Arc<Media>]) -> Result<Prompt> {
         check_media(model, &Chat::media_of(chat.messages()), media)?;
-        let rendered = model.runtime().run_deep(&[], || render(model, chat))?;
+        let rendered = model.run_deep(&[], || render(model, chat))?;
         Prompt::of_rendered(model, chat, &rendered, media)
     }
 
@@ -214,23 +214,8 @@ pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Rang
     if kinds.is_empty() {
         return Ok((model.render_chat(chat)?, Vec::new()));
     }
-    let places = |text: &MarkedText, what: &str| -> Vec<_> {
-        text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect()
-    };
-    // The texts of messages are marked, so that a placeholder that is found is the template's.
-    let placeholders = |text: &MarkedText| {
-        let found = |(kind, all): (PartKind, &[&str])| {
-            let n = kinds.iter().filter(|one| **one == kind).count();
-            let places = all.iter().map(|what| places(text, what)).find(|places| n == 0 || places.len() == n)?;
-            Some(places.into_iter().filter(|_| n > 0).map(|place| (kind, place)).collect::<Vec<_>>())
-        };
-        let mut all = PLACEHOLDERS.into_iter().map(found).collect::<Option<Vec<_>>>()?.concat();
-        all.sort_by_key(|(_, place)| place.start);
-        let is_in_order = all.iter().map(|(kind, _)| kind).eq(&kinds);
-        is_in_order.then(|| all.into_iter().map(|(_, place)| place).collect())
-    };
     if let Ok(text) = model.render_chat(&chat.with_bare_media())
-        && let Some(places) = placeholders(&text)
+        && let Some(places) = placeholders(&text, &kinds)
     {
         return Ok((text, places));
     }
@@ -242,4 +227,32 @@ pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Rang
         true => Ok((text, places)),
         false => Err(Error::unsupported("the chat template leaves out a picture, a sound or a video")),
     }
+}
+
+/// True if the template writes a place for a part of this kind.
+pub(super) fn has_place(model: &Model, kind: PartKind) -> Result<bool> {
+    let part = format!(r#"{{"type": "{}", "media": 0}}"#, kind.name());
+    let messages = format!(r#"[{{"role": "user", "content": [{part}, {{"type": "text", "text": "?"}}]}}]"#);
+    let chat = Chat::parse_with_media(&format!(r#"{{"messages": {messages}}}"#), true, Some(1))?;
+    let text = model.render_chat(&chat.with_bare_media())?;
+    Ok(placeholders(&text, &[kind]).is_some())
+}
+
+/// The places of a text in that of a conversation.
+fn places(text: &MarkedText, what: &str) -> Vec<Range<usize>> {
+    text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect()
+}
+
+/// The places that a template wrote for parts of these kinds, in their order; `None` if some are missing. The texts of
+/// messages are marked, so that a placeholder that is found is the template's.
+fn placeholders(text: &MarkedText, kinds: &[PartKind]) -> Option<Vec<Range<usize>>> {
+    let found = |(kind, all): (PartKind, &[&str])| {
+        let n = kinds.iter().filter(|one| **one == kind).count();
+        let places = all.iter().map(|what| places(text, what)).find(|places| n == 0 || places.len() == n)?;
+        Some(places.into_iter().filter(|_| n > 0).map(|place| (kind, place)).collect::<Vec<_>>())
+    };
+    let mut all = PLACEHOLDERS.into_iter().map(found).collect::<Option<Vec<_>>>()?.concat();
+    all.sort_by_key(|(_, place)| place.start);
+    let is_in_order = all.iter().map(|(kind, _)| kind).eq(kinds);
+    is_in_order.then(|| all.into_iter().map(|(_, place)| place).collect())
 }

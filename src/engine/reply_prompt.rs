@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::abilities::switches;
 use super::job::{JobParams, ReasoningBound};
 use super::media::Media;
 use super::prompt::{self, Prompt};
@@ -95,20 +96,18 @@ impl<'p> PromptBuilder<'p> {
 
     /// Runs work with templates and grammars.
     fn apart<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        self.model.runtime().run_deep(&self.cancels, work)
+        self.model.run_deep(&self.cancels, work)
     }
 
     /// The variables that switch reasoning.
     fn switches(&self, reasoning: Reasoning) -> Result<Vec<(&'static str, bool)>> {
-        let variables = |on| vec![("enable_thinking", on), ("thinking", on)];
         if reasoning == Reasoning::Model {
             return Ok(Vec::new());
         }
         let is_on = reasoning == Reasoning::On;
-        let render =
-            |on| prompt::render(self.model, &self.chat.prompt(self.first, self.end, &variables(on)))?.0.plain();
+        let render = |on| prompt::render(self.model, &self.chat.prompt(self.first, self.end, &switches(on)))?.0.plain();
         if render(true)? != render(false)? {
-            return Ok(variables(is_on));
+            return Ok(switches(is_on));
         }
         match (is_on, &self.model.reply_form()?.reasoning) {
             (true, Some(_)) | (false, None) => Ok(Vec::new()),

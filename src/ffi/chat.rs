@@ -65,7 +65,7 @@ pub unsafe extern "C" fn rz_chat_render_into(
         }
         let said: usize = texts.iter().map(|(role, content)| role.len() + content.len() + MESSAGE).sum();
         let chat = secured("the conversation", said, || Ok(Chat::new(&texts, adds_prompt(flags))))?;
-        let text = model.0.runtime().run_deep(&[], || model.0.render_chat(&chat)?.plain())?;
+        let text = model.0.run_deep(&[], || model.0.render_chat(&chat)?.plain())?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn rz_chat_render_json_into(
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
         let chat = parse(json, flags, None)?;
-        let text = model.0.runtime().run_deep(&[], || model.0.render_chat(&chat)?.plain())?;
+        let text = model.0.run_deep(&[], || model.0.render_chat(&chat)?.plain())?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
         let chat = parse(json, flags, None)?;
-        let text = model.0.runtime().run_deep(&[], || model.0.render_chat(&chat))?;
+        let text = model.0.run_deep(&[], || model.0.render_chat(&chat))?;
         let tokens = timed(&model.0, Phase::Tokenize, || {
             let mut tokens = Vec::new();
             model.0.tokenizer()?.encode_chat(&text, &mut tokens)?;

@@ -148,3 +148,15 @@ fn pooling(id: u32) -> Result<Option<Pooling>> {
         _ => return Err(Error::invalid(format!("rz_embed_params.pooling is {id}, which is none"))),
     })
 }
+
+/// The number of a model's pooling.
+pub(super) fn pooling_number(pooling: Option<Pooling>) -> u32 {
+    match pooling {
+        None => RZ_POOLING_MODEL,
+        Some(Pooling::None) => RZ_POOLING_NONE,
+        Some(Pooling::Mean) => RZ_POOLING_MEAN,
+        Some(Pooling::Cls) => RZ_POOLING_CLS,
+        Some(Pooling::Last) => RZ_POOLING_LAST,
+        Some(Pooling::Rank) => RZ_POOLING_RANK,
+    }
+}

@@ -90,11 +90,11 @@ pub unsafe extern "C" fn rz_grammar_new(
         let grammar = match kind & !RZ_GRAMMAR_WHITESPACE {
             RZ_GRAMMAR_TOOLS => {
                 let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT, None)?;
-                model.0.runtime().run_deep(&[], || model.0.tool_grammar(&chat, kind & RZ_GRAMMAR_WHITESPACE != 0))?
+                model.0.run_deep(&[], || model.0.tool_grammar(&chat, kind & RZ_GRAMMAR_WHITESPACE != 0))?
             }
             _ => {
                 let source = grammar_text(kind, text)?;
-                model.0.runtime().run_deep(&[], || model.0.grammar(&source))?
+                model.0.run_deep(&[], || model.0.grammar(&source))?
             }
         };
         out.set_handle(rz_grammar(model.0.clone(), grammar));

@@ -45,6 +45,7 @@ pub mod media;
 pub mod media_steps;
 pub mod metrics;
 pub mod model;
+pub mod model_info;
 pub mod plan;
 pub mod prompt;
 pub mod reply;

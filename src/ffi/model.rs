@@ -1,51 +1,27 @@
 //! Loading a model and asking what it is.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crate::engine::{Chat, LoadParams, MAX_GPUS, Model, Placement, Runtime, RuntimeParams};
+use crate::engine::{Abilities, LoadParams, MAX_GPUS, Model, Placement, Runtime, RuntimeParams};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
 use super::cancel::rz_cancel;
-use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::runtime::rz_runtime;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::count;
 
 /// Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
 /// streams may use it at once. Counts its users, so it may be freed before them.
-pub struct rz_model(pub(super) Arc<Model>, OnceLock<u32>);
+pub struct rz_model(pub(super) Arc<Model>, pub(super) Abilities);
 
 impl Handle for rz_model {
     const NAME: &'static str = "model";
 
     fn runtime(&self) -> Option<&Arc<Runtime>> {
         Some(self.0.runtime())
-    }
-}
-
-impl rz_model {
-    /// Bits of RZ_TEMPLATE_..., found by a question put to the template.
-    fn chat_template(&self) -> Result<u32> {
-        if let Some(bits) = self.1.get() {
-            return Ok(*bits);
-        }
-        let bits =
-            match self.0.runtime().run_deep(&[], || self.0.render_chat(&Chat::new(&[("user", "?")], true))?.plain()) {
-                Ok(text) => {
-                    let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
-                    let begins = bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos));
-                    RZ_TEMPLATE_PRESENT | if begins { RZ_TEMPLATE_WRITES_BOS } else { 0 }
-                }
-                Err(Error::Unsupported(_)) => 0,
-                // The template refuses this conversation.
-                Err(Error::InvalidArgument(_)) => RZ_TEMPLATE_PRESENT,
-                Err(other) => return Err(other),
-            };
-        Ok(*self.1.get_or_init(|| bits))
     }
 }
 
@@ -91,12 +67,6 @@ pub const RZ_MODEL_BF16_PRODUCTS: u32 = 64;
 
 /// GPUs of one model, at most.
 pub const RZ_DEVICES_MAX: u32 = 16;
-
-/// Bit of rz_model_info.chat_template: rz_chat_render_into works.
-pub const RZ_TEMPLATE_PRESENT: u32 = 1;
-/// Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
-/// rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL.
-pub const RZ_TEMPLATE_WRITES_BOS: u32 = 2;
 
 /// Instead of a token id: the model names none.
 pub const RZ_TOKEN_NONE: u32 = u32::MAX;
@@ -205,76 +175,12 @@ pub struct rz_model_params {
     pub tested_path: *const c_char,
 }
 
-/// Description of a model. Since 0.1.0.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct rz_model_info {
-    /// sizeof(rz_model_info), set by the caller.
-    pub struct_size: u32,
-    /// Family of the network, such as "llama" or "qwen3".
-    pub architecture: [c_char; 32],
-    /// The model's own name; empty where the file gives none.
-    pub name: [c_char; 64],
-    /// Transformer layers.
-    pub n_layers: u32,
-    /// Width of the residual stream, in values.
-    pub hidden_dim: u32,
-    /// Width of the feed-forward block, in values.
-    pub ffn_dim: u32,
-    /// Query heads.
-    pub n_heads: u32,
-    /// Key and value heads.
-    pub n_kv_heads: u32,
-    /// Values of a head.
-    pub head_dim: u32,
-    /// Token ids run from 0 to vocab_size - 1; also the number of logits.
-    pub vocab_size: u32,
-    /// Tokens the model was made for, as the file declares.
-    pub context_length: u32,
-    /// Index of the device it was loaded to; of several GPUs the first.
-    pub device: u32,
-    /// Token that begins a text, or RZ_TOKEN_NONE.
-    pub bos_token: u32,
-    /// Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end.
-    pub eos_token: u32,
-    /// Parameters.
-    pub n_params: u64,
-    /// Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY.
-    pub weight_bytes: u64,
-    /// Layers on GPUs; the others, the first ones, are computed on the CPU.
-    pub gpu_layers: u32,
-    /// RZ_TEMPLATE_... bits, or-ed together; 0: no template that works.
-    pub chat_template: u32,
-    /// Indices of the GPUs that have layers, in the order of these; 0 behind the last.
-    pub devices: [u32; 16],
-    /// Layers on each of `devices`.
-    pub device_layers: [u32; 16],
-    /// Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over.
-    pub n_unknown: u32,
-    /// The first of the layers on GPUs whose experts are on the CPU, from 0.
-    pub experts_host_first: u32,
-    /// Bytes of experts on the host whose layers are on GPUs.
-    pub experts_host: u64,
-    /// Bytes of experts on GPUs.
-    pub experts_device: u64,
-    /// Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none.
-    pub experts_host_layers: u32,
-    /// 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens.
-    pub reads_source: u32,
-    /// Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none.
-    pub isa: [c_char; 32],
-    /// Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
-    /// no step does. Since 0.1.0.
-    pub experts_copied_from: u32,
-    /// 0.
-    pub reserved: u32,
-}
-
 /// Loads a model.
 ///
 /// `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder
 /// with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
-/// reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged),
+/// reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file; the system gives no thread,
+/// see rz_runtime_params.threads), RZ_ERR_FORMAT (damaged),
 /// RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
 /// RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
 /// (unknown flags). Since 0.1.0.
@@ -299,7 +205,12 @@ pub(super) fn load(
     params: *const rz_model_params,
     load: impl FnOnce(LoadParams) -> Result<Arc<Model>>,
 ) -> Result<rz_model> {
-    Ok(rz_model(with_params(call, params, load)?, OnceLock::new()))
+    with_params(call, params, |params| {
+        let cancel = params.cancel;
+        let model = load(params)?;
+        let abilities = Abilities::find(&model, cancel)?;
+        Ok(rz_model(model, abilities))
+    })
 }
 
 /// An element for each GPU of a model, zeros behind them.
@@ -380,57 +291,6 @@ pub(super) fn with_params<T>(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {
     guarded_or!((), |call| call.release(model))
-}
-
-/// Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread of
-/// the runtime. Any thread. Errors: RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_model_info_get(
-    model: *const rz_model,
-    out: *mut rz_model_info,
-    err: *mut rz_error,
-) -> rz_status {
-    guarded!(err, |call| {
-        let model = call.handle(model)?;
-        let out = call.out_struct(out)?;
-        let from = model.0.info();
-        let mut info = rz_model_info {
-            struct_size: 0,
-            architecture: [0; 32],
-            name: [0; 64],
-            n_layers: from.n_layers,
-            hidden_dim: from.hidden_dim,
-            ffn_dim: from.ffn_dim,
-            n_heads: from.n_heads,
-            n_kv_heads: from.n_kv_heads,
-            head_dim: from.head_dim,
-            vocab_size: from.vocab_size,
-            context_length: from.context_length,
-            device: from.device,
-            bos_token: from.bos_token.unwrap_or(RZ_TOKEN_NONE),
-            eos_token: from.eos_token.unwrap_or(RZ_TOKEN_NONE),
-            n_params: from.n_params,
-            weight_bytes: from.weight_bytes,
-            gpu_layers: from.gpu_layers,
-            chat_template: model.chat_template()?,
-            devices: by_device(&from.gpus, |(device, _)| *device),
-            device_layers: by_device(&from.gpus, |(_, layers)| *layers),
-            n_unknown: from.n_unknown,
-            experts_host_first: from.experts.0.start,
-            experts_host: from.experts.1[0],
-            experts_device: from.experts.1[1],
-            experts_host_layers: count(from.experts.0.len()),
-            reads_source: u32::from(from.reads_source),
-            isa: [0; 32],
-            experts_copied_from: from.experts_copied_from,
-            reserved: 0,
-        };
-        write_text(&mut info.architecture, format_args!("{}", from.architecture));
-        write_text(&mut info.name, format_args!("{}", from.name));
-        write_text(&mut info.isa, format_args!("{}", from.isa));
-        out.set(info);
-        Ok(RZ_OK)
-    })
 }
 
 /// Bits of rz_model_sampling.told: the makers advise the field.

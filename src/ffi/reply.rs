@@ -80,7 +80,7 @@ pub unsafe extern "C" fn rz_chat_parser_new(
 pub(super) fn reply(model: &Model, json: &str, n_media: Option<usize>, cancels: &[Option<&Cancel>]) -> Result<Reply> {
     model.tokenizer()?;
     let chat = parse(json, RZ_CHAT_ADD_GENERATION_PROMPT, n_media)?;
-    model.runtime().run_deep(cancels, || reply_to_chat(model, &chat))
+    model.run_deep(cancels, || reply_to_chat(model, &chat))
 }
 
 /// Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end

@@ -63,12 +63,12 @@ pub struct rz_runtime_params {
     /// Threads that compute: the calling one and `threads` - 1 workers, so 1 makes no worker. 0: one per processor
     /// core, or one per fast core if cores differ.
     ///
-    /// The first load of a model with a tokenizer starts as many further threads, at most four. They render chat
-    /// templates and compile grammars, one call at a time each, and sleep otherwise; each has 64 MiB of stack, most of
-    /// which is never touched. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
-    /// and loads, whose threads end with them. If the system gave the load no such thread, and in a child made with
-    /// fork(), a call with a template or a grammar starts one for itself, or ends with RZ_ERR_IO if the system gives
-    /// none; the same call may succeed later.
+    /// The first load of a model with a tokenizer starts as many further threads, at most four and at least one. They
+    /// render chat templates and compile grammars, one call at a time each in the order of arrival, and sleep
+    /// otherwise; each has 64 MiB of stack, most of which is never touched. If the system gives none, that load fails
+    /// with RZ_ERR_IO. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and
+    /// loads, whose threads end with them; with one thread a load has none. In a child made with fork(), which has none
+    /// of these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_IO.
     pub threads: u32,
     /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
     /// fail with RZ_ERR_LIMIT.

@@ -62,6 +62,19 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_model_sampling
+    {
+        public uint struct_size;
+        public uint told;
+        public float temperature;
+        public uint top_k;
+        public float top_p;
+        public float min_p;
+        public float repeat_penalty;
+        public uint penalty_window;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
     internal unsafe struct rz_model_info
     {
         public uint struct_size;
@@ -92,20 +105,11 @@ namespace Realizar
         public uint reads_source;
         public fixed byte isa[32];
         public uint experts_copied_from;
+        public uint capabilities;
+        public uint embedding_dim;
+        public uint pooling;
+        public uint n_scores;
         public uint reserved;
-    }
-
-    [StructLayout(LayoutKind.Sequential)]
-    internal struct rz_model_sampling
-    {
-        public uint struct_size;
-        public uint told;
-        public float temperature;
-        public uint top_k;
-        public float top_p;
-        public float min_p;
-        public float repeat_penalty;
-        public uint penalty_window;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -670,8 +674,6 @@ namespace Realizar
         internal const int RZ_MODEL_ALLOW_UNKNOWN = 32;
         internal const int RZ_MODEL_BF16_PRODUCTS = 64;
         internal const int RZ_DEVICES_MAX = 16;
-        internal const int RZ_TEMPLATE_PRESENT = 1;
-        internal const int RZ_TEMPLATE_WRITES_BOS = 2;
         internal const uint RZ_TOKEN_NONE = uint.MaxValue;
         internal const int RZ_SAMPLING_TEMPERATURE = 1;
         internal const int RZ_SAMPLING_TOP_K = 2;
@@ -679,6 +681,16 @@ namespace Realizar
         internal const int RZ_SAMPLING_MIN_P = 8;
         internal const int RZ_SAMPLING_REPEAT_PENALTY = 16;
         internal const int RZ_SAMPLING_PENALTY_WINDOW = 32;
+        internal const int RZ_TEMPLATE_PRESENT = 1;
+        internal const int RZ_TEMPLATE_WRITES_BOS = 2;
+        internal const int RZ_CAN_GENERATE = 1;
+        internal const int RZ_CAN_SYSTEM = 2;
+        internal const int RZ_CAN_TOOLS = 4;
+        internal const int RZ_CAN_REASON = 8;
+        internal const int RZ_CAN_SWITCH_REASONING = 16;
+        internal const int RZ_CAN_IMAGES = 32;
+        internal const int RZ_CAN_AUDIO = 64;
+        internal const int RZ_CAN_VIDEO = 128;
         internal const int RZ_SOURCE_MEMORY = 1;
         internal const int RZ_SOURCE_FD = 2;
         internal const int RZ_SOURCE_READER = 3;
@@ -766,8 +778,8 @@ namespace Realizar
             typeof(rz_device_info),
             typeof(rz_runtime_params),
             typeof(rz_model_params),
-            typeof(rz_model_info),
             typeof(rz_model_sampling),
+            typeof(rz_model_info),
             typeof(rz_source),
             typeof(rz_chat_message),
             typeof(rz_logit_bias),
@@ -811,11 +823,11 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_cancel_reset(CancelHandle cancel);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_load(byte* path, rz_model_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_model_free(IntPtr model);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_info_get(ModelHandle model, rz_model_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_sampling_get(ModelHandle model, rz_model_sampling* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_meta_into(ModelHandle model, byte* key, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_meta_key_into(ModelHandle model, UIntPtr index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_meta_element_into(ModelHandle model, byte* key, UIntPtr index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_info_get(ModelHandle model, rz_model_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_load_from(rz_source* sources, UIntPtr n, rz_model_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_tokenize_into(ModelHandle model, byte* text, UIntPtr text_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_detokenize_into(ModelHandle model, uint* tokens, UIntPtr n, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);

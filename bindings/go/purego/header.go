@@ -43,8 +43,6 @@ const (
 	rz_MODEL_ALLOW_UNKNOWN        = 32
 	rz_MODEL_BF16_PRODUCTS        = 64
 	rz_DEVICES_MAX                = 16
-	rz_TEMPLATE_PRESENT           = 1
-	rz_TEMPLATE_WRITES_BOS        = 2
 	rz_TOKEN_NONE                 = 0xFFFFFFFF
 	rz_SAMPLING_TEMPERATURE       = 1
 	rz_SAMPLING_TOP_K             = 2
@@ -52,6 +50,16 @@ const (
 	rz_SAMPLING_MIN_P             = 8
 	rz_SAMPLING_REPEAT_PENALTY    = 16
 	rz_SAMPLING_PENALTY_WINDOW    = 32
+	rz_TEMPLATE_PRESENT           = 1
+	rz_TEMPLATE_WRITES_BOS        = 2
+	rz_CAN_GENERATE               = 1
+	rz_CAN_SYSTEM                 = 2
+	rz_CAN_TOOLS                  = 4
+	rz_CAN_REASON                 = 8
+	rz_CAN_SWITCH_REASONING       = 16
+	rz_CAN_IMAGES                 = 32
+	rz_CAN_AUDIO                  = 64
+	rz_CAN_VIDEO                  = 128
 	rz_SOURCE_MEMORY              = 1
 	rz_SOURCE_FD                  = 2
 	rz_SOURCE_READER              = 3
@@ -184,6 +192,17 @@ type rz_model_params struct {
 	tested_path          *byte
 }
 
+type rz_model_sampling struct {
+	struct_size    uint32
+	told           uint32
+	temperature    float32
+	top_k          uint32
+	top_p          float32
+	min_p          float32
+	repeat_penalty float32
+	penalty_window uint32
+}
+
 type rz_model_info struct {
 	struct_size         uint32
 	architecture        [32]byte
@@ -213,18 +232,11 @@ type rz_model_info struct {
 	reads_source        uint32
 	isa                 [32]byte
 	experts_copied_from uint32
+	capabilities        uint32
+	embedding_dim       uint32
+	pooling             uint32
+	n_scores            uint32
 	reserved            uint32
-}
-
-type rz_model_sampling struct {
-	struct_size    uint32
-	told           uint32
-	temperature    float32
-	top_k          uint32
-	top_p          float32
-	min_p          float32
-	repeat_penalty float32
-	penalty_window uint32
 }
 
 type rz_source struct {
@@ -581,8 +593,8 @@ var structs = []any{
 	rz_device_info{},
 	rz_runtime_params{},
 	rz_model_params{},
-	rz_model_info{},
 	rz_model_sampling{},
+	rz_model_info{},
 	rz_source{},
 	rz_chat_message{},
 	rz_logit_bias{},
@@ -628,11 +640,11 @@ type functions struct {
 	rz_cancel_reset               func(cancel uintptr)
 	rz_model_load                 func(path *byte, params *rz_model_params, out *uintptr, err *rz_error) int32
 	rz_model_free                 func(model uintptr)
-	rz_model_info_get             func(model uintptr, out *rz_model_info, err *rz_error) int32
 	rz_model_sampling_get         func(model uintptr, out *rz_model_sampling, err *rz_error) int32
 	rz_model_meta_into            func(model uintptr, key *byte, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_model_meta_key_into        func(model uintptr, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_model_meta_element_into    func(model uintptr, key *byte, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_model_info_get             func(model uintptr, out *rz_model_info, err *rz_error) int32
 	rz_model_load_from            func(sources *rz_source, n uintptr, params *rz_model_params, out *uintptr, err *rz_error) int32
 	rz_tokenize_into              func(model uintptr, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_detokenize_into            func(model uintptr, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32

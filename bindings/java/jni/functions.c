@@ -62,10 +62,6 @@ JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1model_1free(JNIEnv *env, j
     rz_model_free((void *)(intptr_t)model);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1info_1get(JNIEnv *env, jobject self, jlong model, jlong out, jlong err) {
-    return rz_model_info_get((void *)(intptr_t)model, (void *)(intptr_t)out, (void *)(intptr_t)err);
-}
-
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1sampling_1get(JNIEnv *env, jobject self, jlong model, jlong out, jlong err) {
     return rz_model_sampling_get((void *)(intptr_t)model, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
@@ -80,6 +76,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1meta_1key_1into(JNI
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1meta_1element_1into(JNIEnv *env, jobject self, jlong model, jlong key, jlong index, jlong out, jlong capacity, jlong len, jlong err) {
     return rz_model_meta_element_into((void *)(intptr_t)model, (void *)(intptr_t)key, index, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1info_1get(JNIEnv *env, jobject self, jlong model, jlong out, jlong err) {
+    return rz_model_info_get((void *)(intptr_t)model, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1load_1from(JNIEnv *env, jobject self, jlong sources, jlong n, jlong params, jlong out, jlong err) {

@@ -23,11 +23,11 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_cancel_reset = Ffm.function("rz_cancel_reset", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_model_load = Ffm.function("rz_model_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_free = Ffm.function("rz_model_free", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle rz_model_info_get = Ffm.function("rz_model_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_sampling_get = Ffm.function("rz_model_sampling_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_meta_into = Ffm.function("rz_model_meta_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_meta_key_into = Ffm.function("rz_model_meta_key_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_meta_element_into = Ffm.function("rz_model_meta_element_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_info_get = Ffm.function("rz_model_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_load_from = Ffm.function("rz_model_load_from", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_tokenize_into = Ffm.function("rz_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_detokenize_into = Ffm.function("rz_detokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -280,15 +280,6 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_model_info_get(long model, long out, long err) {
-        try {
-            return (int) rz_model_info_get.invokeExact(model, out, err);
-        } catch (Throwable e) {
-            throw Native.rethrown(e);
-        }
-    }
-
-    @Override
     public int rz_model_sampling_get(long model, long out, long err) {
         try {
             return (int) rz_model_sampling_get.invokeExact(model, out, err);
@@ -319,6 +310,15 @@ final class FfmFunctions implements Functions {
     public int rz_model_meta_element_into(long model, long key, long index, long out, long capacity, long len, long err) {
         try {
             return (int) rz_model_meta_element_into.invokeExact(model, key, index, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_info_get(long model, long out, long err) {
+        try {
+            return (int) rz_model_info_get.invokeExact(model, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -17,11 +17,11 @@ interface Functions {
     void rz_cancel_reset(long cancel);
     int rz_model_load(long path, long params, long out, long err);
     void rz_model_free(long model);
-    int rz_model_info_get(long model, long out, long err);
     int rz_model_sampling_get(long model, long out, long err);
     int rz_model_meta_into(long model, long key, long out, long capacity, long len, long err);
     int rz_model_meta_key_into(long model, long index, long out, long capacity, long len, long err);
     int rz_model_meta_element_into(long model, long key, long index, long out, long capacity, long len, long err);
+    int rz_model_info_get(long model, long out, long err);
     int rz_model_load_from(long sources, long n, long params, long out, long err);
     int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long err);
     int rz_detokenize_into(long model, long tokens, long n, int flags, long out, long capacity, long len, long err);

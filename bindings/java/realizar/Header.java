@@ -40,8 +40,6 @@ final class Header {
     static final int RZ_MODEL_ALLOW_UNKNOWN = 32;
     static final int RZ_MODEL_BF16_PRODUCTS = 64;
     static final int RZ_DEVICES_MAX = 16;
-    static final int RZ_TEMPLATE_PRESENT = 1;
-    static final int RZ_TEMPLATE_WRITES_BOS = 2;
     static final int RZ_TOKEN_NONE = -1;
     static final int RZ_SAMPLING_TEMPERATURE = 1;
     static final int RZ_SAMPLING_TOP_K = 2;
@@ -49,6 +47,16 @@ final class Header {
     static final int RZ_SAMPLING_MIN_P = 8;
     static final int RZ_SAMPLING_REPEAT_PENALTY = 16;
     static final int RZ_SAMPLING_PENALTY_WINDOW = 32;
+    static final int RZ_TEMPLATE_PRESENT = 1;
+    static final int RZ_TEMPLATE_WRITES_BOS = 2;
+    static final int RZ_CAN_GENERATE = 1;
+    static final int RZ_CAN_SYSTEM = 2;
+    static final int RZ_CAN_TOOLS = 4;
+    static final int RZ_CAN_REASON = 8;
+    static final int RZ_CAN_SWITCH_REASONING = 16;
+    static final int RZ_CAN_IMAGES = 32;
+    static final int RZ_CAN_AUDIO = 64;
+    static final int RZ_CAN_VIDEO = 128;
     static final int RZ_SOURCE_MEMORY = 1;
     static final int RZ_SOURCE_FD = 2;
     static final int RZ_SOURCE_READER = 3;
@@ -176,6 +184,16 @@ final class Header {
         .field("placement", 8)
         .field("tested_path", 8);
 
+    static final Struct rz_model_sampling = new Struct("rz_model_sampling")
+        .field("struct_size", 4)
+        .field("told", 4)
+        .field("temperature", 4)
+        .field("top_k", 4)
+        .field("top_p", 4)
+        .field("min_p", 4)
+        .field("repeat_penalty", 4)
+        .field("penalty_window", 4);
+
     static final Struct rz_model_info = new Struct("rz_model_info")
         .field("struct_size", 4)
         .field("architecture", 1 * 32)
@@ -205,17 +223,11 @@ final class Header {
         .field("reads_source", 4)
         .field("isa", 1 * 32)
         .field("experts_copied_from", 4)
+        .field("capabilities", 4)
+        .field("embedding_dim", 4)
+        .field("pooling", 4)
+        .field("n_scores", 4)
         .field("reserved", 4);
-
-    static final Struct rz_model_sampling = new Struct("rz_model_sampling")
-        .field("struct_size", 4)
-        .field("told", 4)
-        .field("temperature", 4)
-        .field("top_k", 4)
-        .field("top_p", 4)
-        .field("min_p", 4)
-        .field("repeat_penalty", 4)
-        .field("penalty_window", 4);
 
     static final Struct rz_source = new Struct("rz_source")
         .field("struct_size", 4)
@@ -544,8 +556,8 @@ final class Header {
         rz_device_info,
         rz_runtime_params,
         rz_model_params,
-        rz_model_info,
         rz_model_sampling,
+        rz_model_info,
         rz_source,
         rz_chat_message,
         rz_logit_bias,
@@ -633,10 +645,6 @@ final class Header {
         Native.LIBRARY.rz_model_free(model.address);
     }
 
-    static int rz_model_info_get(Memory model, Memory out, Memory err) {
-        return Native.LIBRARY.rz_model_info_get(model.address, out.address, err.address);
-    }
-
     static int rz_model_sampling_get(Memory model, Memory out, Memory err) {
         return Native.LIBRARY.rz_model_sampling_get(model.address, out.address, err.address);
     }
@@ -651,6 +659,10 @@ final class Header {
 
     static int rz_model_meta_element_into(Memory model, Memory key, long index, Memory out, long capacity, Memory len, Memory err) {
         return Native.LIBRARY.rz_model_meta_element_into(model.address, key.address, index, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_model_info_get(Memory model, Memory out, Memory err) {
+        return Native.LIBRARY.rz_model_info_get(model.address, out.address, err.address);
     }
 
     static int rz_model_load_from(Memory sources, long n, Memory params, Memory out, Memory err) {

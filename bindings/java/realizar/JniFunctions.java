@@ -33,8 +33,6 @@ final class JniFunctions implements Functions {
     @Override
     public native void rz_model_free(long model);
     @Override
-    public native int rz_model_info_get(long model, long out, long err);
-    @Override
     public native int rz_model_sampling_get(long model, long out, long err);
     @Override
     public native int rz_model_meta_into(long model, long key, long out, long capacity, long len, long err);
@@ -42,6 +40,8 @@ final class JniFunctions implements Functions {
     public native int rz_model_meta_key_into(long model, long index, long out, long capacity, long len, long err);
     @Override
     public native int rz_model_meta_element_into(long model, long key, long index, long out, long capacity, long len, long err);
+    @Override
+    public native int rz_model_info_get(long model, long out, long err);
     @Override
     public native int rz_model_load_from(long sources, long n, long params, long out, long err);
     @Override

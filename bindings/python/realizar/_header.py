@@ -90,8 +90,6 @@ RZ_MODEL_MTP = 16
 RZ_MODEL_ALLOW_UNKNOWN = 32
 RZ_MODEL_BF16_PRODUCTS = 64
 RZ_DEVICES_MAX = 16
-RZ_TEMPLATE_PRESENT = 1
-RZ_TEMPLATE_WRITES_BOS = 2
 RZ_TOKEN_NONE = 0xFFFFFFFF
 RZ_SAMPLING_TEMPERATURE = 1
 RZ_SAMPLING_TOP_K = 2
@@ -99,6 +97,16 @@ RZ_SAMPLING_TOP_P = 4
 RZ_SAMPLING_MIN_P = 8
 RZ_SAMPLING_REPEAT_PENALTY = 16
 RZ_SAMPLING_PENALTY_WINDOW = 32
+RZ_TEMPLATE_PRESENT = 1
+RZ_TEMPLATE_WRITES_BOS = 2
+RZ_CAN_GENERATE = 1
+RZ_CAN_SYSTEM = 2
+RZ_CAN_TOOLS = 4
+RZ_CAN_REASON = 8
+RZ_CAN_SWITCH_REASONING = 16
+RZ_CAN_IMAGES = 32
+RZ_CAN_AUDIO = 64
+RZ_CAN_VIDEO = 128
 RZ_SOURCE_MEMORY = 1
 RZ_SOURCE_FD = 2
 RZ_SOURCE_READER = 3
@@ -248,6 +256,19 @@ class rz_model_params(Sized):
     ]
 
 
+class rz_model_sampling(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("told", c_uint32),
+        ("temperature", c_float),
+        ("top_k", c_uint32),
+        ("top_p", c_float),
+        ("min_p", c_float),
+        ("repeat_penalty", c_float),
+        ("penalty_window", c_uint32),
+    ]
+
+
 class rz_model_info(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -278,20 +299,11 @@ class rz_model_info(Sized):
         ("reads_source", c_uint32),
         ("isa", c_char * 32),
         ("experts_copied_from", c_uint32),
+        ("capabilities", c_uint32),
+        ("embedding_dim", c_uint32),
+        ("pooling", c_uint32),
+        ("n_scores", c_uint32),
         ("reserved", c_uint32),
-    ]
-
-
-class rz_model_sampling(Sized):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("told", c_uint32),
-        ("temperature", c_float),
-        ("top_k", c_uint32),
-        ("top_p", c_float),
-        ("min_p", c_float),
-        ("repeat_penalty", c_float),
-        ("penalty_window", c_uint32),
     ]
 
 
@@ -700,8 +712,8 @@ STRUCTS = (
     rz_device_info,
     rz_runtime_params,
     rz_model_params,
-    rz_model_info,
     rz_model_sampling,
+    rz_model_info,
     rz_source,
     rz_chat_message,
     rz_logit_bias,
@@ -747,11 +759,11 @@ FUNCTIONS = {
     "rz_cancel_reset": (None, [c_void_p]),
     "rz_model_load": (c_int32, [c_char_p, POINTER(rz_model_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_model_free": (None, [c_void_p]),
-    "rz_model_info_get": (c_int32, [c_void_p, POINTER(rz_model_info), POINTER(rz_error)]),
     "rz_model_sampling_get": (c_int32, [c_void_p, POINTER(rz_model_sampling), POINTER(rz_error)]),
     "rz_model_meta_into": (c_int32, [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_model_meta_key_into": (c_int32, [c_void_p, c_size_t, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_model_meta_element_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_model_info_get": (c_int32, [c_void_p, POINTER(rz_model_info), POINTER(rz_error)]),
     "rz_model_load_from": (c_int32, [POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_tokenize_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_detokenize_into": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),

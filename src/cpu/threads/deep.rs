@@ -57,7 +57,10 @@ unsafe impl Send for Task {}
 
 impl DeepThreads {
     /// Starts `threads` threads, at most four and as many as the system allows, and returns after each has run
-    /// `prepare`. Returns `None` if no thread can be started.
+    /// `prepare`. Returns `None` on a system without threads.
+    ///
+    /// # Errors
+    /// `Io` if the system gives no thread at all, and the errors of `prepare`.
     pub fn start(threads: usize, prepare: fn() -> Result<()>) -> Result<Option<DeepThreads>> {
         if !os::HAS_THREADS {
             return Ok(None);
@@ -73,12 +76,12 @@ impl DeepThreads {
                 changed: Condvar::new(),
             });
             let own = desk.clone();
-            let Ok(worker) = spawn_deep(i, threads, move || own.work()) else { break };
-            deep.workers.push(worker);
+            match spawn_deep(i, move || own.work()) {
+                Ok(worker) => deep.workers.push(worker),
+                Err(e) if deep.workers.is_empty() => return Err(e),
+                Err(_) => break,
+            }
             deep.desks.push(desk);
-        }
-        if deep.desks.is_empty() {
-            return Ok(None);
         }
         deep.turns = FairSemaphore::new(deep.desks.len());
         for desk in &deep.desks {

@@ -2,6 +2,7 @@
 //! the caller of `spawn` joins them.
 
 use std::cell::Cell;
+use std::io;
 
 use crate::error::{Error, Result};
 use crate::os;
@@ -47,24 +48,28 @@ pub fn spawn(index: usize, threads: usize, cpu: Option<u32>, work: impl FnOnce()
         }
         work()
     };
-    start(format!("realizar-{index}"), STACK, (index, threads), work)
+    let what = || format!("thread {index} of {threads}");
+    start(format!("realizar-{index}"), STACK, work).map_err(|e| not_started(what(), &e))
 }
 
-/// Starts thread `index` of `threads` with a stack for the deepest template or grammar.
-pub fn spawn_deep(index: usize, threads: usize, work: impl FnOnce() + Send + 'static) -> Result<Worker> {
-    start(format!("realizar-deep{index}"), LARGE_STACK, (index, threads), work)
+/// Starts thread `index` with a stack for the deepest template or grammar.
+pub fn spawn_deep(index: usize, work: impl FnOnce() + Send + 'static) -> Result<Worker> {
+    start(format!("realizar-deep{index}"), LARGE_STACK, work).map_err(|e| not_started(DEEP.to_owned(), &e))
 }
 
-fn start(name: String, stack: usize, place: (usize, usize), work: impl FnOnce() + Send + 'static) -> Result<Worker> {
+fn start(name: String, stack: usize, work: impl FnOnce() + Send + 'static) -> io::Result<Worker> {
     let work = move || {
         OWN.set(true);
         work()
     };
-    os::start_thread(&name, stack, Box::new(work)).map(Worker).map_err(|e| Error::Io {
-        path: format!("thread {} of {}", place.0, place.1),
-        what: format!("cannot be started: {e}"),
-        system_code: e.raw_os_error().unwrap_or(0),
-    })
+    os::start_thread(&name, stack, Box::new(work)).map(Worker)
+}
+
+/// The name of such a thread in errors.
+const DEEP: &str = "the thread for chat templates and grammars";
+
+fn not_started(path: String, e: &io::Error) -> Error {
+    Error::Io { path, what: format!("cannot start a thread: {e}"), system_code: e.raw_os_error().unwrap_or(0) }
 }
 
 /// The process in which something was made.
@@ -137,10 +142,7 @@ pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         OWN.set(true);
         work()
     };
-    os::run_apart(LARGE_STACK, work).unwrap_or_else(|e| {
-        let (path, what) = ("a thread for a template or a grammar".to_owned(), format!("cannot be started: {e}"));
-        Err(Error::Io { path, what, system_code: e.raw_os_error().unwrap_or(0) })
-    })
+    os::run_apart(LARGE_STACK, work).unwrap_or_else(|e| Err(not_started(DEEP.to_owned(), &e)))
 }
 
 #[cfg(test)]

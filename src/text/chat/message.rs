@@ -51,7 +51,8 @@ impl PartKind {
         Self::TYPES.iter().find(|(_, types)| types.contains(&kind)).map(|(kind, _)| *kind)
     }
 
-    fn name(self) -> &'static str {
+    /// The type of such parts that templates know.
+    pub fn name(self) -> &'static str {
         Self::TYPES[self as usize].1[0]
     }
 }

@@ -163,6 +163,11 @@ impl ChatTemplate {
         found(&self.call_form, || self.find_call_form(text)).copied()
     }
 
+    /// True if messages of the system arrive in the text as they are.
+    pub fn has_system(&self) -> Result<bool> {
+        found(&self.text_form, || self.find_text_form()).map(|form| !form.folds_system)
+    }
+
     /// The form of ids that the template takes for calls of tools.
     pub fn call_ids(&self) -> Result<CallIds> {
         self.with_tools.as_deref().unwrap_or(self).form_of_calls().map(|form| form.call_ids)

@@ -15,6 +15,7 @@ use realizar::ffi::kernels::*;
 use realizar::ffi::layout::*;
 use realizar::ffi::metrics::*;
 use realizar::ffi::model::*;
+use realizar::ffi::model_info::*;
 use realizar::ffi::runtime::*;
 use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;

@@ -9,6 +9,7 @@ use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::model::*;
+use realizar::ffi::model_info::*;
 use realizar::ffi::runtime::*;
 use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;

@@ -12,6 +12,7 @@ use realizar::ffi::generate::*;
 use realizar::ffi::job::*;
 use realizar::ffi::media::*;
 use realizar::ffi::model::*;
+use realizar::ffi::model_info::*;
 use realizar::ffi::prompt::*;
 use realizar::ffi::sampler::*;
 use realizar::ffi::saved::*;

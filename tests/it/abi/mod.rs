@@ -6,6 +6,7 @@
 mod adapters;
 mod arguments;
 mod c;
+mod capabilities;
 mod conversation;
 mod caches;
 mod embed;

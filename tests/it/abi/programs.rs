@@ -65,3 +65,14 @@ fn children_and_signals_disturb_no_call() {
 fn the_process_belongs_to_the_host() {
     passes("guest", &[Path::new(MODEL)]);
 }
+
+/// Writes tools, and calls of them as Qwen's models do.
+const TOOLS: &str = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\
+    {% for t in m.tool_calls or [] %}<tool_call>\n{{ t.function | tojson }}\n</tool_call>{% endfor %}</s>{% endfor %}\
+    {% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+#[test]
+fn a_runtime_of_one_thread_makes_one_at_the_load() {
+    let model = with_template(TOOLS);
+    passes("own_threads", &[model.path()]);
+}

@@ -7,6 +7,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use realizar::ffi::model::*;
+use realizar::ffi::model_info::*;
 use realizar::ffi::source::*;
 use realizar::ffi::status::*;
 use realizar::ffi::version::*;

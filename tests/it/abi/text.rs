@@ -8,6 +8,7 @@ use realizar::ffi::cache::*;
 use realizar::ffi::chat::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::model::*;
+use realizar::ffi::model_info::*;
 use realizar::ffi::status::*;
 use realizar::ffi::text::*;
 

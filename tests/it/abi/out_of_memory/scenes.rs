@@ -23,6 +23,7 @@ use realizar::ffi::media::*;
 use realizar::ffi::media_steps::*;
 use realizar::ffi::metrics::*;
 use realizar::ffi::model::*;
+use realizar::ffi::model_info::*;
 use realizar::ffi::plan::*;
 use realizar::ffi::prompt::*;
 use realizar::ffi::reply::*;

@@ -1,0 +1,98 @@
+//! What conversations of a model may have, found by rendering probes with its chat template. Relies on `prompt`; a load
+//! computes it once, so that a caller who asks later waits for nothing.
+
+use super::Cancel;
+use super::model::Model;
+use super::prompt;
+use crate::error::{Error, Result};
+use crate::text::{Chat, PartKind};
+
+/// The variables of templates that switch reasoning.
+pub(super) fn switches(is_on: bool) -> Vec<(&'static str, bool)> {
+    vec![("enable_thinking", is_on), ("thinking", is_on)]
+}
+
+/// Conversations that the chat template of a model renders.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Abilities {
+    /// There is a template that can be used.
+    pub has_template: bool,
+    /// The template writes the token that begins a text.
+    pub writes_bos: bool,
+    /// Messages of the system have a place of their own.
+    pub system: bool,
+    /// Tools are written, and the form of calls is known.
+    pub tools: bool,
+    /// Replies may begin with reasoning.
+    pub reasoning: bool,
+    /// A variable of the template switches reasoning.
+    pub reasoning_switch: bool,
+    pub images: bool,
+    pub audio: bool,
+    pub video: bool,
+}
+
+impl Abilities {
+    /// Renders the probes on threads of the runtime.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, `Cancelled` and `Deadline`. A template that rejects a probe lacks what the probe asks for.
+    pub fn find(model: &Model, cancel: Option<&Cancel>) -> Result<Abilities> {
+        let mut found = Abilities::default();
+        if model.chat_template().is_err() {
+            return Ok(found);
+        }
+        let ask = |probe: fn(&Model) -> Result<bool>| {
+            Cancel::check(&[cancel])?;
+            match model.run_deep(&[cancel], || probe(model)) {
+                Err(Error::InvalidArgument(_) | Error::Unsupported(_) | Error::TooComplex(_)) => Ok(false),
+                result => result,
+            }
+        };
+        let first = model.run_deep(&[cancel], || model.render_chat(&question()));
+        found.has_template = match &first {
+            // A template that rejects the probe may take others.
+            Ok(_) | Err(Error::InvalidArgument(_) | Error::TooComplex(_)) => true,
+            // It uses what is not implemented.
+            Err(Error::Unsupported(_)) => false,
+            Err(other) => return Err(other.clone()),
+        };
+        // Most others are conversations like the first; tools may have a template of their own.
+        if first.is_ok() {
+            found.writes_bos = ask(writes_bos)?;
+            found.system = ask(|model| model.chat_template()?.has_system())?;
+            found.reasoning_switch = ask(has_switch)?;
+            found.reasoning = found.reasoning_switch || ask(|model| Ok(model.reply_form()?.reasoning.is_some()))?;
+            found.images = ask(|model| prompt::has_place(model, PartKind::Picture))?;
+            found.audio = ask(|model| prompt::has_place(model, PartKind::Sound))?;
+            found.video = ask(|model| prompt::has_place(model, PartKind::Video))?;
+        }
+        found.tools = found.has_template && ask(takes_tools)?;
+        Ok(found)
+    }
+}
+
+/// The shortest conversation.
+fn question() -> Chat {
+    Chat::new(&[("user", "?")], true)
+}
+
+fn writes_bos(model: &Model) -> Result<bool> {
+    let text = model.render_chat(&question())?.plain()?;
+    let bos = model.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
+    Ok(bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos)))
+}
+
+fn has_switch(model: &Model) -> Result<bool> {
+    let render = |is_on| model.render_chat(&question().prompt(0, 1, &switches(is_on)))?.plain();
+    Ok(render(true)? != render(false)?)
+}
+
+fn takes_tools(model: &Model) -> Result<bool> {
+    let tool = r#"{"type": "function", "function": {"name": "f", "description": "d", "parameters":
+        {"type": "object", "properties": {"a": {"type": "string", "description": "d"}}}}}"#;
+    let chat = format!(r#"{{"messages": [{{"role": "user", "content": "?"}}], "tools": [{tool}]}}"#);
+    // A template that leaves tools out rejects the conversation.
+    model.render_chat(&Chat::parse(&chat, true)?)?;
+    Ok(model.reply_form()?.calls.is_some())
+}

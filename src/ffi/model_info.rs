@@ -1,0 +1,180 @@
+//! What a model is, and what it can do.
+
+use std::ffi::c_char;
+
+use super::embed::pooling_number;
+use super::field::write_text;
+use super::guard::guarded;
+use super::model::{RZ_TOKEN_NONE, by_device, rz_model};
+use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::count;
+
+/// Bit of rz_model_info.chat_template: rz_chat_render_into works.
+pub const RZ_TEMPLATE_PRESENT: u32 = 1;
+/// Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
+/// rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL.
+pub const RZ_TEMPLATE_WRITES_BOS: u32 = 2;
+
+/// Bit of rz_model_info.capabilities: the model makes logits, so that it can generate tokens. Not set for models that
+/// make embeddings alone, nor with RZ_MODEL_TEXT_ONLY.
+pub const RZ_CAN_GENERATE: u32 = 1;
+/// Bit of rz_model_info.capabilities: the chat template has a place for system messages. Without the bit their text
+/// goes into user messages (rz_chat_render_into).
+pub const RZ_CAN_SYSTEM: u32 = 2;
+/// Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is
+/// known.
+pub const RZ_CAN_TOOLS: u32 = 4;
+/// Bit of rz_model_info.capabilities: replies may begin with reasoning.
+pub const RZ_CAN_REASON: u32 = 8;
+/// Bit of rz_model_info.capabilities: reasoning can be switched, RZ_REASONING_ON and RZ_REASONING_OFF.
+pub const RZ_CAN_SWITCH_REASONING: u32 = 16;
+/// Bit of rz_model_info.capabilities: the chat template has a place for images in user messages. They need an encoder
+/// (rz_encoder_load). Models whose template lacks the place take images too if there is an encoder for them.
+pub const RZ_CAN_IMAGES: u32 = 32;
+/// Bit of rz_model_info.capabilities: the same for audio.
+pub const RZ_CAN_AUDIO: u32 = 64;
+/// Bit of rz_model_info.capabilities: the same for video.
+pub const RZ_CAN_VIDEO: u32 = 128;
+
+/// Description of a model. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_model_info {
+    /// sizeof(rz_model_info), set by the caller.
+    pub struct_size: u32,
+    /// Family of the network, such as "llama" or "qwen3".
+    pub architecture: [c_char; 32],
+    /// The model's own name; empty where the file gives none.
+    pub name: [c_char; 64],
+    /// Transformer layers.
+    pub n_layers: u32,
+    /// Width of the residual stream, in values.
+    pub hidden_dim: u32,
+    /// Width of the feed-forward block, in values.
+    pub ffn_dim: u32,
+    /// Query heads.
+    pub n_heads: u32,
+    /// Key and value heads.
+    pub n_kv_heads: u32,
+    /// Values of a head.
+    pub head_dim: u32,
+    /// Token ids run from 0 to vocab_size - 1; also the number of logits.
+    pub vocab_size: u32,
+    /// Tokens the model was made for, as the file declares.
+    pub context_length: u32,
+    /// Index of the device it was loaded to; of several GPUs the first.
+    pub device: u32,
+    /// Token that begins a text, or RZ_TOKEN_NONE.
+    pub bos_token: u32,
+    /// Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end.
+    pub eos_token: u32,
+    /// Parameters.
+    pub n_params: u64,
+    /// Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY.
+    pub weight_bytes: u64,
+    /// Layers on GPUs; the others, the first ones, are computed on the CPU.
+    pub gpu_layers: u32,
+    /// RZ_TEMPLATE_... bits, or-ed together; 0: no template that works.
+    pub chat_template: u32,
+    /// Indices of the GPUs that have layers, in the order of these; 0 behind the last.
+    pub devices: [u32; 16],
+    /// Layers on each of `devices`.
+    pub device_layers: [u32; 16],
+    /// Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over.
+    pub n_unknown: u32,
+    /// The first of the layers on GPUs whose experts are on the CPU, from 0.
+    pub experts_host_first: u32,
+    /// Bytes of experts on the host whose layers are on GPUs.
+    pub experts_host: u64,
+    /// Bytes of experts on GPUs.
+    pub experts_device: u64,
+    /// Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none.
+    pub experts_host_layers: u32,
+    /// 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens.
+    pub reads_source: u32,
+    /// Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none.
+    pub isa: [c_char; 32],
+    /// Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
+    /// no step does. Since 0.1.0.
+    pub experts_copied_from: u32,
+    /// What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together.
+    pub capabilities: u32,
+    /// Floats of the embedding of a text by rz_embed_into; 0: the model makes none.
+    pub embedding_dim: u32,
+    /// The pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: its file names none, so that the caller
+    /// has to.
+    pub pooling: u32,
+    /// Scores of its classifier (RZ_POOLING_RANK); 0: it has none.
+    pub n_scores: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// Describes a model. `out->struct_size` is set by the caller. All of it was computed by the load. Any thread. Since
+/// 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_info_get(
+    model: *const rz_model,
+    out: *mut rz_model_info,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out_struct(out)?;
+        let (from, can) = (model.0.info(), &model.1);
+        let mut info = rz_model_info {
+            struct_size: 0,
+            architecture: [0; 32],
+            name: [0; 64],
+            n_layers: from.n_layers,
+            hidden_dim: from.hidden_dim,
+            ffn_dim: from.ffn_dim,
+            n_heads: from.n_heads,
+            n_kv_heads: from.n_kv_heads,
+            head_dim: from.head_dim,
+            vocab_size: from.vocab_size,
+            context_length: from.context_length,
+            device: from.device,
+            bos_token: from.bos_token.unwrap_or(RZ_TOKEN_NONE),
+            eos_token: from.eos_token.unwrap_or(RZ_TOKEN_NONE),
+            n_params: from.n_params,
+            weight_bytes: from.weight_bytes,
+            gpu_layers: from.gpu_layers,
+            chat_template: or([(can.has_template, RZ_TEMPLATE_PRESENT), (can.writes_bos, RZ_TEMPLATE_WRITES_BOS)]),
+            devices: by_device(&from.gpus, |(device, _)| *device),
+            device_layers: by_device(&from.gpus, |(_, layers)| *layers),
+            n_unknown: from.n_unknown,
+            experts_host_first: from.experts.0.start,
+            experts_host: from.experts.1[0],
+            experts_device: from.experts.1[1],
+            experts_host_layers: count(from.experts.0.len()),
+            reads_source: u32::from(from.reads_source),
+            isa: [0; 32],
+            experts_copied_from: from.experts_copied_from,
+            capabilities: or([
+                (from.generates, RZ_CAN_GENERATE),
+                (can.system, RZ_CAN_SYSTEM),
+                (can.tools, RZ_CAN_TOOLS),
+                (can.reasoning, RZ_CAN_REASON),
+                (can.reasoning_switch, RZ_CAN_SWITCH_REASONING),
+                (can.images, RZ_CAN_IMAGES),
+                (can.audio, RZ_CAN_AUDIO),
+                (can.video, RZ_CAN_VIDEO),
+            ]),
+            embedding_dim: count(from.embedding_dim),
+            pooling: pooling_number(from.pooling),
+            n_scores: count(from.n_scores),
+            reserved: 0,
+        };
+        write_text(&mut info.architecture, format_args!("{}", from.architecture));
+        write_text(&mut info.name, format_args!("{}", from.name));
+        write_text(&mut info.isa, format_args!("{}", from.isa));
+        out.set(info);
+        Ok(RZ_OK)
+    })
+}
+
+/// The bits that are set.
+fn or<const N: usize>(bits: [(bool, u32); N]) -> u32 {
+    bits.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, bit)| all | bit)
+}
