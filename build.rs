@@ -178,7 +178,10 @@ fn version() -> String {
         let name = part.to_lowercase();
         format!("// The {name} version of this header.\n#define RZ_VERSION_{part} {number}\n")
     });
-    numbers.concat() + "\n"
+    let number = "// The three as one number, as rz_version_number() is that of the library.\n\
+                  #define RZ_VERSION_NUMBER \
+                  (RZ_VERSION_MAJOR * 1000000 + RZ_VERSION_MINOR * 1000 + RZ_VERSION_PATCH)\n";
+    numbers.concat() + number + "\n"
 }
 
 /// The text of the comment at the head of the header.

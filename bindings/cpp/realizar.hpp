@@ -323,6 +323,8 @@ public:
     static Result<Cancel> make() { return detail::called<Cancel, rz_cancel *>(rz_cancel_new); }
     void fire() noexcept { rz_cancel_fire(get()); }
     void reset() noexcept { rz_cancel_reset(get()); }
+    /// True if it was fired or its deadline has passed.
+    bool is_fired() const noexcept { return rz_cancel_is_fired(get()) != 0; }
     /// Fires by itself after so long, with RZ_ERR_DEADLINE, at once where that has passed; `no_limit` takes it back.
     void deadline(Limit from_now) { try_deadline(from_now).value(); }
     Result<rz_status> try_deadline(Limit from_now) {
@@ -362,6 +364,17 @@ public:
     void set_threads(uint32_t threads) { try_set_threads(threads).value(); }
     Result<rz_status> try_set_threads(uint32_t threads) {
         return detail::done([&](rz_error *error) { return rz_runtime_threads_set(get(), threads, error); });
+    }
+    /// The ceiling on memory in bytes, which may be below what is in use; 0: none.
+    void set_memory_limit(uint64_t bytes) { try_set_memory_limit(bytes).value(); }
+    Result<rz_status> try_set_memory_limit(uint64_t bytes) {
+        return detail::done([&](rz_error *error) { return rz_runtime_memory_limit_set(get(), bytes, error); });
+    }
+    /// Threads in effect, and the memory in use.
+    rz_runtime_info info() const {
+        auto out = params<rz_runtime_info>();
+        detail::done([&](rz_error *error) { return rz_runtime_info_get(get(), &out, error); }).value();
+        return out;
     }
     rz_runtime *get() const noexcept { return handle_.get(); }
 

@@ -90,6 +90,31 @@ func (r *Runtime) SetThreads(n int) error {
 	})
 }
 
+// SetMemoryLimit changes the ceiling on memory in bytes; 0: none. It may be below what is in use, which stays.
+func (r *Runtime) SetMemoryLimit(bytes uint64) error {
+	return use(r.runtime, func(handle *C.rz_runtime, e *C.rz_error) C.rz_status {
+		return C.rz_runtime_memory_limit_set(handle, C.uint64_t(bytes), e)
+	})
+}
+
+// RuntimeInfo is the state of a runtime.
+type RuntimeInfo struct {
+	Threads     int    // that compute, the calling one among them
+	MemoryUsed  uint64 // bytes of weights, caches and scratch memory
+	MemoryPeak  uint64 // the most that they were
+	MemoryLimit uint64 // 0: none
+}
+
+// Info tells the threads in effect and the memory in use.
+func (r *Runtime) Info() (RuntimeInfo, error) {
+	var c C.rz_runtime_info
+	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
+	err := use(r.runtime, func(handle *C.rz_runtime, e *C.rz_error) C.rz_status {
+		return C.rz_runtime_info_get(handle, &c, e)
+	})
+	return RuntimeInfo{int(c.threads), uint64(c.memory_used), uint64(c.memory_peak), uint64(c.memory_limit)}, err
+}
+
 // Close frees the runtime once the models that were loaded with it are closed too. It never waits. Closing twice is
 // fine.
 func (r *Runtime) Close() error {

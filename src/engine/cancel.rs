@@ -32,6 +32,11 @@ impl Cancel {
         self.deadline.store(deadline, Ordering::Relaxed);
     }
 
+    /// True if it was fired, or its deadline has passed.
+    pub fn is_fired(&self) -> bool {
+        self.state().is_err()
+    }
+
     fn state(&self) -> Result<()> {
         if self.fired.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);

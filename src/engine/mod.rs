@@ -137,11 +137,30 @@ pub struct RuntimeParams {
     pub log: Option<Log>,
 }
 
+/// The state of a runtime. Bytes are those that count against the ceiling.
+pub struct RuntimeInfo {
+    /// Threads that compute, the caller's among them.
+    pub threads: usize,
+    pub template_threads: usize,
+    pub memory_used: u64,
+    pub memory_peak: u64,
+    /// 0: none.
+    pub memory_limit: u64,
+}
+
+/// The ceiling that a caller gives, of which 0 is none.
+fn limit(bytes: u64) -> u64 {
+    if bytes == 0 { u64::MAX } else { bytes }
+}
+
 /// Workers, limits and log that models share.
 pub struct Runtime {
     pub(crate) pool: Arc<Pool>,
-    memory_limit: u64,
+    /// `u64::MAX`: none.
+    memory_limit: AtomicU64,
     memory_used: AtomicU64,
+    /// The most that `memory_used` was.
+    memory_peak: AtomicU64,
     log: Option<Log>,
     /// Started by the first load of a model with a tokenizer.
     deep: OnceLock<DeepThreads>,
@@ -159,11 +178,11 @@ impl Runtime {
             Some(parallel) => Pool::of_host(threads, parallel)?,
             None => Pool::bound(threads, &params.cpus)?,
         });
-        let memory_limit = if params.memory_limit == 0 { u64::MAX } else { params.memory_limit };
         Ok(Arc::new(Runtime {
             pool,
-            memory_limit,
+            memory_limit: AtomicU64::new(limit(params.memory_limit)),
             memory_used: AtomicU64::new(0),
+            memory_peak: AtomicU64::new(0),
             log: params.log,
             deep: OnceLock::new(),
         }))
@@ -172,6 +191,28 @@ impl Runtime {
     /// Changes the number of threads from the next step on; 0: one a processor.
     pub fn set_threads(&self, threads: u32) -> Result<()> {
         self.pool.set_threads(threads as usize)
+    }
+
+    /// Changes the ceiling on memory; 0: none. What is in use stays, even if it is more.
+    pub fn set_memory_limit(&self, bytes: u64) {
+        self.memory_limit.store(limit(bytes), Ordering::Relaxed);
+    }
+
+    pub fn info(&self) -> RuntimeInfo {
+        let limit = self.memory_limit();
+        // Read in this order: the peak was not smaller when the use was read.
+        let memory_used = self.memory_used.load(Ordering::Relaxed);
+        RuntimeInfo {
+            threads: self.pool.threads(),
+            template_threads: self.deep.get().map_or(0, DeepThreads::count),
+            memory_used,
+            memory_peak: self.memory_peak.load(Ordering::Relaxed).max(memory_used),
+            memory_limit: if limit == u64::MAX { 0 } else { limit },
+        }
+    }
+
+    fn memory_limit(&self) -> u64 {
+        self.memory_limit.load(Ordering::Relaxed)
     }
 
     /// Starts the threads on which templates are rendered and grammars compiled, unless they exist: one if the host's
@@ -214,26 +255,29 @@ impl Runtime {
     /// Names the whole ceiling in an error of work that was given what is left of it.
     fn with_limit(&self, error: Error) -> Error {
         match error {
-            Error::Limit { what, needed, left, .. } => Error::Limit { what, needed, left, limit: self.memory_limit },
+            Error::Limit { what, needed, left, .. } => Error::Limit { what, needed, left, limit: self.memory_limit() },
             other => other,
         }
     }
 
     /// Bytes that may still be set aside.
     fn memory_left(&self) -> u64 {
-        self.memory_limit.saturating_sub(self.memory_used.load(Ordering::Relaxed))
+        self.memory_limit().saturating_sub(self.memory_used.load(Ordering::Relaxed))
     }
 
     /// Counts `bytes` against the ceiling until the reservation is dropped.
     fn reserve(self: &Arc<Self>, what: &'static str, bytes: u64) -> Result<Reservation> {
-        let used = |u: u64| u.checked_add(bytes).filter(|&sum| sum <= self.memory_limit);
+        let limit = self.memory_limit();
+        let used = |u: u64| u.checked_add(bytes).filter(|&sum| sum <= limit || bytes == 0);
         match self.memory_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, used) {
-            Ok(_) => Ok(Reservation { runtime: self.clone(), bytes }),
+            Ok(u) => {
+                self.memory_peak.fetch_max(u.saturating_add(bytes), Ordering::Relaxed);
+                Ok(Reservation { runtime: self.clone(), bytes })
+            }
             Err(u) => {
                 // If memory ran out while the size was computed, the size is beyond any limit.
                 check_memory(what)?;
-                let (left, limit) = (self.memory_limit.saturating_sub(u), self.memory_limit);
-                Err(Error::Limit { what, needed: bytes, left, limit })
+                Err(Error::Limit { what, needed: bytes, left: limit.saturating_sub(u), limit })
             }
         }
     }

@@ -77,3 +77,12 @@ pub unsafe extern "C" fn rz_cancel_reset(cancel: *mut rz_cancel) {
         Ok(())
     })
 }
+
+/// 1 if `cancel` was fired, or its deadline has passed, and it was not reset since; else 0, also for NULL. Any thread,
+/// a signal handler included. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cancel_is_fired(cancel: *const rz_cancel) -> i32 {
+    // Without the guard, as in `rz_cancel_fire`.
+    // SAFETY: NULL or a handle, as the header asks.
+    unsafe { handle::live(cancel) }.map_or(0, |cancel| i32::from(cancel.0.is_fired()))
+}

@@ -10,9 +10,10 @@ use super::arguments::{Call, User};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::count;
 
-/// Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
-/// number of threads may use it at once. A model that is loaded without one gets its own, with all defaults.
+/// Worker threads, a log and a ceiling on memory, shared by the models that are loaded with it. Any number of threads
+/// may use it at once. A model that is loaded without one gets its own, with all defaults.
 pub struct rz_runtime(pub(super) Arc<Runtime>);
 
 impl Handle for rz_runtime {
@@ -71,7 +72,7 @@ pub struct rz_runtime_params {
     /// of these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_IO.
     pub threads: u32,
     /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
-    /// fail with RZ_ERR_LIMIT.
+    /// fail with RZ_ERR_LIMIT. rz_runtime_memory_limit_set changes it.
     pub memory_limit: u64,
     /// Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
     /// Copied. The calling thread is never bound.
@@ -129,6 +130,68 @@ pub unsafe extern "C" fn rz_runtime_threads_set(
     guarded!(err, |call| {
         let runtime = call.handle(runtime)?;
         runtime.0.set_threads(threads)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Changes the ceiling in bytes on weights and caches in host memory (rz_runtime_params.memory_limit); 0: none.
+///
+/// It may be less than what is in use, as when the system asks programs to use less: what is there stays, and calls that
+/// need more fail with RZ_ERR_LIMIT until enough was freed, also steps that need more scratch memory. rz_cache_release,
+/// rz_store_clear and the functions that free handles give memory back. Any thread, while other calls run. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_runtime_memory_limit_set(
+    runtime: *mut rz_runtime,
+    memory_limit: u64,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(runtime)?.0.set_memory_limit(memory_limit);
+        Ok(RZ_OK)
+    })
+}
+
+/// The state of a runtime. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_runtime_info {
+    /// sizeof(rz_runtime_info), set by the caller.
+    pub struct_size: u32,
+    /// Threads that compute from the next step on, the calling one among them; with rz_runtime_params.parallel the
+    /// number of shares of a job.
+    pub threads: u32,
+    /// Threads for chat templates and grammars; 0 before the first load of a model with a tokenizer.
+    pub template_threads: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Bytes of host memory that count against the ceiling now: weights, caches, scratch memory.
+    pub memory_used: u64,
+    /// The most that memory_used was since the runtime was made.
+    pub memory_peak: u64,
+    /// The ceiling; 0: none.
+    pub memory_limit: u64,
+}
+
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread, while other calls run. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_runtime_info_get(
+    runtime: *const rz_runtime,
+    out: *mut rz_runtime_info,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let runtime = call.handle(runtime)?;
+        let out = call.out_struct(out)?;
+        let info = runtime.0.info();
+        out.set(rz_runtime_info {
+            struct_size: 0,
+            threads: count(info.threads),
+            template_threads: count(info.template_threads),
+            reserved: 0,
+            memory_used: info.memory_used,
+            memory_peak: info.memory_peak,
+            memory_limit: info.memory_limit,
+        });
         Ok(RZ_OK)
     })
 }

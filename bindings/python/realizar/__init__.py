@@ -42,7 +42,7 @@ from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
     "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Encoder", "EncoderInfo", "EncoderPlan", "Grammar",
-    "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Plan", "Prompt", "Runtime", "Sampler", "Sampling", "Session", "Store",
+    "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Plan", "Prompt", "Runtime", "RuntimeInfo", "Sampler", "Sampling", "Session", "Store",
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "NotFound", "NotReady",
@@ -208,6 +208,19 @@ _logs: List[Any] = []
 """The callbacks of logs, for as long as the process: what a model has made, such as an encoder, may outlive the model and log."""
 
 
+@dataclass(frozen=True)
+class RuntimeInfo:
+    """The state of a runtime."""
+
+    threads: int
+    """Threads that compute, the calling one among them."""
+    memory_used: int
+    """Bytes of weights, caches and scratch memory, and the most that they were."""
+    memory_peak: int
+    memory_limit: int
+    """The ceiling on them; 0: none."""
+
+
 class Runtime(Handle):
     """Threads, a log and a ceiling on memory, shared by models. `log` gets a level (1 error, 2 warning, 3 info) and a text, on
     any thread."""
@@ -232,6 +245,16 @@ class Runtime(Handle):
     def set_threads(self, threads: int) -> None:
         """Changes the number of threads that compute, from the next step on; 0: one a processor core."""
         self._call("rz_runtime_threads_set", _whole(threads, "threads"))
+
+    def set_memory_limit(self, memory_limit: int) -> None:
+        """Changes the ceiling on memory in bytes; 0: none. It may be below what is in use, which stays."""
+        self._call("rz_runtime_memory_limit_set", _whole(memory_limit, "memory_limit", ctypes.c_uint64))
+
+    @property
+    def info(self) -> RuntimeInfo:
+        out = _c.rz_runtime_info(struct_size=ctypes.sizeof(_c.rz_runtime_info))
+        self._call("rz_runtime_info_get", byref(out))
+        return RuntimeInfo(out.threads, out.memory_used, out.memory_peak, out.memory_limit)
 
 
 @dataclass(frozen=True)

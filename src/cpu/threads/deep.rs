@@ -90,6 +90,11 @@ impl DeepThreads {
         Ok(Some(deep))
     }
 
+    /// Number of threads; 0 in a child made with `fork`.
+    pub fn count(&self) -> usize {
+        if self.are_here() { self.desks.len() } else { 0 }
+    }
+
     /// False in a child made with `fork`, which has no such threads.
     pub fn are_here(&self) -> bool {
         os::process_id() == self.process

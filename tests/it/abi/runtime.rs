@@ -14,6 +14,7 @@ use realizar::ffi::metrics::*;
 use realizar::ffi::model::*;
 use realizar::ffi::runtime::*;
 use realizar::ffi::status::*;
+use realizar::ffi::version::*;
 
 extern "C" fn count_progress(done: u64, total: u64, user: *mut c_void) -> i32 {
     let seen = unsafe { &*user.cast::<AtomicU64>() };
@@ -82,6 +83,90 @@ fn a_ceiling_of_memory_holds() {
         rz_runtime_free(runtime);
         rz_model_free(model);
     }
+}
+
+fn state(runtime: *const rz_runtime) -> rz_runtime_info {
+    let mut state = rz_runtime_info { struct_size: size_of::<rz_runtime_info>() as u32, ..zeroed() };
+    expect(RZ_OK, |e| unsafe { rz_runtime_info_get(runtime, &mut state, e) });
+    state
+}
+
+/// A runtime says what it takes; its ceiling can go below that, and then only what needs more fails.
+#[test]
+fn a_ceiling_of_memory_can_be_changed_while_it_is_in_use() {
+    let (mut runtime, mut cache) = (null_mut(), null_mut());
+    let size = size_of::<rz_runtime_params>() as u32;
+    let params = rz_runtime_params { struct_size: size, threads: 2, memory_limit: 64 << 20, ..zeroed() };
+    expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
+    let empty = state(runtime);
+    assert_eq!((empty.threads, empty.template_threads, empty.memory_used, empty.memory_peak), (2, 0, 0, 0));
+    assert_eq!(empty.memory_limit, 64 << 20);
+    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let model = load_with(MODEL, &params);
+    let loaded = state(runtime);
+    // Weights of 4 bytes each.
+    assert!((1..=2).contains(&loaded.template_threads) && loaded.memory_used >= 260_000 * 4, "{}", loaded.memory_used);
+    let host = Host { model, cache: new_cache(model, 512) };
+    host.prefill(&[BOS, 403, 407]);
+    let used = state(runtime);
+    // The keys and values of 512 tokens, 5 layers, 4 heads of 8 values in F16.
+    assert!(used.memory_used >= loaded.memory_used + 512 * 5 * 4 * 8 * 2 * 2);
+    assert!(used.memory_peak >= used.memory_used);
+
+    unsafe {
+        expect(RZ_OK, |e| rz_runtime_memory_limit_set(runtime, 1000, e));
+        assert_eq!((state(runtime).memory_limit, state(runtime).memory_used), (1000, used.memory_used));
+        let message = expect(RZ_ERR_LIMIT, |e| rz_cache_new(model, null(), &mut cache, e));
+        assert!(message.contains("of the limit of 1000 there are 0 left"), "{message}");
+        // What is there works on.
+        host.decode(261);
+        expect(RZ_OK, |e| rz_runtime_memory_limit_set(runtime, 0, e));
+        assert_eq!(state(runtime).memory_limit, 0);
+        expect(RZ_OK, |e| rz_cache_new(model, null(), &mut cache, e));
+        let most = state(runtime).memory_used;
+        rz_cache_free(cache);
+        assert!(state(runtime).memory_used < most && state(runtime).memory_peak >= most);
+        expect(RZ_OK, |e| rz_runtime_threads_set(runtime, 3, e));
+        assert_eq!(state(runtime).threads, 3);
+        drop(host);
+        assert_eq!(state(runtime).memory_used, 0);
+        refused("runtime", |e| rz_runtime_memory_limit_set(null_mut(), 1, e));
+        refused("runtime", |e| rz_runtime_info_get(null(), &mut zeroed(), e));
+        refused("rz_runtime_info", |e| rz_runtime_info_get(runtime, null_mut(), e));
+        rz_runtime_free(runtime);
+    }
+}
+
+#[test]
+fn a_cancel_tells_whether_it_was_fired() {
+    let mut cancel = null_mut();
+    unsafe {
+        expect(RZ_OK, |e| rz_cancel_new(&mut cancel, e));
+        let is_fired = || rz_cancel_is_fired(cancel);
+        assert_eq!(is_fired(), 0);
+        rz_cancel_fire(cancel);
+        assert_eq!(is_fired(), 1);
+        rz_cancel_reset(cancel);
+        assert_eq!(is_fired(), 0);
+        for (us, fired) in [(u64::MAX - 1, 0), (0, 1), (RZ_NO_LIMIT, 0)] {
+            expect(RZ_OK, |e| rz_cancel_deadline(cancel, us, e));
+            assert_eq!(is_fired(), fired, "{us}");
+        }
+        assert_eq!(rz_cancel_is_fired(null()), 0);
+        rz_cancel_free(cancel);
+    }
+}
+
+/// The number of a version orders versions, and the features are those that decoders and devices have.
+#[test]
+fn a_build_tells_its_version_and_features() {
+    let parts: Vec<u32> = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().expect("a number")).collect();
+    assert_eq!(rz_version_number(), parts.iter().fold(0, |number, part| 1000 * number + part));
+    let has = |feature| rz_features() & feature != 0;
+    assert_eq!(has(RZ_FEATURE_IMAGES), cfg!(feature = "images"));
+    assert_eq!(has(RZ_FEATURE_SOUNDS), cfg!(feature = "sounds"));
+    assert_eq!(has(RZ_FEATURE_THREADS), cfg!(not(target_family = "wasm")));
+    assert_eq!(rz_features() & !15, 0);
 }
 
 #[test]

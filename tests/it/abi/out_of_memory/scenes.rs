@@ -209,6 +209,9 @@ fn loads(calls: &mut Calls, f: &Fixture) -> Option<()> {
     call!(calls, rz_model_plan(f.text_path.as_ptr(), null(), 0, &params, null(), 1, &mut plan));
     drop(new!(calls, rz_model_free, rz_model_load(f.text_path.as_ptr(), &params)));
     call!(calls, rz_runtime_threads_set(runtime.p, 3));
+    call!(calls, rz_runtime_memory_limit_set(runtime.p, 1 << 30));
+    let mut state = rz_runtime_info { struct_size: size::<rz_runtime_info>(), ..zeroed() };
+    call!(calls, rz_runtime_info_get(runtime.p, &mut state));
     let packed = c(&f.folder.path().join("packed"));
     for _ in 0..2 {
         params.packed_path = packed.as_ptr();
@@ -294,6 +297,7 @@ fn texts(calls: &mut Calls, f: &Fixture) -> Option<()> {
     call!(calls, rz_cancel_deadline(cancel.p, 1_000_000_000));
     calls.quietly(|| unsafe {
         rz_cancel_fire(cancel.p);
+        assert_eq!(rz_cancel_is_fired(cancel.p), 1);
         rz_cancel_reset(cancel.p);
     });
     Some(())
