@@ -38,7 +38,7 @@ fn load_with(files: &[(&str, &[u8])], params: LoadParams) -> Result<Arc<Model>> 
                 out.copy_from_slice(&bytes[start..start + out.len()]);
                 Ok(())
             };
-            ByteSource { name: name.into(), len, read: Arc::new(read) }
+            ByteSource { name: name.into(), len, read: Arc::new(read), file: None }
         })
         .collect();
     Model::load_from(&sources, LoadParams { runtime: Some(RUNTIME.clone()), device: 1, ..params })

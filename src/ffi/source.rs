@@ -59,10 +59,13 @@ pub struct rz_source {
 /// weights.
 ///
 /// Several sources each have the name of their file, by which the others find it. Sources are read during the call
-/// only: memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
-/// RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also
-/// for an errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among
-/// the sources. Since 0.1.0.
+/// only: memory, descriptors and what `user` points to may go afterwards.
+///
+/// With RZ_MODEL_MMAP all sources are of the kind RZ_SOURCE_FD, whose bytes are mapped where they are, at any offset,
+/// and used without a copy, such as an uncompressed asset of an Android package; the mapping stays when the descriptor
+/// is closed. Other kinds are RZ_ERR_UNSUPPORTED then. `params` may be NULL. `*out` is freed with rz_model_free. Any
+/// thread. Errors: those of rz_model_load; RZ_ERR_IO also for an errno of `read`, for a range beyond the end of the
+/// file of `fd`, and for a file of the set that is not among the sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_load_from(
     sources: *const rz_source,
@@ -112,6 +115,7 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
         return Err(Error::invalid(format!("the name {name:?} is not that of a file in a folder")));
     }
     let &rz_source { kind, size, offset, .. } = source;
+    let mut file = None;
     let (len, read): (u64, Arc<ReadAt>) = match kind {
         RZ_SOURCE_MEMORY => {
             let len = usize::try_from(size).map_err(|_| Error::invalid(format!("data of {size} bytes")))?;
@@ -135,9 +139,10 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
                 return Err(Error::invalid(format!("fd is {}", source.fd)));
             }
             // SAFETY: the caller's descriptor, which stays open during the call.
-            let file = unsafe { os::of_descriptor(source.fd) }
+            let open = unsafe { os::of_descriptor(source.fd) }
                 .ok_or_else(|| Error::unsupported("RZ_SOURCE_FD on this system; RZ_SOURCE_READER is supported"))?;
-            let stat = file.metadata().map_err(|e| Error::io(&name, "cannot stat the descriptor of", &e))?;
+            let open = Arc::new(open);
+            let stat = open.metadata().map_err(|e| Error::io(&name, "cannot stat the descriptor of", &e))?;
             let end = if size == 0 { Some(stat.len()) } else { offset.checked_add(size) };
             let len = end.filter(|end| stat.is_file() && *end <= stat.len()).and_then(|end| end.checked_sub(offset));
             let Some(len) = len else {
@@ -147,7 +152,8 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
                 };
                 return Err(Error::Io { path: name.display().to_string(), what, system_code: os::IS_NO_FILE });
             };
-            (len, Arc::new(move |at: u64, out: &mut [u8]| os::read_exact_at(&file, out, offset + at)))
+            file = Some((open.clone(), offset));
+            (len, Arc::new(move |at: u64, out: &mut [u8]| os::read_exact_at(&open, out, offset + at)))
         }
         RZ_SOURCE_READER => {
             let read = source.read.ok_or_else(|| Error::invalid("read is NULL"))?;
@@ -163,5 +169,5 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
         }
         _ => return Err(Error::invalid(format!("kind is {kind}, not one of RZ_SOURCE_MEMORY, _FD, _READER"))),
     };
-    Ok(ByteSource { name, len, read })
+    Ok(ByteSource { name, len, read, file })
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -26,6 +27,8 @@ pub struct ByteSource {
     pub len: u64,
     /// Fills memory from a position on, which `len` allows, from any thread.
     pub read: Arc<ReadAt>,
+    /// The file that has the bytes and their offset in it, if they can be mapped.
+    pub file: Option<(Arc<ManuallyDrop<File>>, u64)>,
 }
 
 impl fmt::Debug for ByteSource {
@@ -165,10 +168,15 @@ impl InputFile {
         Ok(bytes)
     }
 
-    pub fn as_file(&self) -> Result<&File> {
+    /// The file that has these bytes, and their offset in it.
+    pub fn as_file(&self) -> Result<(&File, u64)> {
         match &self.bytes {
-            Bytes::File(file) => Ok(file),
-            Bytes::Given(_) => Err(Error::unsupported("mapping a model that is not read from files of its own")),
+            Bytes::File(file) => Ok((file, 0)),
+            Bytes::Given(ByteSource { file: Some((file, offset)), .. }) => Ok((file, *offset)),
+            Bytes::Given(_) => Err(Error::unsupported(format!(
+                "cannot map {}: RZ_MODEL_MMAP needs files or sources of the kind RZ_SOURCE_FD",
+                self.path.display()
+            ))),
         }
     }
 }

@@ -11,10 +11,13 @@ pub struct Mapping(memmap2::Mmap);
 
 impl Mapping {
     pub(super) fn new(input: &InputFile) -> Result<Mapping> {
-        let file = input.as_file()?;
+        let (file, offset) = input.as_file()?;
+        let len = usize::try_from(input.len).map_err(|_| Error::format(&input.path, "too large"))?;
+        // Any offset: the mapping begins at the page that has it. It outlives the file's descriptor.
+        let mut options = memmap2::MmapOptions::new();
         // SAFETY: the mapping is read-only, so this process cannot change it; that nobody else changes or shortens
         // the file is the caller's promise, stated at `Access::Map`.
-        let map = unsafe { memmap2::Mmap::map(file) };
+        let map = unsafe { options.offset(offset).len(len).map(file) };
         map.map(Mapping).map_err(|e| Error::io(&input.path, "cannot map", &e))
     }
 }

@@ -379,6 +379,7 @@ fn a_reader_that_gives_nothing_leaves_zeros() {
             assert!(at < told || out.iter().all(|byte| *byte == 0), "old bytes at {at}");
             Ok(())
         }),
+        file: None,
     };
     let sources = [source("config.json", config, u64::MAX), source("model.safetensors", whole, header)];
     let loaded = Model::load_from(&sources, LoadParams { device: 1, ..Default::default() }).unwrap();

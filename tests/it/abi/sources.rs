@@ -130,6 +130,44 @@ fn a_model_is_the_same_from_a_descriptor() {
     refused("", RZ_ERR_FORMAT, &[fd(0, bytes.len() as u64 / 2)]);
 }
 
+/// A model within a package file is mapped where it is, at offsets that are multiples of a page and others, and stays
+/// usable when the descriptor is closed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_descriptor_is_mapped_at_any_offset() {
+    use std::os::fd::AsRawFd;
+
+    let bytes = fs::read(MODEL).expect("the model");
+    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, flags: RZ_MODEL_MMAP, ..zeroed() };
+    let expected = logits(load_with(MODEL, &params));
+    for offset in [0, 1, 1234, 4096, 16_384, 65_536 + 32] {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), [&vec![7; offset], &bytes[..], &[9; 99]].concat()).expect("a file");
+        let open = fs::File::open(file.path()).expect("the file");
+        let (offset, size) = (offset as u64, bytes.len() as u64);
+        let fd = rz_source { fd: open.as_raw_fd(), offset, size, ..source(RZ_SOURCE_FD) };
+        let (model, _) = try_load(RZ_OK, &[fd], &params);
+        drop(open);
+        // The system's own list of what the process maps.
+        let maps = fs::read_to_string("/proc/self/maps").expect("the maps");
+        assert!(maps.contains(file.path().to_str().expect("UTF-8")), "{offset}: {maps}");
+        assert_eq!(logits(model), expected, "{offset}");
+        let maps = fs::read_to_string("/proc/self/maps").expect("the maps");
+        assert!(!maps.contains(file.path().to_str().expect("UTF-8")), "{offset}");
+    }
+    let file = fs::File::open(MODEL).expect("the file");
+    let fd = |offset, size| rz_source { fd: file.as_raw_fd(), offset, size, ..source(RZ_SOURCE_FD) };
+    for (status, what, source) in [
+        (RZ_ERR_IO, "the file has", fd(1, bytes.len() as u64)),
+        (RZ_ERR_FORMAT, "", fd(0, bytes.len() as u64 / 2)),
+        (RZ_ERR_FORMAT, "", fd(1, 0)),
+        (RZ_ERR_UNSUPPORTED, "needs files or sources of the kind RZ_SOURCE_FD", memory(&bytes)),
+    ] {
+        let (_, message) = try_load(status, &[source], &params);
+        assert!(message.contains(what), "{message}");
+    }
+}
+
 #[test]
 fn lies_about_sources_are_statuses() {
     let bytes = fs::read(MODEL).expect("the model");
