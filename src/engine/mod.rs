@@ -95,6 +95,7 @@ pub use video::Frames;
 // Items of the layers below that the C interface uses as they are.
 pub use crate::cpu::threads::pool::{HostParallel, Share};
 pub use crate::cpu::threads::thread::{apart, is_own as is_own_thread};
+pub use crate::cpu::threads::watch::{OnThread, Role};
 pub use crate::device::{DeviceInfo, DeviceKind, Part};
 pub use crate::format::{ByteSource, ReadAt};
 pub use crate::grammar::{Grammar, GrammarText, Kind as GrammarKind};
@@ -110,6 +111,7 @@ pub use chooser::Chooser;
 
 use crate::cpu::threads::deep::DeepThreads;
 use crate::cpu::threads::pool::Pool;
+use crate::cpu::threads::watch::Watch;
 use crate::device::StepBudget;
 use crate::error::{Error, Result, check_memory};
 use crate::text::prepare_thread;
@@ -135,6 +137,8 @@ pub struct RuntimeParams {
     /// Ceiling on weights and caches in host memory, in bytes; 0: none.
     pub memory_limit: u64,
     pub log: Option<Log>,
+    /// Called on each thread of the library as it starts and as it ends.
+    pub on_thread: Option<OnThread>,
 }
 
 /// The state of a runtime. Bytes are those that count against the ceiling.
@@ -162,6 +166,7 @@ pub struct Runtime {
     /// The most that `memory_used` was.
     memory_peak: AtomicU64,
     log: Option<Log>,
+    on_thread: Option<OnThread>,
     /// Started by the first load of a model with a tokenizer.
     deep: OnceLock<DeepThreads>,
 }
@@ -176,7 +181,7 @@ impl Runtime {
                 ));
             }
             Some(parallel) => Pool::of_host(threads, parallel)?,
-            None => Pool::bound(threads, &params.cpus)?,
+            None => Pool::watched(threads, &params.cpus, Watch::new(params.on_thread.clone(), Role::Compute))?,
         });
         Ok(Arc::new(Runtime {
             pool,
@@ -184,6 +189,7 @@ impl Runtime {
             memory_used: AtomicU64::new(0),
             memory_peak: AtomicU64::new(0),
             log: params.log,
+            on_thread: params.on_thread,
             deep: OnceLock::new(),
         }))
     }
@@ -220,7 +226,7 @@ impl Runtime {
     pub(crate) fn start_deep(&self) -> Result<()> {
         if self.deep.get().is_none() {
             let n = if self.is_of_host() { 1 } else { self.pool.threads() };
-            if let Some(deep) = DeepThreads::start(n, prepare_thread)? {
+            if let Some(deep) = DeepThreads::start(n, &self.watch(Role::Template), prepare_thread)? {
                 // If two loads run at once, the threads of one of them end again.
                 let _ = self.deep.set(deep);
             }
@@ -239,6 +245,11 @@ impl Runtime {
             }
             None => apart(work),
         }
+    }
+
+    /// Tells the host of threads with a role.
+    pub(crate) fn watch(&self, role: Role) -> Watch {
+        Watch::new(self.on_thread.clone(), role)
     }
 
     /// Tells whether threads of the host work in place of workers.

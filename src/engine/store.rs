@@ -30,6 +30,7 @@ use super::runs::Text;
 use super::saved::{self, RestoreParams};
 use super::session::Session;
 use crate::cpu::threads::thread::{Background, Process};
+use crate::cpu::threads::watch::Role;
 use crate::error::{Error, Result};
 use crate::format::SharedFolder;
 
@@ -189,8 +190,8 @@ impl Store {
         // Also where the host's threads compute, or a single one: a step that writes would pass its budget.
         let writer = match has_folder {
             true => {
-                let shared = shared.clone();
-                Background::start(move || shared.write_until_the_end())?
+                let (shared, watch) = (shared.clone(), model.runtime().watch(Role::Store));
+                Background::start(watch, move || shared.write_until_the_end())?
             }
             false => None,
         };

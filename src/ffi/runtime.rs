@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use crate::engine::{LogLevel, Runtime, RuntimeParams, Share};
+use crate::engine::{LogLevel, Role, Runtime, RuntimeParams, Share};
 use crate::error::{Result, try_vec};
 
 use super::arguments::{Call, User};
@@ -55,6 +55,27 @@ pub type rz_chunk_callback = Option<unsafe extern "C" fn(i: u32, context: *mut c
 pub type rz_parallel_callback =
     Option<unsafe extern "C" fn(n: u32, chunk: rz_chunk_callback, context: *mut c_void, user: *mut c_void) -> i32>;
 
+/// Role of a thread: it computes tokens.
+pub const RZ_THREAD_COMPUTE: u32 = 1;
+/// Role of a thread: it reads and packs weights; it ends with the load.
+pub const RZ_THREAD_LOAD: u32 = 2;
+/// Role of a thread: it renders chat templates and compiles grammars.
+pub const RZ_THREAD_TEMPLATE: u32 = 3;
+/// Role of a thread: it writes the files of an rz_store.
+pub const RZ_THREAD_STORE: u32 = 4;
+
+/// Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
+/// and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread among those of
+/// its role: from 1 for RZ_THREAD_COMPUTE and RZ_THREAD_LOAD, whose number 0 is the calling thread, else from 0. The
+/// callback does not run on threads of the host, nor on those that calls start in a child made with fork().
+///
+/// For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
+/// callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
+/// ends told, before the call returns that ends them: rz_runtime_threads_set, a load, and the rz_..._free that frees
+/// the last handle with the runtime. Several threads call at once. It must not call the library, and must return
+/// normally: no longjmp, no C++ exception.
+pub type rz_thread_callback = Option<unsafe extern "C" fn(role: u32, index: u32, starts: i32, user: *mut c_void)>;
+
 /// Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -89,6 +110,10 @@ pub struct rz_runtime_params {
     pub parallel: rz_parallel_callback,
     /// Handed to `parallel` as it is.
     pub parallel_user: *mut c_void,
+    /// Runs on each thread of the library as it starts and as it ends; NULL: nothing does.
+    pub on_thread: rz_thread_callback,
+    /// Handed to `on_thread` as it is.
+    pub on_thread_user: *mut c_void,
 }
 
 /// Makes a runtime and starts its workers; they sleep while there is no work.
@@ -136,9 +161,10 @@ pub unsafe extern "C" fn rz_runtime_threads_set(
 
 /// Changes the ceiling in bytes on weights and caches in host memory (rz_runtime_params.memory_limit); 0: none.
 ///
-/// It may be less than what is in use, as when the system asks programs to use less: what is there stays, and calls that
-/// need more fail with RZ_ERR_LIMIT until enough was freed, also steps that need more scratch memory. rz_cache_release,
-/// rz_store_clear and the functions that free handles give memory back. Any thread, while other calls run. Since 0.1.0.
+/// It may be less than what is in use, as when the system asks programs to use less: what is there stays, and calls
+/// that need more fail with RZ_ERR_LIMIT until enough was freed, also steps that need more scratch memory.
+/// rz_cache_release, rz_store_clear and the functions that free handles give memory back. Any thread, while other calls
+/// run. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_memory_limit_set(
     runtime: *mut rz_runtime,
@@ -202,6 +228,7 @@ fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<Runti
     let mut cpus = try_vec("processors", from.len())?;
     cpus.extend_from_slice(from);
     let (user, parallel_user) = (User::new(params.log_user), User::new(params.parallel_user));
+    let thread_user = User::new(params.on_thread_user);
     Ok(RuntimeParams {
         threads: params.threads,
         cpus,
@@ -210,6 +237,18 @@ fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<Runti
             Box::new(move |n: u32, share: Share, context: *mut c_void| {
                 // SAFETY: the header asks for a function that may be called so.
                 unsafe { parallel(n, Some(share), context, parallel_user.get()) }
+            }) as _
+        }),
+        on_thread: params.on_thread.map(|on_thread| {
+            Arc::new(move |role: Role, index: usize, starts: bool| {
+                let role = match role {
+                    Role::Compute => RZ_THREAD_COMPUTE,
+                    Role::Load => RZ_THREAD_LOAD,
+                    Role::Template => RZ_THREAD_TEMPLATE,
+                    Role::Store => RZ_THREAD_STORE,
+                };
+                // SAFETY: the header asks for a function that may be called so from any thread.
+                unsafe { on_thread(role, count(index), i32::from(starts), thread_user.get()) };
             }) as _
         }),
         log: params.log.map(|log| {

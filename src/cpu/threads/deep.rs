@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::fair_semaphore::FairSemaphore;
 use super::thread::{Worker, spawn_deep};
+use super::watch::Watch;
 use crate::error::{Error, Result, try_vec};
 use crate::os;
 
@@ -61,7 +62,7 @@ impl DeepThreads {
     ///
     /// # Errors
     /// `Io` if the system gives no thread at all, and the errors of `prepare`.
-    pub fn start(threads: usize, prepare: fn() -> Result<()>) -> Result<Option<DeepThreads>> {
+    pub fn start(threads: usize, watch: &Watch, prepare: fn() -> Result<()>) -> Result<Option<DeepThreads>> {
         if !os::HAS_THREADS {
             return Ok(None);
         }
@@ -75,8 +76,8 @@ impl DeepThreads {
                 state: Mutex::new(State::Idle),
                 changed: Condvar::new(),
             });
-            let own = desk.clone();
-            match spawn_deep(i, move || own.work()) {
+            let (own, watch) = (desk.clone(), watch.clone());
+            match spawn_deep(i, move || watch.during(i, || own.work())) {
                 Ok(worker) => deep.workers.push(worker),
                 Err(e) if deep.workers.is_empty() => return Err(e),
                 Err(_) => break,
@@ -210,7 +211,7 @@ mod tests {
     use super::*;
 
     fn start(threads: usize) -> DeepThreads {
-        DeepThreads::start(threads, || Ok(())).unwrap().unwrap()
+        DeepThreads::start(threads, &Watch::none(), || Ok(())).unwrap().unwrap()
     }
 
     /// Runs `work` for a caller who waits as long as it takes.
@@ -295,6 +296,6 @@ mod tests {
 
     #[test]
     fn what_they_cannot_prepare_is_an_error() {
-        assert!(matches!(DeepThreads::start(3, || Err(Error::Cancelled)), Err(Error::Cancelled)));
+        assert!(matches!(DeepThreads::start(3, &Watch::none(), || Err(Error::Cancelled)), Err(Error::Cancelled)));
     }
 }

@@ -1,6 +1,7 @@
 //! Threads of the CPU: `pool` has the workers and hands each its part of an op, `partition` divides the parts,
 //! `disjoint` lets them write one buffer, `thread` starts threads, `deep`
-//! keeps those for templates and grammars, `fair_semaphore` keeps the order of those that wait.
+//! keeps those for templates and grammars, `watch` runs the host's function on threads, `fair_semaphore` keeps the
+//! order of those that wait.
 
 pub mod deep;
 pub(super) mod disjoint;
@@ -9,6 +10,7 @@ mod partition;
 pub mod pool;
 pub mod sync;
 pub mod thread;
+pub mod watch;
 
 // Here and not in `pool`, whose source `tests` compiles a second time.
 #[cfg(test)]

@@ -23,6 +23,7 @@ use super::sync::{
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::partition::{Claims, Partition};
 use crate::cpu::threads::thread::{MAX_THREADS, as_own, check_cpus};
+use crate::cpu::threads::watch::{Role, Watch};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step_budget::StepBudget;
 use crate::os;
@@ -67,6 +68,7 @@ pub struct Pool {
     threads: AtomicUsize,
     /// The processors to which threads are bound, none where they are not.
     cpus: Vec<u32>,
+    watch: Watch,
     /// One permit: the workers.
     turns: FairSemaphore,
     host: Option<HostParallel>,
@@ -129,37 +131,43 @@ impl Pool {
 
     /// Starts a pool whose workers are bound to `cpus`, one each in turn; the caller's thread is not bound.
     pub fn bound(threads: usize, cpus: &[u32]) -> Result<Pool> {
+        Pool::watched(threads, cpus, Watch::none())
+    }
+
+    /// `bound`; `watch` hears of the workers.
+    pub fn watched(threads: usize, cpus: &[u32], watch: Watch) -> Result<Pool> {
         check_cpus(cpus)?;
         let mut copy = try_vec("processors", cpus.len())?;
         copy.extend_from_slice(cpus);
-        Pool::start(threads, copy, None)
+        Pool::start(threads, copy, None, watch)
     }
 
     /// A pool without workers, whose tasks of so many shares the host executes.
     pub fn of_host(threads: usize, host: HostParallel) -> Result<Pool> {
-        Pool::start(threads, Vec::new(), Some(host))
+        Pool::start(threads, Vec::new(), Some(host), Watch::none())
     }
 
-    fn start(threads: usize, cpus: Vec<u32>, host: Option<HostParallel>) -> Result<Pool> {
-        let crew = Crew::start(threads, &cpus, host.is_none())?;
+    fn start(threads: usize, cpus: Vec<u32>, host: Option<HostParallel>, watch: Watch) -> Result<Pool> {
+        let crew = Crew::start(threads, &cpus, host.is_none().then_some(&watch))?;
         Ok(Pool {
             threads: AtomicUsize::new(crew.core.slots.len()),
             crew: Mutex::new(Arc::new(crew)),
             cpus,
+            watch,
             turns: FairSemaphore::new(1),
             host,
             fault: Mutex::new(None),
         })
     }
 
-    /// A pool of as many workers of its own, on the same processors.
+    /// A pool of as many workers of its own, on the same processors, which serve a load.
     pub(crate) fn another(&self) -> Result<Arc<Pool>> {
-        Ok(Arc::new(Pool::bound(self.threads(), &self.cpus)?))
+        Ok(Arc::new(Pool::watched(self.threads(), &self.cpus, self.watch.with(Role::Load))?))
     }
 
     /// Changes the number of threads, from the next `enter` on; 0 stands for what it does in `new`.
     pub fn set_threads(&self, threads: usize) -> Result<()> {
-        let crew = Arc::new(Crew::start(threads, &self.cpus, self.host.is_none())?);
+        let crew = Arc::new(Crew::start(threads, &self.cpus, self.host.is_none().then_some(&self.watch))?);
         let mut current = lock(&self.crew);
         self.threads.store(crew.core.slots.len(), Ordering::Relaxed);
         let before = std::mem::replace(&mut *current, crew);
@@ -249,8 +257,9 @@ fn cpu(cpus: &[u32], index: usize) -> Option<u32> {
 }
 
 impl Crew {
-    /// Makes room for `threads` shares and starts a worker for each but the first, unless the host has threads.
-    fn start(threads: usize, cpus: &[u32], has_workers: bool) -> Result<Crew> {
+    /// Makes room for `threads` shares and starts a worker for each but the first; `watch` is `None` if the host has
+    /// threads.
+    fn start(threads: usize, cpus: &[u32], watch: Option<&Watch>) -> Result<Crew> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         // One thread for each fast core if cores differ: fast ones can keep memory busy alone.
         let fast = || os::fast_cores().unwrap_or(MAX_THREADS);
@@ -278,10 +287,11 @@ impl Crew {
             spins: spins(threads > processors),
         });
         let mut crew = Crew { core, workers: try_vec("threads", threads - 1)?, process: os::process_id() };
-        for index in (1..threads).filter(|_| has_workers) {
-            let core = crew.core.clone();
+        for (index, watch) in (1..threads).zip(watch.into_iter().cycle()) {
+            let (core, watch) = (crew.core.clone(), watch.clone());
+            let work = move || watch.during(index, || core.work(index));
             // On an error `crew` is dropped, which joins those that were started.
-            crew.workers.push(spawn(index, threads, cpu(cpus, index), move || core.work(index))?);
+            crew.workers.push(spawn(index, threads, cpu(cpus, index), work)?);
         }
         Ok(crew)
     }

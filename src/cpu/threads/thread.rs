@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 
+use super::watch::Watch;
 use crate::error::{Error, Result};
 use crate::os;
 
@@ -96,11 +97,11 @@ pub struct Background {
 
 impl Background {
     /// Starts the thread; `None` on a system without threads.
-    pub fn start(work: impl FnOnce() + Send + 'static) -> Result<Option<Background>> {
+    pub fn start(watch: Watch, work: impl FnOnce() + Send + 'static) -> Result<Option<Background>> {
         if !os::HAS_THREADS {
             return Ok(None);
         }
-        let thread = Some(spawn(0, 1, None, work)?);
+        let thread = Some(spawn(0, 1, None, move || watch.during(0, work))?);
         Ok(Some(Background { thread, process: Process::this() }))
     }
 

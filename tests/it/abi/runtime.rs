@@ -137,6 +137,68 @@ fn a_ceiling_of_memory_can_be_changed_while_it_is_in_use() {
     }
 }
 
+/// Role, number, whether it starts, and the thread that says so.
+type Threads = Mutex<Vec<(u32, u32, i32, std::thread::ThreadId)>>;
+
+extern "C" fn name_thread(role: u32, index: u32, starts: i32, user: *mut c_void) {
+    let threads = unsafe { &*user.cast::<Threads>() };
+    threads.lock().expect("no panic").push((role, index, starts, std::thread::current().id()));
+    #[cfg(target_os = "linux")]
+    if starts == 1 {
+        let name = CString::new(format!("host-{role}-{index}")).expect("no NUL");
+        unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
+    }
+}
+
+/// The host's function runs on each thread, may name it, and runs at its end before the call that ends it returns.
+#[test]
+fn a_function_of_the_host_runs_on_threads_as_they_start_and_end() {
+    let threads = Threads::default();
+    let of = |starts: i32| {
+        let mut of: Vec<_> = threads.lock().expect("no panic").iter().filter(|t| t.2 == starts).copied().collect();
+        of.sort_unstable_by_key(|t| (t.0, t.1));
+        of.into_iter().map(|(role, index, _, thread)| (role, index, thread)).collect::<Vec<_>>()
+    };
+    let roles = |starts: i32| of(starts).into_iter().map(|(role, index, _)| (role, index)).collect::<Vec<_>>();
+    let params = rz_runtime_params {
+        struct_size: size_of::<rz_runtime_params>() as u32,
+        threads: 3,
+        on_thread: Some(name_thread),
+        on_thread_user: (&raw const threads).cast_mut().cast(),
+        ..zeroed()
+    };
+    let mut runtime = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
+    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let model = load_with(MODEL, &params);
+    let load = [(RZ_THREAD_LOAD, 1), (RZ_THREAD_LOAD, 2)];
+    assert_eq!(roles(0), load, "the threads of the load have ended");
+    let here = (0..3).map(|i| (RZ_THREAD_TEMPLATE, i));
+    let all: Vec<_> = [(RZ_THREAD_COMPUTE, 1), (RZ_THREAD_COMPUTE, 2)].into_iter().chain(load).chain(here).collect();
+    // Workers may still be about to start.
+    let begun = std::time::Instant::now();
+    while roles(1).len() < all.len() && begun.elapsed().as_secs() < 60 {
+        std::thread::yield_now();
+    }
+    assert_eq!(roles(1), all);
+    #[cfg(target_os = "linux")]
+    {
+        let task = |entry: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(entry.expect("a task").path().join("comm")).unwrap_or_default()
+        };
+        let names: Vec<String> = std::fs::read_dir("/proc/self/task").expect("tasks").map(task).collect();
+        for name in ["host-1-1", "host-1-2", "host-3-0", "host-3-2"] {
+            assert!(names.iter().any(|of| of.trim() == name), "{name}: {names:?}");
+        }
+    }
+    unsafe {
+        rz_model_free(model);
+        rz_runtime_free(runtime);
+    }
+    assert_eq!(of(0), of(1), "each thread has told of its own end");
+    assert!(of(1).iter().all(|(_, _, thread)| *thread != std::thread::current().id()));
+}
+
 #[test]
 fn a_cancel_tells_whether_it_was_fired() {
     let mut cancel = null_mut();
