@@ -19,10 +19,10 @@ type Store struct {
 // StoreOptions are optional; the zero value means the defaults.
 type StoreOptions struct {
 	MinTokens   int    // prefixes of fewer tokens are neither kept nor looked for; 0: 64
-	MemoryLimit uint64 // bytes of prefixes in memory; 0: 1 GiB
+	MemoryLimit uint64 // bytes of prefixes in memory; 0: a tenth of what is free, at most 1 GiB
 	MaxEntries  int    // prefixes in memory; 0: 1024
 	Path        string // folder of files that outlive the process, made where it is missing; "": none
-	DiskLimit   uint64 // bytes of files in the folder; 0: 16 GiB
+	DiskLimit   uint64 // bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB
 }
 
 // NewStore makes an empty store, or one that knows what is in the folder.

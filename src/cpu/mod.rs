@@ -116,9 +116,14 @@ impl PackedWeights {
     }
 }
 
+/// Bytes of memory of this machine in all, and free; 0 where unknown.
+pub fn memory() -> [u64; 2] {
+    os::memory()
+}
+
 /// Describes this machine for listings.
 pub fn device(isa: Isa) -> DeviceInfo {
-    let [memory_total, memory_free] = os::memory();
+    let [memory_total, memory_free] = memory();
     DeviceInfo {
         name: os::processor(),
         kind: DeviceKind::Cpu,

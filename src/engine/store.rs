@@ -34,11 +34,9 @@ use crate::cpu::threads::watch::Role;
 use crate::error::{Error, Result};
 use crate::format::SharedFolder;
 
-use memory::{Memory, bytes_of};
+use memory::{Memory, bytes_of, default_limit};
 
 const MIN_TOKENS: usize = 64;
-const MEMORY_LIMIT: u64 = 1 << 30;
-const DISK_LIMIT: u64 = 16 << 30;
 const MAX_ENTRIES: usize = 1024;
 /// The part of the limit on memory that entries may take beside it which wait for the disk.
 const WAITING: u64 = 4;
@@ -75,6 +73,9 @@ pub struct StoreInfo {
     pub memory_bytes: u64,
     pub files: usize,
     pub disk_bytes: u64,
+    /// The limits in effect; 0: there is no folder.
+    pub memory_limit: u64,
+    pub disk_limit: u64,
     /// Times that a prefix was found and was not.
     pub hits: u64,
     pub misses: u64,
@@ -169,15 +170,14 @@ struct Entry {
 impl Store {
     pub fn new(model: &Arc<Model>, params: StoreParams) -> Result<Store> {
         let or = |n: usize, default: usize| if n == 0 { default } else { n };
-        let bytes = |n: u64, default: u64| if n == 0 { default } else { n };
-        let disk_limit = bytes(params.disk_limit, DISK_LIMIT);
+        let disk_limit = (params.disk_limit != 0).then_some(params.disk_limit);
         let folder = params.path.map(|path| SharedFolder::new(path, SUFFIX, disk_limit)).transpose()?;
         let has_folder = folder.is_some();
         let shared = Arc::new(Shared {
             prefix: format!("{:016x}-", model.fingerprint()?),
             model: model.clone(),
             min_tokens: or(params.min_tokens, MIN_TOKENS),
-            memory_limit: bytes(params.memory_limit, MEMORY_LIMIT),
+            memory_limit: if params.memory_limit == 0 { default_limit() } else { params.memory_limit },
             max_entries: or(params.max_entries, MAX_ENTRIES),
             folder,
             behind: if params.behind.is_zero() { BEHIND } else { params.behind },
@@ -354,6 +354,8 @@ impl Store {
             memory_bytes: state.memory.bytes + state.waiting_bytes(),
             files: state.files.len(),
             disk_bytes: state.files.keys().filter_map(|name| sizes.get(name)).sum(),
+            memory_limit: shared.memory_limit,
+            disk_limit: shared.folder.as_ref().map_or(0, SharedFolder::limit),
             ..state.info
         }
     }

@@ -35,8 +35,9 @@ pub struct rz_store_params {
     pub struct_size: u32,
     /// Prefixes of fewer tokens are neither kept nor looked for; 0: 64.
     pub min_tokens: u32,
-    /// Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once. A
-    /// store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk.
+    /// Bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. What one has in common
+    /// with another that it goes on from counts once. A store with a folder takes as much as one prefix, or a quarter
+    /// of the limit, beyond that: it waits for the disk.
     pub memory_limit: u64,
     /// Folder of files, NUL-terminated; created for this user alone if it is missing. NULL: prefixes that do not fit in
     /// memory are forgotten. Each prefix is written about two seconds after it was stored, so that it survives however
@@ -50,8 +51,9 @@ pub struct rz_store_params {
     pub path: *const c_char,
     /// Prefixes in memory; 0: 1,024.
     pub max_entries: usize,
-    /// Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. A file
-    /// that is being written comes on top.
+    /// Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: a tenth of what
+    /// is free on its disk now, the folder's own files counted as free, at most 16 GiB. A file that is being written
+    /// comes on top.
     pub disk_limit: u64,
 }
 
@@ -75,6 +77,9 @@ pub struct rz_store_info {
     pub misses: u64,
     /// Tokens that were not computed because of it.
     pub reused_tokens: u64,
+    /// The limits in effect (rz_store_params); disk_limit is 0 without a folder.
+    pub memory_limit: u64,
+    pub disk_limit: u64,
 }
 
 /// Makes a store. `params` may be NULL; `*out` is freed with rz_store_free, before or after the model and the
@@ -221,6 +226,8 @@ pub unsafe extern "C" fn rz_store_info_get(
             hits: info.hits,
             misses: info.misses,
             reused_tokens: info.reused,
+            memory_limit: info.memory_limit,
+            disk_limit: info.disk_limit,
         });
         Ok(RZ_OK)
     })

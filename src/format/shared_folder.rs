@@ -18,6 +18,10 @@ use crate::os::{self, Part};
 
 /// Bytes that are gathered for one write.
 const BUFFER: usize = 1 << 18;
+/// The limit of a folder whose owner gives none, at most.
+const DISK_LIMIT: u64 = 16 << 30;
+/// Such a limit is one part in so many of what is free.
+const SHARE: u64 = 10;
 
 /// Name and size of a file, and when it was used last.
 pub type Listed = (OsString, u64, SystemTime);
@@ -32,8 +36,8 @@ pub struct SharedFolder {
 
 impl SharedFolder {
     /// Makes the folder where it is missing, for this user alone, and removes what processes that have ended left
-    /// unfinished.
-    pub fn new(path: PathBuf, suffix: &'static str, limit: u64) -> Result<SharedFolder> {
+    /// unfinished. `limit`: `None` stands for a tenth of what is free on the disk, at most `DISK_LIMIT`.
+    pub fn new(path: PathBuf, suffix: &'static str, limit: Option<u64>) -> Result<SharedFolder> {
         os::make_own_folder(&path).map_err(|e| Error::io(&path, "cannot make the folder", &e))?;
         let data = fs::metadata(&path).map_err(|e| Error::io(&path, "cannot look at the folder", &e))?;
         if !os::is_own(&data) {
@@ -41,9 +45,21 @@ impl SharedFolder {
                 "another user owns the folder or may write to it, so its files may not decide results".to_owned();
             return Err(Error::Io { path: path.display().to_string(), what, system_code: 0 });
         }
-        let folder = SharedFolder { path, suffix, limit };
+        let mut folder = SharedFolder { path, suffix, limit: limit.unwrap_or(DISK_LIMIT) };
         os::remove_abandoned(&folder.path, |target| target.ends_with(suffix));
+        if limit.is_none()
+            && let Some(free) = os::disk_free(&folder.path)
+        {
+            // What its files take would be free without them, so that a folder that fills up keeps its limit.
+            let own: u64 = folder.files().iter().map(|(_, len, _)| len).sum();
+            folder.limit = (free.saturating_add(own) / SHARE).min(DISK_LIMIT);
+        }
         Ok(folder)
+    }
+
+    /// Bytes of its files, at most.
+    pub fn limit(&self) -> u64 {
+        self.limit
     }
 
     pub fn path_of(&self, name: &OsString) -> PathBuf {
@@ -208,7 +224,7 @@ mod tests {
     fn the_limit_holds_and_a_failure_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("shared");
-        let folder = SharedFolder::new(path.clone(), ".end", 100).unwrap();
+        let folder = SharedFolder::new(path.clone(), ".end", Some(100)).unwrap();
         put(&folder, "a.end", &[1; 60]).unwrap();
         put(&folder, "a.end", &[2; 60]).unwrap();
         assert_eq!(fs::read(path.join("a.end")).unwrap(), [1; 60], "it was there");
@@ -224,7 +240,7 @@ mod tests {
     fn what_is_replaced_goes_ahead_of_what_was_not_used_for_longest() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("shared");
-        let folder = SharedFolder::new(path.clone(), ".end", 100).unwrap();
+        let folder = SharedFolder::new(path.clone(), ".end", Some(100)).unwrap();
         for name in ["old.end", "short.end"] {
             put(&folder, name, &[1; 40]).unwrap();
             // A file system may count time in hundredths of a second.
@@ -233,7 +249,7 @@ mod tests {
         replace(&folder, "long.end", &["short.end".into()], &[1; 50]).unwrap();
         assert_eq!(names(&path), ["long.end", "old.end"]);
         // Where there is room, and where the file is there already.
-        let folder = SharedFolder::new(path.clone(), ".end", 1000).unwrap();
+        let folder = SharedFolder::new(path.clone(), ".end", Some(1000)).unwrap();
         replace(&folder, "longer.end", &["long.end".into(), "none.end".into()], &[1; 60]).unwrap();
         assert_eq!(names(&path), ["longer.end", "old.end"]);
         replace(&folder, "longer.end", &["old.end".into()], &[1; 60]).unwrap();
@@ -243,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_being_written_stays_and_what_was_left_goes() {
         let dir = tempfile::tempdir().unwrap();
-        let new = || SharedFolder::new(dir.path().join("shared"), ".end", 100).unwrap();
+        let new = || SharedFolder::new(dir.path().join("shared"), ".end", Some(100)).unwrap();
         let folder = new();
         let left = folder.path_of(&"b.end.00000000000000ff.part".into());
         folder

@@ -40,6 +40,10 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
+pub fn disk_free(_folder: &Path) -> Option<u64> {
+    None
+}
+
 pub fn is_regular(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.is_file())
 }

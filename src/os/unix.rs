@@ -1,6 +1,6 @@
 //! Linux, Android, macOS and iOS. Processors are named and bound on the first two alone.
 
-use std::ffi::{OsStr, c_void};
+use std::ffi::{CString, OsStr, c_void};
 use std::fs::{DirBuilder, File, Metadata};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -56,6 +56,19 @@ pub fn create_own(path: &Path) -> io::Result<File> {
 /// Makes a folder that is this user's alone, and those above it, where they are missing.
 pub fn make_own_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Bytes that this user may still write to the file system of a folder; `None` where unknown.
+pub fn disk_free(folder: &Path) -> Option<u64> {
+    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: a path that ends with NUL, and a record that the call fills in.
+    let stat = unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &mut stat) == 0).then_some(stat)?
+    };
+    // The types of both differ between systems.
+    #[allow(clippy::unnecessary_cast)]
+    (stat.f_bavail as u64).checked_mul(stat.f_frsize as u64)
 }
 
 pub fn is_regular(file: &File) -> io::Result<bool> {

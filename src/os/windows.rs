@@ -6,10 +6,12 @@ use std::ffi::c_void;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::mem::ManuallyDrop;
+use std::os::windows::ffi::OsStrExt;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::os::windows::io::AsRawHandle;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::ptr::null_mut;
 use std::str::Utf8Error;
 use std::thread;
 
@@ -21,6 +23,7 @@ unsafe extern "system" {
     fn GetCurrentThread() -> *mut c_void;
     fn GetProcessAffinityMask(process: *mut c_void, of_process: *mut usize, of_system: *mut usize) -> i32;
     fn SetThreadAffinityMask(thread: *mut c_void, mask: usize) -> usize;
+    fn GetDiskFreeSpaceExW(folder: *const u16, free: *mut u64, total: *mut u64, free_of_all: *mut u64) -> i32;
     fn GlobalMemoryStatusEx(status: *mut MemoryStatus) -> i32;
     fn GetLogicalProcessorInformationEx(relation: u32, buffer: *mut u8, bytes: *mut u32) -> i32;
 }
@@ -78,6 +81,15 @@ pub fn create_own(path: &Path) -> io::Result<File> {
 
 pub fn make_own_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
+}
+
+/// Bytes that this user may still write to the volume of a folder; `None` where unknown.
+pub fn disk_free(folder: &Path) -> Option<u64> {
+    let path: Vec<u16> = folder.as_os_str().encode_wide().chain([0]).collect();
+    let mut free = 0;
+    // SAFETY: a path that ends with 0, and a number that the call writes; it takes NULL for the others.
+    let found = unsafe { GetDiskFreeSpaceExW(path.as_ptr(), &mut free, null_mut(), null_mut()) };
+    (found != 0).then_some(free)
 }
 
 /// Returns whether `file` is on a disk, unlike pipes and devices such as NUL.

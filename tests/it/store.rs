@@ -665,6 +665,30 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
     assert_eq!(*log.lock().unwrap().iter().filter(|line| line.contains("stored prefix")).collect::<Vec<_>>(), [""; 0]);
 }
 
+/// Without limits a store takes a tenth of what the system's own tools say is free, as on a phone, and no more than a
+/// large machine can spare.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_store_without_limits_takes_a_part_of_what_is_free() {
+    let model = load(Path::new(MODEL));
+    let folder = tempfile::tempdir().unwrap();
+    let params = StoreParams { path: Some(folder.path().join("prefixes")), ..Default::default() };
+    let info = Store::new(&model, params).unwrap().info();
+    let number = |text: &str| text.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap();
+    let memory = fs::read_to_string("/proc/meminfo").unwrap();
+    let free = 1024 * number(memory.lines().find(|line| line.starts_with("MemAvailable")).unwrap());
+    let df = Command::new("df").args(["-B1", "--output=avail"]).arg(folder.path()).output().unwrap();
+    let disk = number(&String::from_utf8(df.stdout).unwrap());
+    // Other programs take and free some meanwhile.
+    let is_near =
+        |limit: u64, free: u64, most: u64| limit <= most && limit.abs_diff((free / 10).min(most)) <= free / 40;
+    assert!(is_near(info.memory_limit, free, 1 << 30), "{} of {free}", info.memory_limit);
+    assert!(is_near(info.disk_limit, disk, 16 << 30), "{} of {disk}", info.disk_limit);
+    let given = StoreParams { memory_limit: 7 << 30, ..Default::default() };
+    let info = Store::new(&model, given).unwrap().info();
+    assert_eq!((info.memory_limit, info.disk_limit), (7 << 30, 0));
+}
+
 /// A stored prefix is on the disk within seconds, while the process continues, and stays when the process is killed; a
 /// text that grew has one file. The same with a runtime of one thread.
 #[test]

@@ -7,13 +7,13 @@ namespace Realizar
     {
         /// <summary>Minimum length of a prefix in tokens; 0: 64.</summary>
         public int MinTokens;
-        /// <summary>Maximum bytes of prefixes in memory, and maximum number of them; 0: 1 GiB, and 1024.</summary>
+        /// <summary>Maximum bytes of prefixes in memory, and maximum number of them; 0: a tenth of what is free, at most 1 GiB, and 1024.</summary>
         public ulong MemoryLimit;
         public int MaxEntries;
         /// <summary>Folder for files that outlive the process; it is created if it is missing. Null: no
         /// files.</summary>
         public string Path;
-        /// <summary>Maximum bytes of files in the folder; 0: 16 GiB.</summary>
+        /// <summary>Maximum bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB.</summary>
         public ulong DiskLimit;
     }
 

@@ -17,7 +17,7 @@ public final class Store extends Handle {
             return this;
         }
 
-        /** Maximum bytes of prefixes in memory; 0: 1 GiB. */
+        /** Maximum bytes of prefixes in memory; 0: a tenth of what is free, at most 1 GiB. */
         public Setup memoryLimit(long bytes) {
             memoryLimit = bytes;
             return this;
@@ -35,7 +35,7 @@ public final class Store extends Handle {
             return this;
         }
 
-        /** Maximum bytes of files in the folder; 0: 16 GiB. */
+        /** Maximum bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB. */
         public Setup diskLimit(long bytes) {
             diskLimit = bytes;
             return this;

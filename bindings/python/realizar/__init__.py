@@ -1730,7 +1730,8 @@ class Store(Handle):
         """`path`: a folder of files that outlive the process, made where it is missing; None: what has no room in
         memory is forgotten.
         `min_tokens`: shorter prefixes are neither kept nor looked for; 0: 64. `memory_limit` and `max_entries`: bytes and
-        number of prefixes in memory; 0: 1 GiB and 1,024. `disk_limit`: bytes of files; 0: 16 GiB."""
+        number of prefixes in memory; 0: a tenth of what is free, at most 1 GiB, and 1,024. `disk_limit`: bytes of files;
+        0: a tenth of what is free, at most 16 GiB."""
         params = _c.rz_store_params(min_tokens=min_tokens, memory_limit=memory_limit, max_entries=max_entries, disk_limit=disk_limit)
         params.path = None if path is None else _path(path)
         with _use(model) as pointer:

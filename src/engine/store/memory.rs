@@ -2,8 +2,31 @@
 
 use std::collections::HashMap;
 
+use crate::cpu;
 use crate::cpu::kv::CpuKv;
 use crate::engine::session::Session;
+
+/// The limit of a store whose owner gives none, at most.
+const MOST: u64 = 1 << 30;
+/// Such a limit is one part in so many of the memory that is free, and one in twice as many of all memory where the
+/// system does not say what is free.
+const SHARE: u64 = 10;
+/// The limit where nothing is known.
+const UNKNOWN: u64 = 64 << 20;
+
+/// The limit of a store on this machine, as it is now.
+pub fn default_limit() -> u64 {
+    share_of(cpu::memory())
+}
+
+/// The limit by the bytes of memory in all and free, 0 where unknown.
+fn share_of([total, free]: [u64; 2]) -> u64 {
+    match (total, free) {
+        (0, 0) => UNKNOWN,
+        (total, 0) => (total / (2 * SHARE)).min(MOST),
+        (_, free) => (free / SHARE).min(MOST),
+    }
+}
 
 /// The memory of the entries that stay. A mapping lasts as long as one of them has a piece of it, so all its pieces
 /// count that one of them had.
@@ -51,4 +74,18 @@ fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
 /// Bytes of a session alone.
 pub fn bytes_of(session: &Session) -> u64 {
     session.own_bytes() + session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces).map(|p| p.2).sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share_of;
+
+    #[test]
+    fn a_store_takes_a_tenth_of_what_is_free() {
+        let gib = 1u64 << 30;
+        assert_eq!(share_of([4 * gib, gib]), gib / 10);
+        assert_eq!(share_of([4 * gib, 0]), 4 * gib / 20);
+        assert_eq!(share_of([64 * gib, 50 * gib]), gib);
+        assert_eq!(share_of([0, 0]), 64 << 20);
+    }
 }

@@ -4,12 +4,12 @@ import CRealizar
 public struct StoreOptions: Sendable {
     /// Prefixes of fewer tokens are neither kept nor looked for; 0: 64.
     public var minTokens = 0
-    /// Bytes and number of prefixes in memory; 0: 1 GiB, and 1024.
+    /// Bytes and number of prefixes in memory; 0: a tenth of what is free, at most 1 GiB, and 1024.
     public var memoryLimit: UInt64 = 0
     public var maxEntries = 0
     /// A folder of files that outlive the process, created if it is missing; nil: none.
     public var path: String?
-    /// Bytes of files in the folder; 0: 16 GiB.
+    /// Bytes of files in the folder; 0: a tenth of what is free, at most 16 GiB.
     public var diskLimit: UInt64 = 0
 
     public init(minTokens: Int = 0, path: String? = nil) {
