@@ -19,7 +19,7 @@ use realizar::quant;
 
 use crate::support::adapter_file::gguf;
 use crate::support::adapters::Factors;
-use crate::support::calls::with_template;
+use crate::support::calls::{MODEL, with_template};
 use crate::support::save::save;
 use crate::support::tiny::{self, Rng, Tiny};
 
