@@ -221,12 +221,26 @@ typedef struct rz_error {
 #define RZ_VERSION_MAJOR 0  /* The major version of this header. */
 #define RZ_VERSION_MINOR 1  /* The minor version of this header. */
 #define RZ_VERSION_PATCH 0  /* The patch version of this header. */
+/* The three as one number, as rz_version_number() is that of the library. */
+#define RZ_VERSION_NUMBER (RZ_VERSION_MAJOR * 1000000 + RZ_VERSION_MINOR * 1000 + RZ_VERSION_PATCH)
 
 /* The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
  * built against an older header could notice, so a program that loads the library at run time compares it first:
  * rz_abi_version() == RZ_ABI_VERSION. Functions that are added leave it as it is: whoever wants to run with older
  * libraries too looks such a one up with dlsym, or compares rz_version(). */
 #define RZ_ABI_VERSION 1
+
+/* Bit of rz_features: CUDA kernels are built in, so that models can be loaded onto NVIDIA GPUs. */
+#define RZ_FEATURE_CUDA 1
+
+/* Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone. */
+#define RZ_FEATURE_IMAGES 2
+
+/* Bit of rz_features: MP3, FLAC and Ogg Vorbis files are decoded; without it WAV files alone. */
+#define RZ_FEATURE_SOUNDS 4
+
+/* Bit of rz_features: the library starts threads; without it all work is done on the calling thread. */
+#define RZ_FEATURE_THREADS 8
 
 /* RZ_ABI_VERSION of the header that the library was built with; a program works with a library that has its own.
  * Any thread. Since 0.1.0. */
@@ -237,6 +251,17 @@ rz_abi_version(void);
  * header. The string is static. Any thread. Since 0.1.0. */
 RZ_API const char *RZ_CALL
 rz_version(void);
+
+/* Version of the library as a number, as RZ_VERSION_NUMBER is that of the header: 1,000,000 times the major, 1,000
+ * times the minor and the patch version, so that 0.1.0 is 1000 and a newer version is a greater number. Any thread.
+ * Since 0.1.0. */
+RZ_API uint32_t RZ_CALL
+rz_version_number(void);
+
+/* What this build of the library has: RZ_FEATURE_..., or-ed together. Whether a device can be used is in
+ * rz_device_info_get. Any thread. Since 0.1.0. */
+RZ_API uint32_t RZ_CALL
+rz_features(void);
 
 /* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
  * Any thread. Since 0.1.0. */
@@ -320,12 +345,16 @@ rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *RZ_NULLABLE er
  * Runtime: worker threads, log, ceilings
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_LOG_ERROR 1    /* Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST. */
-#define RZ_LOG_WARNING 2  /* Log level: something is worse than the caller may expect. */
-#define RZ_LOG_INFO 3     /* Log level: what a model is and where it was loaded to. */
+#define RZ_LOG_ERROR 1        /* Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST. */
+#define RZ_LOG_WARNING 2      /* Log level: something is worse than the caller may expect. */
+#define RZ_LOG_INFO 3         /* Log level: what a model is and where it was loaded to. */
+#define RZ_THREAD_COMPUTE 1   /* Role of a thread: it computes tokens. */
+#define RZ_THREAD_LOAD 2      /* Role of a thread: it reads and packs weights; it ends with the load. */
+#define RZ_THREAD_TEMPLATE 3  /* Role of a thread: it renders chat templates and compiles grammars. */
+#define RZ_THREAD_STORE 4     /* Role of a thread: it writes the files of an rz_store. */
 
-/* Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
- * number of threads may use it at once. A model that is loaded without one gets its own, with all defaults. */
+/* Worker threads, a log and a ceiling on memory, shared by the models that are loaded with it. Any number of threads
+ * may use it at once. A model that is loaded without one gets its own, with all defaults. */
 typedef struct rz_runtime rz_runtime;
 
 /* Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
@@ -353,6 +382,18 @@ typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
                                                 void *context,
                                                 void *RZ_NULLABLE user);
 
+/* Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
+ * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread among those of
+ * its role: from 1 for RZ_THREAD_COMPUTE and RZ_THREAD_LOAD, whose number 0 is the calling thread, else from 0. The
+ * callback does not run on threads of the host, nor on those that calls start in a child made with fork().
+ *
+ * For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
+ * callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
+ * ends told, before the call returns that ends them: rz_runtime_threads_set, a load, and the rz_..._free that frees
+ * the last handle with the runtime. Several threads call at once. It must not call the library, and must return
+ * normally: no longjmp, no C++ exception. */
+typedef void (RZ_CALL *rz_thread_callback)(uint32_t role, uint32_t index, int32_t starts, void *RZ_NULLABLE user);
+
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
@@ -367,7 +408,7 @@ typedef struct rz_runtime_params {
    * of these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_IO. */
   uint32_t threads;
   /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
-   * fail with RZ_ERR_LIMIT. */
+   * fail with RZ_ERR_LIMIT. rz_runtime_memory_limit_set changes it. */
   uint64_t memory_limit;
   /* Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
    * Copied. The calling thread is never bound. */
@@ -381,7 +422,25 @@ typedef struct rz_runtime_params {
    * NULL: workers. */
   rz_parallel_callback RZ_NULLABLE parallel;
   void *RZ_NULLABLE parallel_user;  /* Handed to `parallel` as it is. */
+  /* Runs on each thread of the library as it starts and as it ends; NULL: nothing does. */
+  rz_thread_callback RZ_NULLABLE on_thread;
+  void *RZ_NULLABLE on_thread_user;  /* Handed to `on_thread` as it is. */
 } rz_runtime_params;
+
+/* The state of a runtime. Since 0.1.0. */
+typedef struct rz_runtime_info {
+  uint32_t struct_size;  /* sizeof(rz_runtime_info), set by the caller. */
+  /* Threads that compute from the next step on, the calling one among them; with rz_runtime_params.parallel the
+   * number of shares of a job. */
+  uint32_t threads;
+  /* Threads for chat templates and grammars; 0 before the first load of a model with a tokenizer. */
+  uint32_t template_threads;
+  uint32_t reserved;  /* 0. */
+  /* Bytes of host memory that count against the ceiling now: weights, caches, scratch memory. */
+  uint64_t memory_used;
+  uint64_t memory_peak;   /* The most that memory_used was since the runtime was made. */
+  uint64_t memory_limit;  /* The ceiling; 0: none. */
+} rz_runtime_info;
 
 /* Makes a runtime and starts its workers; they sleep while there is no work.
  *
@@ -402,6 +461,19 @@ rz_runtime_free(rz_runtime *RZ_NULLABLE runtime);
  * RZ_ERR_IO (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *RZ_NULLABLE err);
+
+/* Changes the ceiling in bytes on weights and caches in host memory (rz_runtime_params.memory_limit); 0: none.
+ *
+ * It may be less than what is in use, as when the system asks programs to use less: what is there stays, and calls
+ * that need more fail with RZ_ERR_LIMIT until enough was freed, also steps that need more scratch memory.
+ * rz_cache_release, rz_store_clear and the functions that free handles give memory back. Any thread, while other calls
+ * run. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_runtime_memory_limit_set(rz_runtime *runtime, uint64_t memory_limit, rz_error *RZ_NULLABLE err);
+
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread, while other calls run. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_runtime_info_get(const rz_runtime *runtime, rz_runtime_info *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Cancelling
@@ -440,6 +512,11 @@ rz_cancel_deadline(rz_cancel *cancel, uint64_t us_from_now, rz_error *RZ_NULLABL
 /* Makes a fired flag fit for use again, and takes its deadline back. NULL is fine. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_cancel_reset(rz_cancel *RZ_NULLABLE cancel);
+
+/* 1 if `cancel` was fired, or its deadline has passed, and it was not reset since; else 0, also for NULL. Any thread,
+ * a signal handler included. Since 0.1.0. */
+RZ_API int32_t RZ_CALL
+rz_cancel_is_fired(const rz_cancel *RZ_NULLABLE cancel);
 
 /* ------------------------------------------------------------------------------------------------
  * Models
@@ -703,7 +780,8 @@ rz_model_meta_element_into(const rz_model *model,
  * goes into user messages (rz_chat_render_into). */
 #define RZ_CAN_SYSTEM 2
 
-/* Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is known. */
+/* Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is
+ * known. */
 #define RZ_CAN_TOOLS 4
 
 #define RZ_CAN_REASON 8  /* Bit of rz_model_info.capabilities: replies may begin with reasoning. */
@@ -806,10 +884,13 @@ typedef struct rz_source {
  * weights.
  *
  * Several sources each have the name of their file, by which the others find it. Sources are read during the call
- * only: memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
- * RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also
- * for an errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among
- * the sources. Since 0.1.0. */
+ * only: memory, descriptors and what `user` points to may go afterwards.
+ *
+ * With RZ_MODEL_MMAP all sources are of the kind RZ_SOURCE_FD, whose bytes are mapped where they are, at any offset,
+ * and used without a copy, such as an uncompressed asset of an Android package; the mapping stays when the descriptor
+ * is closed. Other kinds are RZ_ERR_UNSUPPORTED then. `params` may be NULL. `*out` is freed with rz_model_free. Any
+ * thread. Errors: those of rz_model_load; RZ_ERR_IO also for an errno of `read`, for a range beyond the end of the
+ * file of `fd`, and for a file of the set that is not among the sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_load_from(const rz_source *RZ_NULLABLE sources,
                    size_t n,
@@ -2399,8 +2480,9 @@ typedef struct rz_store rz_store;
 typedef struct rz_store_params {
   uint32_t struct_size;  /* sizeof(rz_store_params). */
   uint32_t min_tokens;   /* Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
-  /* Bytes of prefixes in memory; 0: 1 GiB. What one has in common with another that it goes on from counts once. A
-   * store with a folder takes as much as one prefix, or a quarter of the limit, beyond that: it waits for the disk. */
+  /* Bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. What one has in common
+   * with another that it goes on from counts once. A store with a folder takes as much as one prefix, or a quarter
+   * of the limit, beyond that: it waits for the disk. */
   uint64_t memory_limit;
   /* Folder of files, NUL-terminated; created for this user alone if it is missing. NULL: prefixes that do not fit in
    * memory are forgotten. Each prefix is written about two seconds after it was stored, so that it survives however
@@ -2413,8 +2495,9 @@ typedef struct rz_store_params {
    * conversations write, unless a prefix was written less than two seconds ago. */
   const char *RZ_NULLABLE path;
   size_t max_entries;  /* Prefixes in memory; 0: 1,024. */
-  /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: 16 GiB. A file
-   * that is being written comes on top. */
+  /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: a tenth of what
+   * is free on its disk now, the folder's own files counted as free, at most 16 GiB. A file that is being written
+   * comes on top. */
   uint64_t disk_limit;
 } rz_store_params;
 
@@ -2431,6 +2514,8 @@ typedef struct rz_store_info {
   uint64_t hits;  /* Times that a prefix was found, and was not, since the store was made. */
   uint64_t misses;
   uint64_t reused_tokens;  /* Tokens that were not computed because of it. */
+  uint64_t memory_limit;   /* The limits in effect (rz_store_params); disk_limit is 0 without a folder. */
+  uint64_t disk_limit;
 } rz_store_info;
 
 /* Makes a store. `params` may be NULL; `*out` is freed with rz_store_free, before or after the model and the

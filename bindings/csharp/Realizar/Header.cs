@@ -38,6 +38,20 @@ namespace Realizar
         public IntPtr log_user;
         public IntPtr parallel;
         public IntPtr parallel_user;
+        public IntPtr on_thread;
+        public IntPtr on_thread_user;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_runtime_info
+    {
+        public uint struct_size;
+        public uint threads;
+        public uint template_threads;
+        public uint reserved;
+        public ulong memory_used;
+        public ulong memory_peak;
+        public ulong memory_limit;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -389,6 +403,8 @@ namespace Realizar
         public ulong hits;
         public ulong misses;
         public ulong reused_tokens;
+        public ulong memory_limit;
+        public ulong disk_limit;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -518,6 +534,8 @@ namespace Realizar
     internal delegate void rz_chunk_callback(uint i, IntPtr context);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate int rz_parallel_callback(uint n, IntPtr chunk, IntPtr context, IntPtr user);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate void rz_thread_callback(uint role, uint index, int starts, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate int rz_progress_callback(ulong done, ulong total, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
@@ -660,11 +678,19 @@ namespace Realizar
         internal const int RZ_ERR_NOT_FOUND = -19;
         internal const int RZ_ERR_NOT_READY = -20;
         internal const int RZ_ABI_VERSION = 1;
+        internal const int RZ_FEATURE_CUDA = 1;
+        internal const int RZ_FEATURE_IMAGES = 2;
+        internal const int RZ_FEATURE_SOUNDS = 4;
+        internal const int RZ_FEATURE_THREADS = 8;
         internal const int RZ_DEVICE_CPU = 1;
         internal const int RZ_DEVICE_CUDA = 2;
         internal const int RZ_LOG_ERROR = 1;
         internal const int RZ_LOG_WARNING = 2;
         internal const int RZ_LOG_INFO = 3;
+        internal const int RZ_THREAD_COMPUTE = 1;
+        internal const int RZ_THREAD_LOAD = 2;
+        internal const int RZ_THREAD_TEMPLATE = 3;
+        internal const int RZ_THREAD_STORE = 4;
         internal const ulong RZ_NO_LIMIT = ulong.MaxValue;
         internal const int RZ_MODEL_DETERMINISTIC = 1;
         internal const int RZ_MODEL_MMAP = 2;
@@ -777,6 +803,7 @@ namespace Realizar
             typeof(rz_error),
             typeof(rz_device_info),
             typeof(rz_runtime_params),
+            typeof(rz_runtime_info),
             typeof(rz_model_params),
             typeof(rz_model_sampling),
             typeof(rz_model_info),
@@ -810,17 +837,22 @@ namespace Realizar
 
         [DllImport(Library, CallingConvention = C)] internal static extern uint rz_abi_version();
         [DllImport(Library, CallingConvention = C)] internal static extern byte* rz_version();
+        [DllImport(Library, CallingConvention = C)] internal static extern uint rz_version_number();
+        [DllImport(Library, CallingConvention = C)] internal static extern uint rz_features();
         [DllImport(Library, CallingConvention = C)] internal static extern byte* rz_status_name(int status);
         [DllImport(Library, CallingConvention = C)] internal static extern uint rz_device_count();
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_device_info_get(uint index, rz_device_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_runtime_new(rz_runtime_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_runtime_free(IntPtr runtime);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_runtime_threads_set(RuntimeHandle runtime, uint threads, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_runtime_memory_limit_set(RuntimeHandle runtime, ulong memory_limit, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_runtime_info_get(RuntimeHandle runtime, rz_runtime_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cancel_new(IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_cancel_free(IntPtr cancel);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_cancel_fire(CancelHandle cancel);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cancel_deadline(CancelHandle cancel, ulong us_from_now, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_cancel_reset(CancelHandle cancel);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cancel_is_fired(CancelHandle cancel);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_load(byte* path, rz_model_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_model_free(IntPtr model);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_sampling_get(ModelHandle model, rz_model_sampling* @out, rz_error* err);

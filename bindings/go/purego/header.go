@@ -29,11 +29,19 @@ const (
 	rz_ERR_NOT_FOUND              = -19
 	rz_ERR_NOT_READY              = -20
 	rz_ABI_VERSION                = 1
+	rz_FEATURE_CUDA               = 1
+	rz_FEATURE_IMAGES             = 2
+	rz_FEATURE_SOUNDS             = 4
+	rz_FEATURE_THREADS            = 8
 	rz_DEVICE_CPU                 = 1
 	rz_DEVICE_CUDA                = 2
 	rz_LOG_ERROR                  = 1
 	rz_LOG_WARNING                = 2
 	rz_LOG_INFO                   = 3
+	rz_THREAD_COMPUTE             = 1
+	rz_THREAD_LOAD                = 2
+	rz_THREAD_TEMPLATE            = 3
+	rz_THREAD_STORE               = 4
 	rz_NO_LIMIT                   = 0xFFFFFFFFFFFFFFFF
 	rz_MODEL_DETERMINISTIC        = 1
 	rz_MODEL_MMAP                 = 2
@@ -162,15 +170,27 @@ type rz_device_info struct {
 }
 
 type rz_runtime_params struct {
-	struct_size   uint32
-	threads       uint32
-	memory_limit  uint64
-	cpus          *uint32
-	n_cpus        uintptr
-	log           uintptr
-	log_user      uintptr
-	parallel      uintptr
-	parallel_user uintptr
+	struct_size    uint32
+	threads        uint32
+	memory_limit   uint64
+	cpus           *uint32
+	n_cpus         uintptr
+	log            uintptr
+	log_user       uintptr
+	parallel       uintptr
+	parallel_user  uintptr
+	on_thread      uintptr
+	on_thread_user uintptr
+}
+
+type rz_runtime_info struct {
+	struct_size      uint32
+	threads          uint32
+	template_threads uint32
+	reserved         uint32
+	memory_used      uint64
+	memory_peak      uint64
+	memory_limit     uint64
 }
 
 type rz_model_params struct {
@@ -480,6 +500,8 @@ type rz_store_info struct {
 	hits          uint64
 	misses        uint64
 	reused_tokens uint64
+	memory_limit  uint64
+	disk_limit    uint64
 }
 
 type rz_conversation_params struct {
@@ -592,6 +614,7 @@ var structs = []any{
 	rz_error{},
 	rz_device_info{},
 	rz_runtime_params{},
+	rz_runtime_info{},
 	rz_model_params{},
 	rz_model_sampling{},
 	rz_model_info{},
@@ -627,17 +650,22 @@ var structs = []any{
 type functions struct {
 	rz_abi_version                func() uint32
 	rz_version                    func() string
+	rz_version_number             func() uint32
+	rz_features                   func() uint32
 	rz_status_name                func(status int32) string
 	rz_device_count               func() uint32
 	rz_device_info_get            func(index uint32, out *rz_device_info, err *rz_error) int32
 	rz_runtime_new                func(params *rz_runtime_params, out *uintptr, err *rz_error) int32
 	rz_runtime_free               func(runtime uintptr)
 	rz_runtime_threads_set        func(runtime uintptr, threads uint32, err *rz_error) int32
+	rz_runtime_memory_limit_set   func(runtime uintptr, memory_limit uint64, err *rz_error) int32
+	rz_runtime_info_get           func(runtime uintptr, out *rz_runtime_info, err *rz_error) int32
 	rz_cancel_new                 func(out *uintptr, err *rz_error) int32
 	rz_cancel_free                func(cancel uintptr)
 	rz_cancel_fire                func(cancel uintptr)
 	rz_cancel_deadline            func(cancel uintptr, us_from_now uint64, err *rz_error) int32
 	rz_cancel_reset               func(cancel uintptr)
+	rz_cancel_is_fired            func(cancel uintptr) int32
 	rz_model_load                 func(path *byte, params *rz_model_params, out *uintptr, err *rz_error) int32
 	rz_model_free                 func(model uintptr)
 	rz_model_sampling_get         func(model uintptr, out *rz_model_sampling, err *rz_error) int32

@@ -10,6 +10,14 @@ JNIEXPORT jlong JNICALL Java_realizar_JniFunctions_rz_1version(JNIEnv *env, jobj
     return (intptr_t)rz_version();
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1version_1number(JNIEnv *env, jobject self) {
+    return rz_version_number();
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1features(JNIEnv *env, jobject self) {
+    return rz_features();
+}
+
 JNIEXPORT jlong JNICALL Java_realizar_JniFunctions_rz_1status_1name(JNIEnv *env, jobject self, jint status) {
     return (intptr_t)rz_status_name(status);
 }
@@ -34,6 +42,14 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1runtime_1threads_1set(JNIE
     return rz_runtime_threads_set((void *)(intptr_t)runtime, threads, (void *)(intptr_t)err);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1runtime_1memory_1limit_1set(JNIEnv *env, jobject self, jlong runtime, jlong memory_limit, jlong err) {
+    return rz_runtime_memory_limit_set((void *)(intptr_t)runtime, memory_limit, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1runtime_1info_1get(JNIEnv *env, jobject self, jlong runtime, jlong out, jlong err) {
+    return rz_runtime_info_get((void *)(intptr_t)runtime, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cancel_1new(JNIEnv *env, jobject self, jlong out, jlong err) {
     return rz_cancel_new((void *)(intptr_t)out, (void *)(intptr_t)err);
 }
@@ -52,6 +68,10 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cancel_1deadline(JNIEnv *e
 
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1cancel_1reset(JNIEnv *env, jobject self, jlong cancel) {
     rz_cancel_reset((void *)(intptr_t)cancel);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cancel_1is_1fired(JNIEnv *env, jobject self, jlong cancel) {
+    return rz_cancel_is_fired((void *)(intptr_t)cancel);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1load(JNIEnv *env, jobject self, jlong path, jlong params, jlong out, jlong err) {

@@ -10,17 +10,22 @@ import java.lang.invoke.MethodHandle;
 final class FfmFunctions implements Functions {
     private static final MethodHandle rz_abi_version = Ffm.function("rz_abi_version", FunctionDescriptor.of(JAVA_INT));
     private static final MethodHandle rz_version = Ffm.function("rz_version", FunctionDescriptor.of(JAVA_LONG));
+    private static final MethodHandle rz_version_number = Ffm.function("rz_version_number", FunctionDescriptor.of(JAVA_INT));
+    private static final MethodHandle rz_features = Ffm.function("rz_features", FunctionDescriptor.of(JAVA_INT));
     private static final MethodHandle rz_status_name = Ffm.function("rz_status_name", FunctionDescriptor.of(JAVA_LONG, JAVA_INT));
     private static final MethodHandle rz_device_count = Ffm.function("rz_device_count", FunctionDescriptor.of(JAVA_INT));
     private static final MethodHandle rz_device_info_get = Ffm.function("rz_device_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_runtime_new = Ffm.function("rz_runtime_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_runtime_free = Ffm.function("rz_runtime_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_runtime_threads_set = Ffm.function("rz_runtime_threads_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_runtime_memory_limit_set = Ffm.function("rz_runtime_memory_limit_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_runtime_info_get = Ffm.function("rz_runtime_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cancel_new = Ffm.function("rz_cancel_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cancel_free = Ffm.function("rz_cancel_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_cancel_fire = Ffm.function("rz_cancel_fire", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_cancel_deadline = Ffm.function("rz_cancel_deadline", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cancel_reset = Ffm.function("rz_cancel_reset", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_cancel_is_fired = Ffm.function("rz_cancel_is_fired", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
     private static final MethodHandle rz_model_load = Ffm.function("rz_model_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_free = Ffm.function("rz_model_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_model_sampling_get = Ffm.function("rz_model_sampling_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -163,6 +168,24 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
+    public int rz_version_number() {
+        try {
+            return (int) rz_version_number.invokeExact();
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_features() {
+        try {
+            return (int) rz_features.invokeExact();
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
     public long rz_status_name(int status) {
         try {
             return (long) rz_status_name.invokeExact(status);
@@ -217,6 +240,24 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
+    public int rz_runtime_memory_limit_set(long runtime, long memory_limit, long err) {
+        try {
+            return (int) rz_runtime_memory_limit_set.invokeExact(runtime, memory_limit, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_runtime_info_get(long runtime, long out, long err) {
+        try {
+            return (int) rz_runtime_info_get.invokeExact(runtime, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
     public int rz_cancel_new(long out, long err) {
         try {
             return (int) rz_cancel_new.invokeExact(out, err);
@@ -256,6 +297,15 @@ final class FfmFunctions implements Functions {
     public void rz_cancel_reset(long cancel) {
         try {
             rz_cancel_reset.invokeExact(cancel);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_cancel_is_fired(long cancel) {
+        try {
+            return (int) rz_cancel_is_fired.invokeExact(cancel);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -26,11 +26,19 @@ final class Header {
     static final int RZ_ERR_NOT_FOUND = -19;
     static final int RZ_ERR_NOT_READY = -20;
     static final int RZ_ABI_VERSION = 1;
+    static final int RZ_FEATURE_CUDA = 1;
+    static final int RZ_FEATURE_IMAGES = 2;
+    static final int RZ_FEATURE_SOUNDS = 4;
+    static final int RZ_FEATURE_THREADS = 8;
     static final int RZ_DEVICE_CPU = 1;
     static final int RZ_DEVICE_CUDA = 2;
     static final int RZ_LOG_ERROR = 1;
     static final int RZ_LOG_WARNING = 2;
     static final int RZ_LOG_INFO = 3;
+    static final int RZ_THREAD_COMPUTE = 1;
+    static final int RZ_THREAD_LOAD = 2;
+    static final int RZ_THREAD_TEMPLATE = 3;
+    static final int RZ_THREAD_STORE = 4;
     static final long RZ_NO_LIMIT = -1;
     static final int RZ_MODEL_DETERMINISTIC = 1;
     static final int RZ_MODEL_MMAP = 2;
@@ -164,7 +172,18 @@ final class Header {
         .field("log", 8)
         .field("log_user", 8)
         .field("parallel", 8)
-        .field("parallel_user", 8);
+        .field("parallel_user", 8)
+        .field("on_thread", 8)
+        .field("on_thread_user", 8);
+
+    static final Struct rz_runtime_info = new Struct("rz_runtime_info")
+        .field("struct_size", 4)
+        .field("threads", 4)
+        .field("template_threads", 4)
+        .field("reserved", 4)
+        .field("memory_used", 8)
+        .field("memory_peak", 8)
+        .field("memory_limit", 8);
 
     static final Struct rz_model_params = new Struct("rz_model_params")
         .field("struct_size", 4)
@@ -452,7 +471,9 @@ final class Header {
         .field("disk_bytes", 8)
         .field("hits", 8)
         .field("misses", 8)
-        .field("reused_tokens", 8);
+        .field("reused_tokens", 8)
+        .field("memory_limit", 8)
+        .field("disk_limit", 8);
 
     static final Struct rz_conversation_params = new Struct("rz_conversation_params")
         .field("struct_size", 4)
@@ -555,6 +576,7 @@ final class Header {
         rz_error,
         rz_device_info,
         rz_runtime_params,
+        rz_runtime_info,
         rz_model_params,
         rz_model_sampling,
         rz_model_info,
@@ -593,6 +615,14 @@ final class Header {
         return Native.LIBRARY.rz_version();
     }
 
+    static int rz_version_number() {
+        return Native.LIBRARY.rz_version_number();
+    }
+
+    static int rz_features() {
+        return Native.LIBRARY.rz_features();
+    }
+
     static long rz_status_name(int status) {
         return Native.LIBRARY.rz_status_name(status);
     }
@@ -617,6 +647,14 @@ final class Header {
         return Native.LIBRARY.rz_runtime_threads_set(runtime.address, threads, err.address);
     }
 
+    static int rz_runtime_memory_limit_set(Memory runtime, long memory_limit, Memory err) {
+        return Native.LIBRARY.rz_runtime_memory_limit_set(runtime.address, memory_limit, err.address);
+    }
+
+    static int rz_runtime_info_get(Memory runtime, Memory out, Memory err) {
+        return Native.LIBRARY.rz_runtime_info_get(runtime.address, out.address, err.address);
+    }
+
     static int rz_cancel_new(Memory out, Memory err) {
         return Native.LIBRARY.rz_cancel_new(out.address, err.address);
     }
@@ -635,6 +673,10 @@ final class Header {
 
     static void rz_cancel_reset(Memory cancel) {
         Native.LIBRARY.rz_cancel_reset(cancel.address);
+    }
+
+    static int rz_cancel_is_fired(Memory cancel) {
+        return Native.LIBRARY.rz_cancel_is_fired(cancel.address);
     }
 
     static int rz_model_load(Memory path, Memory params, Memory out, Memory err) {

@@ -7,6 +7,10 @@ final class JniFunctions implements Functions {
     @Override
     public native long rz_version();
     @Override
+    public native int rz_version_number();
+    @Override
+    public native int rz_features();
+    @Override
     public native long rz_status_name(int status);
     @Override
     public native int rz_device_count();
@@ -19,6 +23,10 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_runtime_threads_set(long runtime, int threads, long err);
     @Override
+    public native int rz_runtime_memory_limit_set(long runtime, long memory_limit, long err);
+    @Override
+    public native int rz_runtime_info_get(long runtime, long out, long err);
+    @Override
     public native int rz_cancel_new(long out, long err);
     @Override
     public native void rz_cancel_free(long cancel);
@@ -28,6 +36,8 @@ final class JniFunctions implements Functions {
     public native int rz_cancel_deadline(long cancel, long us_from_now, long err);
     @Override
     public native void rz_cancel_reset(long cancel);
+    @Override
+    public native int rz_cancel_is_fired(long cancel);
     @Override
     public native int rz_model_load(long path, long params, long out, long err);
     @Override

@@ -76,11 +76,19 @@ RZ_ERR_POISONED = -18
 RZ_ERR_NOT_FOUND = -19
 RZ_ERR_NOT_READY = -20
 RZ_ABI_VERSION = 1
+RZ_FEATURE_CUDA = 1
+RZ_FEATURE_IMAGES = 2
+RZ_FEATURE_SOUNDS = 4
+RZ_FEATURE_THREADS = 8
 RZ_DEVICE_CPU = 1
 RZ_DEVICE_CUDA = 2
 RZ_LOG_ERROR = 1
 RZ_LOG_WARNING = 2
 RZ_LOG_INFO = 3
+RZ_THREAD_COMPUTE = 1
+RZ_THREAD_LOAD = 2
+RZ_THREAD_TEMPLATE = 3
+RZ_THREAD_STORE = 4
 RZ_NO_LIMIT = 0xFFFFFFFFFFFFFFFF
 RZ_MODEL_DETERMINISTIC = 1
 RZ_MODEL_MMAP = 2
@@ -192,6 +200,7 @@ RZ_EMBED_RAW = 1
 rz_log_callback = CFUNCTYPE(None, c_int32, POINTER(c_char), c_size_t, c_void_p)
 rz_chunk_callback = CFUNCTYPE(None, c_uint32, c_void_p)
 rz_parallel_callback = CFUNCTYPE(c_int32, c_uint32, rz_chunk_callback, c_void_p, c_void_p)
+rz_thread_callback = CFUNCTYPE(None, c_uint32, c_uint32, c_int32, c_void_p)
 rz_progress_callback = CFUNCTYPE(c_int32, c_uint64, c_uint64, c_void_p)
 rz_source_callback = CFUNCTYPE(c_int32, c_uint64, c_void_p, c_size_t, c_void_p)
 rz_write_callback = CFUNCTYPE(c_int32, c_void_p, c_size_t, c_void_p)
@@ -232,6 +241,20 @@ class rz_runtime_params(Sized):
         ("log_user", c_void_p),
         ("parallel", rz_parallel_callback),
         ("parallel_user", c_void_p),
+        ("on_thread", rz_thread_callback),
+        ("on_thread_user", c_void_p),
+    ]
+
+
+class rz_runtime_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("threads", c_uint32),
+        ("template_threads", c_uint32),
+        ("reserved", c_uint32),
+        ("memory_used", c_uint64),
+        ("memory_peak", c_uint64),
+        ("memory_limit", c_uint64),
     ]
 
 
@@ -583,6 +606,8 @@ class rz_store_info(Sized):
         ("hits", c_uint64),
         ("misses", c_uint64),
         ("reused_tokens", c_uint64),
+        ("memory_limit", c_uint64),
+        ("disk_limit", c_uint64),
     ]
 
 
@@ -711,6 +736,7 @@ STRUCTS = (
     rz_error,
     rz_device_info,
     rz_runtime_params,
+    rz_runtime_info,
     rz_model_params,
     rz_model_sampling,
     rz_model_info,
@@ -746,17 +772,22 @@ STRUCTS = (
 FUNCTIONS = {
     "rz_abi_version": (c_uint32, []),
     "rz_version": (c_char_p, []),
+    "rz_version_number": (c_uint32, []),
+    "rz_features": (c_uint32, []),
     "rz_status_name": (c_char_p, [c_int32]),
     "rz_device_count": (c_uint32, []),
     "rz_device_info_get": (c_int32, [c_uint32, POINTER(rz_device_info), POINTER(rz_error)]),
     "rz_runtime_new": (c_int32, [POINTER(rz_runtime_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_runtime_free": (None, [c_void_p]),
     "rz_runtime_threads_set": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),
+    "rz_runtime_memory_limit_set": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
+    "rz_runtime_info_get": (c_int32, [c_void_p, POINTER(rz_runtime_info), POINTER(rz_error)]),
     "rz_cancel_new": (c_int32, [POINTER(c_void_p), POINTER(rz_error)]),
     "rz_cancel_free": (None, [c_void_p]),
     "rz_cancel_fire": (None, [c_void_p]),
     "rz_cancel_deadline": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
     "rz_cancel_reset": (None, [c_void_p]),
+    "rz_cancel_is_fired": (c_int32, [c_void_p]),
     "rz_model_load": (c_int32, [c_char_p, POINTER(rz_model_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_model_free": (None, [c_void_p]),
     "rz_model_sampling_get": (c_int32, [c_void_p, POINTER(rz_model_sampling), POINTER(rz_error)]),

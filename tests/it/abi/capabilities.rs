@@ -45,7 +45,8 @@ const KNOWN: [(&str, u32); 11] = [
     ),
     // Its template reads tools from variables of other names.
     ("HuggingFaceTB-SmolLM3-3B", RZ_CAN_SYSTEM | RZ_CAN_REASON | RZ_CAN_SWITCH_REASONING),
-    ("deepseek-ai-DeepSeek-V3.1", RZ_CAN_SYSTEM | RZ_CAN_TOOLS | RZ_CAN_REASON | RZ_CAN_SWITCH_REASONING),
+    // Its template reads no tools: its authors write them into the text of the system message.
+    ("deepseek-ai-DeepSeek-V3.1", RZ_CAN_SYSTEM | RZ_CAN_REASON | RZ_CAN_SWITCH_REASONING),
     ("GLM-4.6", RZ_CAN_SYSTEM | RZ_CAN_TOOLS | RZ_CAN_REASON | RZ_CAN_SWITCH_REASONING),
     ("Mistral-Small-3.2-24B-Instruct-2506", RZ_CAN_SYSTEM | RZ_CAN_TOOLS | RZ_CAN_IMAGES),
     ("mistralai-Mistral-Nemo-Instruct-2407", RZ_CAN_SYSTEM | RZ_CAN_TOOLS),
