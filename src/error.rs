@@ -34,6 +34,9 @@ pub enum Error {
     TooComplex(String),
     #[error("{what}: {path}")]
     Io { path: String, what: String, system_code: i32 },
+    /// The system refuses a thread or another resource.
+    #[error("{what}")]
+    Resources { what: String, system_code: i32 },
     /// The file is damaged or hostile.
     #[error("{what}: {path}")]
     Format { path: String, what: String },

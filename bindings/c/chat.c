@@ -69,7 +69,7 @@ static void write_parts(uint32_t *last) {
     static char text[MAX_TEXT];
     uint32_t kind, call;
     size_t len;
-    while (check(rz_conversation_next_into(conversation, &kind, &call, text, sizeof text, &len, &err)) != RZ_DONE) {
+    while (check(rz_conversation_next_into(conversation, &kind, &call, text, sizeof text, &len, &err)) == RZ_OK) {
         if (kind == RZ_CHAT_EVENT_TOOL_ID)
             continue;
         if (*last == RZ_CHAT_EVENT_TOOL_ARGUMENTS && kind != *last)

@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
     do {
         uint32_t kind, call;
         status = check(rz_conversation_step(conversation, RZ_NO_LIMIT, &err));
-        while (check(rz_conversation_next_into(conversation, &kind, &call, part, sizeof part, &len, &err)) != RZ_DONE)
+        while (check(rz_conversation_next_into(conversation, &kind, &call, part, sizeof part, &len, &err)) == RZ_OK)
             if (kind == RZ_CHAT_EVENT_CONTENT)
                 fwrite(part, 1, len, stdout);
     } while (status != RZ_DONE);

@@ -145,7 +145,9 @@ template <class Container, class Call> Result<Container> sized(Container out, Ca
     rz_error error;
     size_t n = 0;
     rz_status status;
-    while ((status = call(out.data(), out.size(), &n, &error)) == RZ_ERR_BUFFER_TOO_SMALL) out.resize(n);
+    // An empty container may have no memory, which asks for the size.
+    while ((status = call(out.data(), out.size(), &n, &error)) == RZ_ERR_BUFFER_TOO_SMALL || (status >= 0 && n > out.size()))
+        out.resize(n);
     if (status < 0) return error;
     out.resize(n);
     return out;
@@ -1086,7 +1088,7 @@ public:
     Result<std::vector<std::pair<uint32_t, float>>> try_logprobs(uint32_t k) const {
         rz_error error;
         size_t vocabulary = 0;
-        if (rz_logits_into(get(), nullptr, 0, &vocabulary, &error) != RZ_ERR_BUFFER_TOO_SMALL) return error;
+        if (rz_logits_into(get(), nullptr, 0, &vocabulary, &error) < 0) return error;
         k = (std::min)(k, static_cast<uint32_t>(vocabulary)); // not the macro of windows.h
         std::vector<uint32_t> tokens(k);
         std::vector<float> values(k);

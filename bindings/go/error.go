@@ -36,6 +36,7 @@ const (
 	ErrPoisoned          Code = C.RZ_ERR_POISONED
 	ErrNotFound          Code = C.RZ_ERR_NOT_FOUND
 	ErrNotReady          Code = C.RZ_ERR_NOT_READY
+	ErrResources         Code = C.RZ_ERR_RESOURCES
 )
 
 // Error gives the name of the status, such as "RZ_ERR_FORMAT".

@@ -11,7 +11,6 @@ static rz_read_callback read_callback(void) { return realizarGoRead; }
 import "C"
 
 import (
-	"errors"
 	"io"
 	"runtime/cgo"
 	"unsafe"
@@ -112,7 +111,7 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	var n C.size_t
 	if err := use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_logits_into(cache, nil, 0, &n, e)
-	}); !errors.Is(err, ErrBufferTooSmall) {
+	}); err != nil {
 		return nil, err
 	}
 	k = min(k, int(n)) // of the vocabulary

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes for the first part of a reply. */
+#define FIRST_PART 256
+
 struct node {
   void (*emit)(void *object, int signal, const char *text, size_t len);
   void *object;
@@ -294,7 +297,14 @@ void node_process(struct node *node) {
     return;
   }
   const rz_status status = rz_conversation_step(conversation, node->budget, &node->error);
-  while ((next = rz_conversation_next_into(conversation, &kind, &call, node->part, node->capacity, &n, &error)) != RZ_DONE) {
+  if (!node->part) { /* Without memory a call would tell the size of a part alone. */
+    if (!(node->part = malloc(FIRST_PART))) {
+      end(node, "there is no memory for the answer");
+      return;
+    }
+    node->capacity = FIRST_PART;
+  }
+  while ((next = rz_conversation_next_into(conversation, &kind, &call, node->part, node->capacity, &n, &error)) <= RZ_OK) {
     char *const grown = next == RZ_ERR_BUFFER_TOO_SMALL ? realloc(node->part, n) : NULL;
     if (grown) node->part = grown, node->capacity = n;
     if (next < 0 && !grown) break;

@@ -337,6 +337,11 @@ impl Conversation {
         self.turn.as_ref()?.info.failure.as_ref()
     }
 
+    /// True while a reply has not ended, so that more parts may come.
+    pub fn is_replying(&self) -> bool {
+        self.job.is_some()
+    }
+
     /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right
     /// now.
     pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {

@@ -1,7 +1,7 @@
 //! The arguments of one call. `Call` is the only way to turn a caller's pointer into a Rust value, so that each is
 //! checked for NULL, alignment, length and UTF-8 on the way in.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -21,6 +21,8 @@ use super::handle::{self, Handle, Held};
 pub(super) struct Call {
     /// The runtime of the first handle that has one.
     runtime: OnceCell<Arc<Runtime>>,
+    /// The call has asked for a count, which was written.
+    is_answered: Cell<bool>,
 }
 
 /// Types that C may pass in arrays, because every bit pattern is a value.
@@ -45,12 +47,17 @@ impl Call {
     /// # Safety
     /// That of `guard::guard`.
     pub(super) unsafe fn new() -> Call {
-        Call { runtime: OnceCell::new() }
+        Call { runtime: OnceCell::new(), is_answered: Cell::new(false) }
     }
 
     /// The runtime whose log is told of a failure.
     pub(super) fn runtime(&self) -> Option<&Arc<Runtime>> {
         self.runtime.get()
+    }
+
+    /// True if `error` ends a query of a size, which takes and changes nothing, as a call with too small a buffer does.
+    pub(super) fn is_answered_by(&self, error: &Error) -> bool {
+        self.is_answered.get() && matches!(error, Error::BufferTooSmall { .. })
     }
 
     pub(super) fn checked<T>(&self, pointer: *const T, name: &str) -> Result<NonNull<T>> {
@@ -161,7 +168,7 @@ impl Call {
         Ok(Outs { start, len, call: PhantomData })
     }
 
-    /// `outs`, and where their number goes.
+    /// `outs`, and where their number goes. NULL with a capacity of 0 asks for the number alone.
     pub(super) fn buffer<T: Plain>(
         &self,
         out: *mut T,
@@ -170,7 +177,8 @@ impl Call {
         names: [&str; 2],
     ) -> Result<Buffer<'_, T>> {
         let [name, count_name] = names;
-        Ok(Buffer { count: self.out(count, count_name)?, outs: self.outs(out, capacity, name)? })
+        let query = (out.is_null() && capacity == 0).then_some(self);
+        Ok(Buffer { count: self.out(count, count_name)?, outs: self.outs(out, capacity, name)?, query })
     }
 }
 
@@ -238,24 +246,45 @@ impl<T: Plain> Outs<'_, T> {
 pub(super) struct Buffer<'a, T> {
     outs: Outs<'a, T>,
     count: Out<'a, usize>,
+    /// The call, if it asks for the number of results alone.
+    query: Option<&'a Call>,
 }
 
 impl<'a, T: Plain> Buffer<'a, T> {
     /// Refuses a buffer for fewer than `needed` values, and tells the caller their number.
     pub(super) fn with_room(self, needed: usize) -> Result<Buffer<'a, T>> {
         match self.outs.len {
-            capacity if capacity < needed => {
-                self.count.set(needed);
-                Err(Error::BufferTooSmall { needed, capacity })
-            }
+            capacity if capacity < needed || self.query.is_some() => Err(self.without_room(needed)),
             _ => Ok(self),
         }
     }
 
-    /// Copies `values` out where there is room, and their number in any case.
+    /// Copies `values` out where there is room, and their number in any case. A query of the number ends here with
+    /// `BufferTooSmall`, so that nothing that was to be handed on is taken.
     pub(super) fn fill(self, values: &[T]) -> Result<()> {
+        self.fill_next_to(values, || {})
+    }
+
+    /// `fill`; `others` writes the other results of the call, also if it asks for the number alone.
+    pub(super) fn fill_next_to(self, values: &[T], others: impl FnOnce()) -> Result<()> {
+        if self.query.is_some() {
+            others();
+            return Err(self.without_room(values.len()));
+        }
         self.count.set(values.len());
-        self.outs.set(values)
+        self.outs.set(values)?;
+        others();
+        Ok(())
+    }
+
+    /// Tells the caller the number of results, and ends the call: by success if it has asked for the number.
+    fn without_room(self, needed: usize) -> Error {
+        let capacity = self.outs.len;
+        self.count.set(needed);
+        if let Some(call) = self.query {
+            call.is_answered.set(true);
+        }
+        Error::BufferTooSmall { needed, capacity }
     }
 
     /// At most the first `most` places, for `write` to fill; its count is told to the caller even when it fails.

@@ -279,8 +279,8 @@ pub unsafe extern "C" fn rz_cache_match(
 
 /// Copies the tokens of the cache.
 ///
-/// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_tokens_into(
     cache: *const rz_cache,

@@ -20,9 +20,9 @@ pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_chat_message {
-    /// Role of the speaker, such as "system", "user" or "assistant".
+    /// Role of the speaker, NUL-terminated, such as "system", "user" or "assistant".
     pub role: *const c_char,
-    /// Text of the message.
+    /// Text of the message, NUL-terminated.
     pub content: *const c_char,
 }
 
@@ -31,16 +31,16 @@ unsafe impl Plain for rz_chat_message {}
 
 /// Writes `n` messages as the text that the model was trained on, by the chat template in its file.
 ///
-/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for it)
-/// the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
-/// too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
-/// become real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or
-/// system messages after the first message, their text moves into user messages: into the next message if that is a
-/// user message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL too unless
+/// rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message become
+/// real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or system
+/// messages after the first message, their text moves into user messages: into the next message if that is a user
+/// message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
 /// template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
 /// template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
 /// thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
-/// (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (rz_runtime_params.threads),
+/// (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (rz_runtime_params.threads),
 /// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
@@ -117,8 +117,8 @@ pub unsafe extern "C" fn rz_chat_render_json_into(
 ///
 /// Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
 /// text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
-/// `*n` receives the number of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: those of rz_chat_render_json_into. Since 0.1.0.
+/// `*n` receives the number of tokens. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+/// Errors: those of rz_chat_render_json_into. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_tokenize_into(
     model: *const rz_model,

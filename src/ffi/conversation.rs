@@ -21,7 +21,7 @@ use super::handle::Handle;
 use super::job::{draft_params, end_code, state_code, stop_strings};
 use super::lock::SharedLock;
 use super::model::rz_model;
-use super::reply::PartOut;
+use super::reply::{PartOut, part_status};
 use super::sampler::{rz_sampler_params, sampler_params};
 use super::saved::{reader, restore_params, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
@@ -309,9 +309,9 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
 /// refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
 /// RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
-/// RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
-/// no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
-/// Since 0.1.0.
+/// RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system
+/// gives no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_reply(
     conversation: *mut rz_conversation,
@@ -409,8 +409,9 @@ fn progress(has_ended: bool) -> rz_status {
     if has_ended { RZ_DONE } else { RZ_AGAIN }
 }
 
-/// Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_DONE: there is none right now, and after
-/// RZ_CHAT_EVENT_END none at all. What may yet become a stop string is held back until that is decided.
+/// Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_AGAIN: there is none right now. RZ_DONE: the
+/// reply has ended, by an error too, and all its parts were taken, or there is no reply. What may yet become a stop
+/// string is held back until that is decided.
 ///
 /// Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.
@@ -427,8 +428,10 @@ pub unsafe extern "C" fn rz_conversation_next_into(
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let part = PartOut::new(call, kind, index, (out, capacity, len))?;
-        let next = conversation.change(|conversation| conversation.next_part(|event| part.fill(event)))?;
-        Ok(next.map_or(RZ_DONE, |()| RZ_OK))
+        conversation.change(|conversation| {
+            let next = conversation.next_part(|event| part.fill(event))?;
+            Ok(part_status(next, !conversation.is_replying()))
+        })
     })
 }
 
@@ -490,9 +493,9 @@ pub unsafe extern "C" fn rz_conversation_say(
 /// "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
 /// tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
 ///
-/// `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask
-/// for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors:
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_json_into(
     conversation: *const rz_conversation,
@@ -531,7 +534,7 @@ pub unsafe extern "C" fn rz_conversation_rewind(
 }
 
 /// Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork). A
-/// reply that is being made is not in it.
+/// reply that is being made is not in it. `*out` is freed with rz_conversation_free.
 ///
 /// Any thread. Errors: RZ_ERR_BUSY (beside a call that changes the conversation), RZ_ERR_POISONED,
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.

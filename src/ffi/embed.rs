@@ -46,8 +46,8 @@ pub struct rz_embed_params {
 /// `out` receives `[n][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of the
 /// first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the last
 /// layer behind its pooling where it has one, or the number of the classifier's scores. `*written` receives the number
-/// of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and
-/// nothing is computed. On any other failure neither changes.
+/// of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed. On any other
+/// failure neither changes.
 ///
 /// Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
 /// (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one

@@ -136,8 +136,8 @@ pub unsafe extern "C" fn rz_encoder_load(
     })
 }
 
-/// rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. Any thread. Errors:
-/// those of rz_encoder_load and rz_model_load_from. Since 0.1.0.
+/// rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. `*out` is freed with
+/// rz_encoder_free. Any thread. Errors: those of rz_encoder_load and rz_model_load_from. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load_from(
     model: *const rz_model,
@@ -257,8 +257,8 @@ pub struct rz_encoder_plan {
     pub row: u64,
 }
 
-/// Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by
-/// the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0.
+/// Tells what rz_encoder_load would take of the NUL-terminated `path`, before a weight is read. `params` may be NULL.
+/// `out->struct_size` is set by the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_plan_get(
     model: *const rz_model,
@@ -461,9 +461,9 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
 ///
 /// The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
 /// 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
-/// part; changed bits within its data can go unnoticed. Any thread. Errors: as rz_media_from_pixels, and RZ_ERR_FORMAT
-/// (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
-/// RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
+/// part; changed bits within its data can go unnoticed. `*out` is freed with rz_media_free. Any thread. Errors: as
+/// rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or
+/// SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_image(
     encoder: *const rz_encoder,

@@ -168,9 +168,9 @@ pub unsafe extern "C" fn rz_decode_batch(
 /// Copies the logits after the last token, one f32 for each entry of the vocabulary. Those that a GPU keeps are fetched
 /// first, so the cache is not const.
 ///
-/// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_READY where there are none, before the first token
-/// and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
+/// RZ_ERR_NOT_READY where there are none, before the first token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY,
+/// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_logits_into(
     cache: *mut rz_cache,

@@ -13,7 +13,7 @@ use crate::memory;
 
 use super::arguments::Call;
 use super::faults;
-use super::status::{RZ_ERR_DEVICE_LOST, RZ_ERR_PANIC, rz_error, rz_status};
+use super::status::{RZ_ERR_DEVICE_LOST, RZ_ERR_PANIC, RZ_OK, rz_error, rz_status};
 
 /// Body of an export that returns `rz_status`: `guarded!(err, |call| ...)`, the closure a `Result<rz_status>`.
 macro_rules! guarded {
@@ -76,7 +76,11 @@ pub(super) unsafe fn guard(err: *mut rz_error, body: impl FnOnce(&Call) -> Resul
 pub(super) unsafe fn guard_first(err: *mut rz_error, body: impl FnOnce(&Call) -> Result<rz_status>) -> rz_status {
     // SAFETY: the contract of this function is that of `Call::new`.
     let call = unsafe { Call::new() };
-    let run = |call: &Call| body(call).map_or_else(|error| rz_error::failure(&error), rz_error::success);
+    let run = |call: &Call| match body(call) {
+        Ok(status) => rz_error::success(status),
+        Err(error) if call.is_answered_by(&error) => rz_error::success(RZ_OK),
+        Err(error) => rz_error::failure(&error),
+    };
     let record = caught(&call, run, |panic| panic);
     report(&call, &record);
     let status = record.code;

@@ -19,7 +19,7 @@ use super::handle::{Handle, Held};
 use super::lock::Lock;
 use super::model::rz_model;
 use super::prompt::rz_prompt;
-use super::reply::{PartOut, reply};
+use super::reply::{PartOut, part_status, reply};
 use super::sampler::rz_sampler;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 use super::structs::{count, ns};
@@ -388,9 +388,9 @@ pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) ->
 /// text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
 /// token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
 ///
-/// `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
-/// the result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without
-/// a tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL
+/// and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer, RZ_ERR_INVALID_ARGUMENT
+/// for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_text_into(
     job: *mut rz_job,
@@ -426,17 +426,19 @@ pub unsafe extern "C" fn rz_job_next_into(
     guarded!(err, |call| {
         let job = call.handle(job)?;
         let part = PartOut::new(call, kind, index, (out, capacity, len))?;
-        let next = job.change(|job| job.next_part(|event| part.fill(event)))?;
-        Ok(next.map_or(RZ_DONE, |()| RZ_OK))
+        let next = job.change(|job| {
+            let next = job.next_part(|event| part.fill(event))?;
+            Ok(part_status(next, job.info().end.is_some()))
+        })?;
+        Ok(next)
     })
 }
 
 /// Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
 /// included.
 ///
-/// `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
-/// the result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since
-/// 0.1.0.
+/// `*n` receives their number, 0 where nothing is new. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_tokens_into(
     job: *mut rz_job,
@@ -459,9 +461,9 @@ pub unsafe extern "C" fn rz_job_tokens_into(
 /// of rz_logprobs_into ahead of the token: the softmax of the logits, before any sampler. A vocabulary of fewer tokens
 /// makes rows shorter.
 ///
-/// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL
-/// to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for
-/// a job that keeps none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_logprobs_into(
     job: *mut rz_job,

@@ -275,9 +275,8 @@ pub unsafe extern "C" fn rz_media_info_get(
 
 /// Copies the rows of a medium, `[n_rows][row_dim]`.
 ///
-/// `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is
-/// done). Since 0.1.0.
+/// `*n` receives the number of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+/// Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_rows_into(
     media: *const rz_media,

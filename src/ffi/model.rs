@@ -113,7 +113,7 @@ pub struct rz_model_params {
     pub progress_user: *mut c_void,
     /// Stops the load when fired; NULL: nothing does.
     pub cancel: *const rz_cancel,
-    /// Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
+    /// Path of a file for packed weights, NUL-terminated; NULL: they are packed into memory.
     ///
     /// The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
     /// the disk. Later loads map the file, so that they take as long as their vocabulary. Processes share one copy in
@@ -165,8 +165,8 @@ pub struct rz_model_params {
     /// runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
     /// ended. Since 0.1.0.
     pub placement: *const c_char,
-    /// Path of a file in which the tests that GPUs have passed are kept, as rz_model_load takes one; NULL: they are
-    /// forgotten with the process.
+    /// Path of a file in which the tests that GPUs have passed are kept, NUL-terminated; NULL: they are forgotten with
+    /// the process.
     ///
     /// The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs.
     /// A test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that
@@ -177,13 +177,12 @@ pub struct rz_model_params {
 
 /// Loads a model.
 ///
-/// `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder
-/// with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
-/// reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file; the system gives no thread,
-/// see rz_runtime_params.threads), RZ_ERR_FORMAT (damaged),
-/// RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
-/// (unknown flags). Since 0.1.0.
+/// `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder with
+/// a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as reading the
+/// file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_RESOURCES (the system gives no
+/// thread, see rz_runtime_params.threads), RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (an architecture or tensor type
+/// that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_load(
     path: *const c_char,
@@ -360,9 +359,8 @@ pub unsafe extern "C" fn rz_model_sampling_get(
 /// Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
 /// its length and kind, such as "[24 integers]".
 ///
-/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
-/// the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
-/// RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0.
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_meta_into(
     model: *const rz_model,

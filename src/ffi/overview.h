@@ -37,15 +37,22 @@
  *
  * - A function that can fail returns an rz_status: 0 is success, positive is progress, negative is failure. Its last
  *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
- * - Results are written on success only, and a call that fails leaves its handles as they were. The exception: with
- *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written.
+ * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
+ *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written, and rz_generate_into keeps the tokens that it has made before
+ *   it fails: in the cache, in `out`, and counted in `*n`.
+ * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, `*len`, `*written`).
+ *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
+ *   the handle or changes. rz_generate_into makes no token then.
  * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
  *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. So does a
  *   call with the handle as const beside it, where its errors name RZ_ERR_BUSY; those that read what others poll, such
  *   as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
- * - What _new, _load or _fork gives, the matching _free takes back; NULL is fine. Handles are freed in any order,
- *   because each keeps alive what it needs. With the last one the library's last thread ends.
- * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
+ * - A handle that a function writes, whatever the function is called, is given back to the _free of its type
+ *   (rz_model_free for an rz_model); NULL is fine. Handles are freed in any order, because each keeps alive what it
+ *   needs. With the last one the library's last thread ends.
+ * - Strings are UTF-8. One that is given with its length in bytes (`len`, `json_len`) needs no NUL; every other one,
+ *   such as a path, a key, a role or a stop string, ends with a NUL. A text in a buffer of the caller's has its length
+ *   in `*len` and no NUL; texts in structs that are written and texts that are returned end with one.
  * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
  *   the default. RZ_INIT(rz_model_params, params) declares one so, in C and C++: later versions append fields. A field
  *   or a flag that the library is too old for is RZ_ERR_VERSION.

@@ -92,14 +92,15 @@ pub unsafe extern "C" fn rz_prompt_new(
 ///
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
 ///
-/// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has
-/// is ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with
-/// those of the model's tokens around it that the template does not write itself. To a template that knows no parts
-/// the content is a text, and the medium stands where its part stood. Placeholders that messages spell are text,
-/// like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the
-/// tokens that begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new;
-/// RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part, a medium
-/// that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0.
+/// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has is
+/// ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with those
+/// of the model's tokens around it that the template does not write itself. To a template that knows no parts the
+/// content is a text, and the medium stands where its part stood. Placeholders that messages spell are text, like all
+/// special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
+/// the prompt. `*out` is freed with rz_prompt_free. Any thread. Errors: those of rz_chat_render_json_into and
+/// rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a
+/// part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,
@@ -160,8 +161,8 @@ pub unsafe extern "C" fn rz_prompt_len(prompt: *const rz_prompt) -> usize {
 
 /// Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
 ///
-/// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
+/// RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_tokens_into(
     prompt: *const rz_prompt,

@@ -12,7 +12,7 @@ use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::lock::Lock;
 use super::model::rz_model;
-use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
+use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 
 /// Kind of a part of a reply: what the model thinks ahead of its answer.
 pub const RZ_CHAT_EVENT_REASONING: u32 = 1;
@@ -112,8 +112,8 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
 }
 
 /// Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`,
-/// from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is
-/// none right now, and behind the end none at all.
+/// from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_OK: there was
+/// one. RZ_AGAIN: there is none right now. RZ_DONE: the reply has ended, and all its parts were taken.
 ///
 /// A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
 /// arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
 /// follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of one
 /// that is the whole reply, fenced or not, is a call.
 ///
-/// With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
-/// what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays. A query of the size writes
+/// `*kind` and `*index` too. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_next_into(
     parser: *mut rz_chat_parser,
@@ -138,7 +138,8 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
         let parser = call.handle(parser)?;
         let part = PartOut::new(call, kind, index, (out, capacity, len))?;
         let mut parser = parser.parser.take(rz_chat_parser::NAME)?;
-        Ok(parser.next(|event| part.fill(event))?.map_or(RZ_DONE, |()| RZ_OK))
+        let next = parser.next(|event| part.fill(event))?;
+        Ok(part_status(next, parser.has_ended()))
     })
 }
 
@@ -146,6 +147,15 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_free(parser: *mut rz_chat_parser) {
     guarded_or!((), |call| call.release(parser))
+}
+
+/// The status of a call that takes the next part of a reply; `None`: there was none.
+pub(super) fn part_status(next: Option<()>, has_ended: bool) -> rz_status {
+    match next {
+        Some(()) => RZ_OK,
+        None if has_ended => RZ_DONE,
+        None => RZ_AGAIN,
+    }
 }
 
 /// Where a part of a reply goes.
@@ -172,11 +182,11 @@ impl<'a> PartOut<'a> {
 
     /// Changes nothing but the length where the text has no room.
     pub(super) fn fill(self, event: &Event) -> Result<()> {
-        self.text.fill(event.text.as_bytes())?;
         let unparsed = if event.unparsed { RZ_CHAT_EVENT_UNPARSED } else { 0 };
-        self.kind.set(event_kind(event.kind) | unparsed);
-        self.index.set(event.call);
-        Ok(())
+        self.text.fill_next_to(event.text.as_bytes(), || {
+            self.kind.set(event_kind(event.kind) | unparsed);
+            self.index.set(event.call);
+        })
     }
 }
 

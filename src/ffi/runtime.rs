@@ -13,7 +13,8 @@ use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
 /// Worker threads, a log and a ceiling on memory, shared by the models that are loaded with it. Any number of threads
-/// may use it at once. A model that is loaded without one gets its own, with all defaults.
+/// may use it at once. rz_runtime_threads_set and rz_runtime_memory_limit_set alone change it. A model that is loaded
+/// without one gets its own, with all defaults.
 pub struct rz_runtime(pub(super) Arc<Runtime>);
 
 impl Handle for rz_runtime {
@@ -88,9 +89,10 @@ pub struct rz_runtime_params {
     /// The first load of a model with a tokenizer starts as many further threads, at most four and at least one. They
     /// render chat templates and compile grammars, one call at a time each in the order of arrival, and sleep
     /// otherwise; each has 64 MiB of stack, most of which is never touched. If the system gives none, that load fails
-    /// with RZ_ERR_IO. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and
-    /// loads, whose threads end with them; with one thread a load has none. In a child made with fork(), which has none
-    /// of these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_IO.
+    /// with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
+    /// and loads, whose threads end with them; with one thread a load has none. In a child made with fork(), which has
+    /// none of these threads, a call with a template or a grammar starts a thread for itself, or fails with
+    /// RZ_ERR_RESOURCES.
     pub threads: u32,
     /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
     /// fail with RZ_ERR_LIMIT. rz_runtime_memory_limit_set changes it.
@@ -118,10 +120,9 @@ pub struct rz_runtime_params {
 
 /// Makes a runtime and starts its workers; they sleep while there is no work.
 ///
-/// `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
-/// many threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
-/// RZ_ERR_IO (the system gives no more threads),
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
+/// threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
+/// RZ_ERR_RESOURCES (the system gives no more threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_new(
     params: *const rz_runtime_params,
@@ -145,7 +146,7 @@ pub unsafe extern "C" fn rz_runtime_free(runtime: *mut rz_runtime) {
 
 /// Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now
 /// keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads),
-/// RZ_ERR_IO (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// RZ_ERR_RESOURCES (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_threads_set(
     runtime: *mut rz_runtime,

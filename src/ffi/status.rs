@@ -13,9 +13,9 @@ pub type rz_status = i32;
 
 /// Success.
 pub const RZ_OK: rz_status = 0;
-/// Progress, and work is left: call again.
+/// Progress, and there is more to come: call again, of a reply without a part right now after a step.
 pub const RZ_AGAIN: rz_status = 1;
-/// Generation has ended.
+/// It has ended: nothing more will come.
 pub const RZ_DONE: rz_status = 2;
 /// An argument that can never work: NULL, out of range, not UTF-8.
 pub const RZ_ERR_INVALID_ARGUMENT: rz_status = -1;
@@ -27,7 +27,7 @@ pub const RZ_ERR_OUT_OF_MEMORY: rz_status = -3;
 pub const RZ_ERR_DEVICE_OUT_OF_MEMORY: rz_status = -4;
 /// A ceiling set by the caller, or a bound of this library, would be passed.
 pub const RZ_ERR_LIMIT: rz_status = -5;
-/// A file could not be read or written, or a thread not be started.
+/// A file could not be read or written.
 pub const RZ_ERR_IO: rz_status = -6;
 /// A file is damaged or hostile, or weights of a model have made a result NaN or infinite.
 pub const RZ_ERR_FORMAT: rz_status = -7;
@@ -61,6 +61,8 @@ pub const RZ_ERR_POISONED: rz_status = -18;
 pub const RZ_ERR_NOT_FOUND: rz_status = -19;
 /// The call has to come after another one: there are no logits before a prefill, and no rows before the last step.
 pub const RZ_ERR_NOT_READY: rz_status = -20;
+/// The system refuses a thread or another resource; the same call may succeed later.
+pub const RZ_ERR_RESOURCES: rz_status = -21;
 
 /// Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
 ///
@@ -104,6 +106,7 @@ pub(super) fn name(status: rz_status) -> &'static CStr {
         RZ_ERR_POISONED => c"RZ_ERR_POISONED",
         RZ_ERR_NOT_FOUND => c"RZ_ERR_NOT_FOUND",
         RZ_ERR_NOT_READY => c"RZ_ERR_NOT_READY",
+        RZ_ERR_RESOURCES => c"RZ_ERR_RESOURCES",
         _ => c"RZ_UNKNOWN",
     }
 }
@@ -119,6 +122,7 @@ fn status_of(error: &Error) -> rz_status {
         Error::DeviceOutOfMemory { .. } => RZ_ERR_DEVICE_OUT_OF_MEMORY,
         Error::Limit { .. } | Error::TooComplex(_) => RZ_ERR_LIMIT,
         Error::Io { .. } => RZ_ERR_IO,
+        Error::Resources { .. } => RZ_ERR_RESOURCES,
         Error::Format { .. } => RZ_ERR_FORMAT,
         Error::Unsupported(_) => RZ_ERR_UNSUPPORTED,
         Error::Version(_) => RZ_ERR_VERSION,
@@ -140,7 +144,10 @@ impl rz_error {
     }
 
     pub(super) fn failure(error: &Error) -> rz_error {
-        let system_code = if let Error::Io { system_code, .. } = error { *system_code } else { 0 };
+        let system_code = match error {
+            Error::Io { system_code, .. } | Error::Resources { system_code, .. } => *system_code,
+            _ => 0,
+        };
         if let Error::Poisoned { fault, .. } = error
             && let Some(first) = faults::message(*fault)
         {
@@ -192,8 +199,8 @@ mod tests {
 
     #[test]
     fn every_status_has_its_own_name() {
-        let names: std::collections::HashSet<_> = (-20..=2).map(name).collect();
-        assert_eq!(names.len(), 23);
+        let names: std::collections::HashSet<_> = (-21..=2).map(name).collect();
+        assert_eq!(names.len(), 24);
         assert_eq!(name(3), c"RZ_UNKNOWN");
         assert_eq!(name(i32::MIN), c"RZ_UNKNOWN");
     }

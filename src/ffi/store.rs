@@ -89,8 +89,8 @@ pub struct rz_store_info {
 /// and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, with a line
 /// in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
 /// that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
-/// fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused; the system gives no more
-/// threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused), RZ_ERR_RESOURCES (the system
+/// gives no more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_new(
     model: *const rz_model,
@@ -154,8 +154,8 @@ fn or_empty(store: &Store, params: &CacheParams, taken: Option<(Session, usize)>
 }
 
 /// rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
-/// from token `*common` on. Any thread. Errors: those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
-/// Since 0.1.0.
+/// from token `*common` on. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_store_take,
+/// RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take_prompt(
     store: *const rz_store,

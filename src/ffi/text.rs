@@ -34,9 +34,9 @@ pub const RZ_TOKEN_END: u32 = 16;
 
 /// Turns `text`, UTF-8 of `text_len` bytes, into token ids.
 ///
-/// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8),
-/// RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
+/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
+/// RZ_ERR_INVALID_ARGUMENT (not UTF-8), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not
+/// implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_tokenize_into(
     model: *const rz_model,
@@ -68,10 +68,10 @@ pub unsafe extern "C" fn rz_tokenize_into(
 
 /// Turns `n` token ids into text, the first of which begins it.
 ///
-/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
-/// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
-/// U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
-/// (a token outside the vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0.
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become U+FFFD; for a text
+/// that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the
+/// vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_detokenize_into(
     model: *const rz_model,
@@ -107,9 +107,8 @@ pub unsafe extern "C" fn rz_token_is_end(model: *const rz_model, token: u32) -> 
 /// each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
 ///
 /// `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be
-/// NULL. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
-/// thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is
-/// not implemented). Since 0.1.0.
+/// NULL. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+/// (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_token_bytes_into(
     model: *const rz_model,
@@ -134,10 +133,11 @@ pub unsafe extern "C" fn rz_token_bytes_into(
             None => 0,
         };
         let end = if tokenizer.is_end(token) { RZ_TOKEN_END } else { 0 };
-        out.fill(&bytes)?;
-        if let Some(attributes) = attributes {
-            attributes.set(kind | end);
-        }
+        out.fill_next_to(&bytes, || {
+            if let Some(attributes) = attributes {
+                attributes.set(kind | end);
+            }
+        })?;
         Ok(RZ_OK)
     })
 }

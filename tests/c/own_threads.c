@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
   CALL(rz_runtime_new(&runtime_params, &runtime, &err));
   params.struct_size = sizeof params;
   params.runtime = runtime;
-  CHECK(rz_model_load(argv[1], &params, &model, &err) == RZ_ERR_IO);
+  CHECK(rz_model_load(argv[1], &params, &model, &err) == RZ_ERR_RESOURCES);
   CHECK(model == NULL && err.system_code == EAGAIN && strstr(err.message, "chat templates") != NULL);
   refuses = 0;
   CALL(rz_model_load(argv[1], &params, &model, &err));

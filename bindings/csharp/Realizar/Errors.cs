@@ -12,6 +12,7 @@ namespace Realizar
         BufferTooSmall = Native.RZ_ERR_BUFFER_TOO_SMALL, DeviceUnavailable = Native.RZ_ERR_DEVICE_UNAVAILABLE,
         DeviceLost = Native.RZ_ERR_DEVICE_LOST, Mismatch = Native.RZ_ERR_MISMATCH, Panic = Native.RZ_ERR_PANIC,
         Poisoned = Native.RZ_ERR_POISONED, NotFound = Native.RZ_ERR_NOT_FOUND, NotReady = Native.RZ_ERR_NOT_READY,
+        Resources = Native.RZ_ERR_RESOURCES,
     }
 
     /// <summary>A call of the library failed. One that was cancelled is an OperationCanceledException instead.</summary>

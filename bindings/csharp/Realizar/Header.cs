@@ -677,6 +677,7 @@ namespace Realizar
         internal const int RZ_ERR_POISONED = -18;
         internal const int RZ_ERR_NOT_FOUND = -19;
         internal const int RZ_ERR_NOT_READY = -20;
+        internal const int RZ_ERR_RESOURCES = -21;
         internal const int RZ_ABI_VERSION = 1;
         internal const int RZ_FEATURE_CUDA = 1;
         internal const int RZ_FEATURE_IMAGES = 2;

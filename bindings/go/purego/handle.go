@@ -37,6 +37,7 @@ const (
 	ErrPoisoned          Code = rz_ERR_POISONED
 	ErrNotFound          Code = rz_ERR_NOT_FOUND
 	ErrNotReady          Code = rz_ERR_NOT_READY
+	ErrResources         Code = rz_ERR_RESOURCES
 )
 
 // Error gives the name of the status, such as "RZ_ERR_FORMAT".

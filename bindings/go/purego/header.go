@@ -28,6 +28,7 @@ const (
 	rz_ERR_POISONED               = -18
 	rz_ERR_NOT_FOUND              = -19
 	rz_ERR_NOT_READY              = -20
+	rz_ERR_RESOURCES              = -21
 	rz_ABI_VERSION                = 1
 	rz_FEATURE_CUDA               = 1
 	rz_FEATURE_IMAGES             = 2

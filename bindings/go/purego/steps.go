@@ -2,7 +2,6 @@ package realizar
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"unsafe"
 )
@@ -138,7 +137,7 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	var n uintptr
 	if err := s.cache.use(func(cache uintptr, e *rz_error) int32 {
 		return c.rz_logits_into(cache, nil, 0, &n, e)
-	}); !errors.Is(err, ErrBufferTooSmall) {
+	}); err != nil {
 		return nil, err
 	}
 	k = min(k, int(n)) // of the vocabulary

@@ -25,6 +25,7 @@ final class Header {
     static final int RZ_ERR_POISONED = -18;
     static final int RZ_ERR_NOT_FOUND = -19;
     static final int RZ_ERR_NOT_READY = -20;
+    static final int RZ_ERR_RESOURCES = -21;
     static final int RZ_ABI_VERSION = 1;
     static final int RZ_FEATURE_CUDA = 1;
     static final int RZ_FEATURE_IMAGES = 2;

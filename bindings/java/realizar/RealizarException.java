@@ -6,7 +6,8 @@ public final class RealizarException extends RuntimeException {
     /** Outcomes of calls that failed, in the order of their numbers from -1 down. */
     public enum Status {
         INVALID_ARGUMENT, BUSY, OUT_OF_MEMORY, DEVICE_OUT_OF_MEMORY, LIMIT, IO, FORMAT, UNSUPPORTED, VERSION, CANCELLED, DEADLINE,
-        CONTEXT_FULL, BUFFER_TOO_SMALL, DEVICE_UNAVAILABLE, DEVICE_LOST, MISMATCH, PANIC, POISONED, NOT_FOUND, NOT_READY, UNKNOWN;
+        CONTEXT_FULL, BUFFER_TOO_SMALL, DEVICE_UNAVAILABLE, DEVICE_LOST, MISMATCH, PANIC, POISONED, NOT_FOUND, NOT_READY,
+        RESOURCES, UNKNOWN;
 
         static Status of(int code) {
             return values()[Math.min(-1 - code, UNKNOWN.ordinal())];

@@ -33,8 +33,8 @@ from ._header import real as _real
 from ._header import whole as _whole
 from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
-    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, NotFound, NotReady, OutOfMemory, Panic, Poisoned, Unsupported,
-    VersionError,
+    Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, NotFound, NotReady, OutOfMemory, Panic, Poisoned,
+    ResourcesRefused, Unsupported, VersionError,
 )  # fmt: skip
 from ._errors import error_of as _error_of
 from ._library import callbacks as _callbacks
@@ -46,7 +46,7 @@ __all__ = [
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "NotFound", "NotReady",
-    "OutOfMemory", "Panic", "Poisoned", "Unsupported", "VersionError",
+    "OutOfMemory", "Panic", "Poisoned", "ResourcesRefused", "Unsupported", "VersionError",
 ]  # fmt: skip
 
 __version__ = library.rz_version().decode()
@@ -72,7 +72,7 @@ def _at(ids: "np.ndarray"):  # type: ignore[no-untyped-def]
 def _ids_of(call: Callable[[Any, int, Any], int], capacity: int) -> List[int]:
     """Token ids that a function writes to an array, which is made again where it is too small."""
     while True:
-        ids, n = np.empty(capacity, dtype=np.uint32), ctypes.c_size_t()
+        ids, n = np.empty(max(capacity, 1), dtype=np.uint32), ctypes.c_size_t()
         try:
             call(ids.ctypes.data, len(ids), byref(n))
             return ids[: n.value].tolist()

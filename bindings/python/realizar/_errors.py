@@ -39,6 +39,7 @@ class Panic(Error): ...
 class Poisoned(Error): ...
 class NotFound(Error, LookupError): ...
 class NotReady(Error): ...
+class ResourcesRefused(Error, OSError): ...
 
 
 _BY_CODE: Dict[int, Type[Error]] = {
@@ -48,7 +49,7 @@ _BY_CODE: Dict[int, Type[Error]] = {
     _c.RZ_ERR_CANCELLED: Cancelled, _c.RZ_ERR_DEADLINE: DeadlineExceeded, _c.RZ_ERR_CONTEXT_FULL: ContextFull,
     _c.RZ_ERR_BUFFER_TOO_SMALL: BufferTooSmall, _c.RZ_ERR_DEVICE_UNAVAILABLE: DeviceUnavailable,
     _c.RZ_ERR_DEVICE_LOST: DeviceLost, _c.RZ_ERR_MISMATCH: Mismatch, _c.RZ_ERR_PANIC: Panic, _c.RZ_ERR_POISONED: Poisoned,
-    _c.RZ_ERR_NOT_FOUND: NotFound, _c.RZ_ERR_NOT_READY: NotReady,
+    _c.RZ_ERR_NOT_FOUND: NotFound, _c.RZ_ERR_NOT_READY: NotReady, _c.RZ_ERR_RESOURCES: ResourcesRefused,
 }  # fmt: skip
 
 

@@ -69,8 +69,8 @@ fn start(name: String, stack: usize, work: impl FnOnce() + Send + 'static) -> io
 /// The name of such a thread in errors.
 const DEEP: &str = "the thread for chat templates and grammars";
 
-fn not_started(path: String, e: &io::Error) -> Error {
-    Error::Io { path, what: format!("cannot start a thread: {e}"), system_code: e.raw_os_error().unwrap_or(0) }
+fn not_started(what: String, e: &io::Error) -> Error {
+    Error::Resources { what: format!("cannot start {what}: {e}"), system_code: e.raw_os_error().unwrap_or(0) }
 }
 
 /// The process in which something was made.

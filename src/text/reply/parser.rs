@@ -177,6 +177,11 @@ impl ReplyParser {
         })
     }
 
+    /// True where the reply has ended: no part will come but those that are there.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// True where a stop string has ended the reply.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped

@@ -96,7 +96,7 @@ impl Talk {
         let out = text.as_mut_ptr().cast();
         let status =
             unsafe { rz_conversation_next_into(self.handle, &mut kind, &mut index, out, 4096, &mut len, &mut err) };
-        assert!([RZ_OK, RZ_DONE].contains(&status));
+        assert!([RZ_OK, RZ_AGAIN, RZ_DONE].contains(&status));
         (status == RZ_OK).then(|| (kind, index, String::from_utf8(text[..len].to_vec()).expect("UTF-8")))
     }
 

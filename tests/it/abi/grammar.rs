@@ -142,9 +142,7 @@ fn conversations_in_json_become_text_and_tokens() {
             )
         });
         assert_eq!(&text[..n], b"<s>Hi</s>f<s>1");
-        expect(RZ_ERR_BUFFER_TOO_SMALL, |e| {
-            rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, &mut n, e)
-        });
+        expect(RZ_OK, |e| rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, &mut n, e));
         let needed = n;
         expect(RZ_OK, |e| {
             rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, tokens.as_mut_ptr(), 64, &mut n, e)

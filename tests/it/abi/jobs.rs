@@ -163,7 +163,7 @@ fn text_comes_without_its_stop_string() {
     assert_eq!(info(job).end, RZ_JOB_STOP);
     let (mut text, mut len) = ([0 as c_char; 256], 7);
     unsafe {
-        expect(RZ_ERR_BUFFER_TOO_SMALL, |e| rz_job_text_into(job, null_mut(), 0, &mut len, e));
+        expect(RZ_OK, |e| rz_job_text_into(job, null_mut(), 0, &mut len, e));
         expect(RZ_OK, |e| rz_job_text_into(job, text.as_mut_ptr(), len, &mut len, e));
         let bytes: Vec<u8> = text[..len].iter().map(|&c| c as u8).collect();
         assert_eq!(String::from_utf8(bytes).expect("UTF-8"), ", there was a little girl ");
@@ -480,7 +480,7 @@ fn jobs_keep_the_logprobs_of_their_tokens() {
     let job = new_job(cache, &rz_job_params { logprobs: 2, ..params(&PROMPT, 3) });
     assert_eq!(step(job, 1_000_000), RZ_DONE);
     let mut n = 0;
-    expect(RZ_ERR_BUFFER_TOO_SMALL, |e| unsafe { rz_job_logprobs_into(job, null_mut(), null_mut(), 0, &mut n, e) });
+    expect(RZ_OK, |e| unsafe { rz_job_logprobs_into(job, null_mut(), null_mut(), 0, &mut n, e) });
     assert_eq!((n, logprobs(job, 2).len()), (9, 3));
     unsafe {
         rz_job_free(job);

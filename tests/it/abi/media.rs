@@ -71,7 +71,7 @@ impl Medium {
 
     pub fn rows(&self) -> Vec<f32> {
         let mut n = 0;
-        expect(RZ_ERR_BUFFER_TOO_SMALL, |e| unsafe { rz_media_rows_into(self.0, null_mut(), 0, &mut n, e) });
+        expect(RZ_OK, |e| unsafe { rz_media_rows_into(self.0, null_mut(), 0, &mut n, e) });
         let mut rows = vec![0f32; n];
         expect(RZ_OK, |e| unsafe { rz_media_rows_into(self.0, rows.as_mut_ptr(), rows.len(), &mut n, e) });
         assert_eq!(n, rows.len());

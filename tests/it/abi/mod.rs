@@ -26,10 +26,12 @@ mod picture_talks;
 mod pictures;
 #[cfg(unix)]
 mod programs;
+mod queries;
 mod readers;
 mod reply;
 mod runtime;
 mod saved;
+mod sentences;
 mod sounds;
 mod sources;
 mod text;

@@ -76,8 +76,8 @@ impl Calls {
         }
         self.failed = true;
         // The system reports lack of memory in this way for files and threads.
-        let says = |code| status == RZ_ERR_IO && err.system_code == code;
-        if status != RZ_ERR_OUT_OF_MEMORY && !says(libc::ENOMEM) && !says(libc::EAGAIN) {
+        let says = |of, code| status == of && err.system_code == code;
+        if status != RZ_ERR_OUT_OF_MEMORY && !says(RZ_ERR_IO, libc::ENOMEM) && !says(RZ_ERR_RESOURCES, libc::EAGAIN) {
             self.odd.get_or_insert_with(|| format!("{name}: {status}: {}", text_of(&err.message)));
         }
         None

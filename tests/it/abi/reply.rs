@@ -42,7 +42,7 @@ fn parts_of<T>(handle: *mut T, next: NextInto<T>) -> Vec<(u32, u32, String)> {
     loop {
         let (mut kind, mut index, mut text, mut len, mut err) = (77, 77, [0u8; 256], 0, no_error());
         let status = unsafe { next(handle, &mut kind, &mut index, text.as_mut_ptr().cast(), 256, &mut len, &mut err) };
-        if status == RZ_DONE {
+        if [RZ_AGAIN, RZ_DONE].contains(&status) {
             assert_eq!((kind, index), (77, 77));
             return parts;
         }

@@ -337,3 +337,39 @@ fn the_log_says_what_a_host_would_ask() {
         rz_runtime_free(runtime);
     }
 }
+
+/// Threads that a limit of the process refuses have their own status, in each call that starts some.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_the_system_refuses_have_their_own_status() {
+    const WORK: &str = "REALIZAR_REFUSED_THREADS";
+    if std::env::var_os(WORK).is_none() {
+        let test = "abi::runtime::threads_that_the_system_refuses_have_their_own_status";
+        let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
+        let child = command.args([test, "--exact", "--nocapture"]).env(WORK, "1").output().expect("a process");
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+        return;
+    }
+    let (mut runtime, mut other) = (null_mut(), null_mut());
+    let params =
+        |threads| rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads, ..zeroed() };
+    unsafe { expect(RZ_OK, |e| rz_runtime_new(&params(1), &mut runtime, e)) };
+    // No room for the stacks of 63 threads.
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("sizes");
+    let bytes = 4096 * pages.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
+    let limit = libc::rlimit { rlim_cur: bytes + (32 << 20), rlim_max: libc::RLIM_INFINITY };
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    for call in [0, 1] {
+        let mut err = no_error();
+        let status = unsafe {
+            match call {
+                0 => rz_runtime_new(&params(64), &mut other, &mut err),
+                _ => rz_runtime_threads_set(runtime, 64, &mut err),
+            }
+        };
+        assert_eq!((status, err.system_code), (RZ_ERR_RESOURCES, libc::EAGAIN), "{}", text_of(&err.message));
+        assert!(text_of(&err.message).starts_with("cannot start thread "), "{}", text_of(&err.message));
+    }
+    assert!(other.is_null());
+    unsafe { rz_runtime_free(runtime) };
+}

@@ -70,7 +70,7 @@ fn a_cache_goes_to_a_file_and_comes_back() {
         assert_eq!(loaded.logits(), host.logits());
         assert_eq!(loaded.decode(300), host.decode(300));
 
-        expect(RZ_ERR_BUFFER_TOO_SMALL, |e| rz_cache_tokens_into(loaded.cache, null_mut(), 0, &mut n, e));
+        expect(RZ_OK, |e| rz_cache_tokens_into(loaded.cache, null_mut(), 0, &mut n, e));
         assert_eq!(n, 5);
         expect(RZ_OK, |e| rz_cache_tokens_into(loaded.cache, tokens.as_mut_ptr(), 8, &mut n, e));
         assert_eq!(tokens[..n], [BOS, 403, 407, 261, 300]);

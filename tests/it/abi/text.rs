@@ -42,7 +42,7 @@ fn sizes_are_asked_for_in_two_calls() {
     let mut len = 0;
     let mut text = [0x55 as c_char; 8];
     unsafe {
-        expect(RZ_ERR_BUFFER_TOO_SMALL, |e| rz_model_meta_into(model, key, null_mut(), 0, &mut len, e));
+        expect(RZ_OK, |e| rz_model_meta_into(model, key, null_mut(), 0, &mut len, e));
         assert_eq!(len, 5);
         len = 0;
         let message =
@@ -93,13 +93,10 @@ fn a_text_stream_waits_for_room() {
         for &token in &tokens[..n] {
             let mut len = usize::MAX;
             let mut out = [0u8; 64];
-            let status = rz_textstream_push_into(stream, token, null_mut(), 0, &mut len, null_mut());
-            assert_eq!(status == RZ_ERR_BUFFER_TOO_SMALL, len > 0);
-            if status == RZ_ERR_BUFFER_TOO_SMALL {
-                let needed = len;
-                expect(RZ_OK, |e| rz_textstream_push_into(stream, token, out.as_mut_ptr().cast(), 64, &mut len, e));
-                assert_eq!(len, needed);
-            }
+            expect(RZ_OK, |e| rz_textstream_push_into(stream, token, null_mut(), 0, &mut len, e));
+            let needed = len;
+            expect(RZ_OK, |e| rz_textstream_push_into(stream, token, out.as_mut_ptr().cast(), 64, &mut len, e));
+            assert_eq!(len, needed);
             assert!(std::str::from_utf8(&out[..len]).is_ok(), "whole characters only");
             collected.extend_from_slice(&out[..len]);
         }
@@ -232,8 +229,7 @@ fn a_model_tells_whether_its_template_begins_the_text() {
 fn written(call: impl Fn(*mut c_char, usize, *mut usize) -> rz_status) -> Result<Vec<u8>, rz_status> {
     let mut len = usize::MAX;
     match call(null_mut(), 0, &mut len) {
-        RZ_OK => assert_eq!(len, 0),
-        RZ_ERR_BUFFER_TOO_SMALL => {}
+        RZ_OK => {}
         status => return Err(status),
     }
     let mut bytes = vec![0u8; len];
@@ -296,8 +292,6 @@ fn the_bytes_of_every_token_can_be_read() {
     assert_eq!(String::from_utf8(bytes).expect("UTF-8"), format!(" {text}"));
     // The attributes may be passed over.
     let mut len = 0;
-    expect(RZ_ERR_BUFFER_TOO_SMALL, |e| unsafe {
-        rz_token_bytes_into(model, 1, null_mut(), 0, &mut len, null_mut(), e)
-    });
+    expect(RZ_OK, |e| unsafe { rz_token_bytes_into(model, 1, null_mut(), 0, &mut len, null_mut(), e) });
     unsafe { rz_model_free(model) };
 }

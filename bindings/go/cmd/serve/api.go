@@ -130,6 +130,8 @@ func asAPIError(err error) *apiError {
 		return &apiError{status: http.StatusBadRequest, param: "messages", code: "context_length_exceeded", message: library.Message}
 	case realizar.ErrInvalidArgument, realizar.ErrNotFound, realizar.ErrUnsupported, realizar.ErrMismatch:
 		return refuse("", "%s", library.Message)
+	case realizar.ErrResources:
+		return &apiError{status: http.StatusServiceUnavailable, message: library.Message, retryAfter: 5 * time.Second, logged: err}
 	case realizar.ErrOutOfMemory, realizar.ErrDeviceOutOfMemory, realizar.ErrLimit:
 		return &apiError{status: http.StatusServiceUnavailable, code: "out_of_memory", message: library.Message, retryAfter: 5 * time.Second, logged: err}
 	}

@@ -515,7 +515,7 @@ func TestErrorsOfAnthropic(t *testing.T) {
 		t.Error(string(text), err)
 	}
 	for code, want := range map[realizar.Code]int{
-		realizar.ErrInvalidArgument: 400, realizar.ErrUnsupported: 400, realizar.ErrOutOfMemory: 503, realizar.ErrDeadline: 504, realizar.ErrPanic: 500,
+		realizar.ErrInvalidArgument: 400, realizar.ErrUnsupported: 400, realizar.ErrOutOfMemory: 503, realizar.ErrResources: 503, realizar.ErrDeadline: 504, realizar.ErrPanic: 500,
 	} {
 		if e := asAPIError(fmt.Errorf("wrapped: %w", &realizar.Error{Code: code, Message: "x"})); e.status != want {
 			t.Error(code, e)

@@ -29,6 +29,7 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
         public static let poisoned = Code(rawValue: RZ_ERR_POISONED)
         public static let notFound = Code(rawValue: RZ_ERR_NOT_FOUND)
         public static let notReady = Code(rawValue: RZ_ERR_NOT_READY)
+        public static let resources = Code(rawValue: RZ_ERR_RESOURCES)
     }
 
     public let code: Code
@@ -125,7 +126,8 @@ func sized<T>(
     _ capacity: Int,
     _ function: (UnsafeMutablePointer<T>?, Int, UnsafeMutablePointer<Int>, UnsafeMutablePointer<rz_error>) -> rz_status
 ) throws -> [T] {
-    var capacity = capacity
+    // Without room there may be no pointer, which asks for the size alone.
+    var capacity = max(capacity, 1)
     while true {
         var n = 0
         var error = rz_error()
