@@ -467,9 +467,13 @@ func TestForksAndSavedConversationsGoOnAlike(t *testing.T) {
 		t.Errorf("%q %q", one, two)
 	}
 	must(t, fork.Begin(t.Context(), nil))
-	if _, err := fork.Fork(); !errors.Is(err, ErrBusy) {
-		t.Error(err)
+	// An unfinished reply is not in a fork.
+	again, err := fork.Fork()
+	must(t, err)
+	if info(t, again).Unfinished || !reflect.DeepEqual(messages(t, again), messages(t, fork)) {
+		t.Errorf("%+v", info(t, again))
 	}
+	again.Close()
 	if err := fork.Save(io.Discard); !errors.Is(err, ErrBusy) {
 		t.Error(err)
 	}

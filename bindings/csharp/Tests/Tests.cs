@@ -659,7 +659,8 @@ internal static class Tests
                     Check(each.Info.ReusedTokens > 9 && each.Messages() == talk.Messages(), "forks and what was saved go on alike");
                 }
             talk.Begin();
-            Check(Throws<RealizarException>(() => talk.Fork(), "an unfinished reply").Status == Status.Busy, "an unfinished reply");
+            using (var fork = talk.Fork())
+                Check(fork.Messages() == talk.Messages(), "a fork is without the unfinished reply");
             Check(Throws<RealizarException>(() => talk.Save(file), "an unfinished reply").Status == Status.Busy, "an unfinished reply");
             talk.Stop();
             Throws<NotSupportedException>(() => talk.Save(new MemoryStream(new byte[9], false)), "a stream that is not written to");
@@ -839,8 +840,11 @@ internal static class Tests
             });
             var busy = 0;
             while (!task.IsCompleted)
-                try { talk.Messages(); }
+            {
+                Check(talk.Messages().Contains(Prompt), "messages are read at any moment");
+                try { talk.Step(0); }
                 catch (RealizarException e) when (e.Status == Status.Busy) { busy++; }
+            }
             Check(busy > 0 && !task.Result && talk.Info.End == JobEnd.Length, "a second call");
         }
         using (var reasons = Reasons())

@@ -1323,9 +1323,10 @@ class Conversations(unittest.TestCase):
                 self.assertGreater(each.info.reused_tokens, 9)
                 self.assertEqual(each.messages(), talk.messages())
         talk.begin()
-        for busy in (talk.fork, lambda: talk.save(io.BytesIO())):
-            with self.assertRaises(realizar.Busy):
-                busy()
+        with talk.fork() as fork:
+            self.assertEqual(fork.messages(), talk.messages())
+        with self.assertRaises(realizar.Busy):
+            talk.save(io.BytesIO())
         with self.assertRaises(OSError):
             realizar.Conversation.load(self.model, io.BytesIO(file.getvalue()[:-1]))
         with self.assertRaises(realizar.FormatError):
@@ -1491,8 +1492,9 @@ class Conversations(unittest.TestCase):
         worker.start()
         refused = 0
         while worker.is_alive():
+            self.assertIn(PROMPT, talk.messages()[0]["content"])
             try:
-                talk.messages()
+                talk.step(0)
             except realizar.Busy:
                 refused += 1
         worker.join()

@@ -452,7 +452,8 @@ final class RealizarTests: XCTestCase {
         var heard = ""
         try chat.say(Self.prompt) { piece in
             heard += piece
-            self.expect(.busy) { _ = try chat.info() }
+            XCTAssertEqual((try? chat.info())?.messages, 2)
+            self.expect(.busy) { try chat.rewind(0) }
             return heard.count < 9
         }
         XCTAssertTrue(said.hasPrefix(heard) && !heard.isEmpty)
@@ -585,7 +586,7 @@ final class RealizarTests: XCTestCase {
         try reply.deadline(microseconds: 0)
         expect(.deadline) { _ = try reply.step() }
         try reply.deadline(microseconds: nil)
-        expect(.busy) { _ = try chat.fork() }
+        XCTAssertEqual(try chat.fork().messages(), try chat.messages())
         // A task that is cancelled pauses it.
         let task = Task {
             do {
