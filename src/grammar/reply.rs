@@ -12,6 +12,20 @@ use super::{Grammar, GrammarText, Grammars, is_of_grammar, looser, note, source}
 use crate::error::{Error, Result};
 use crate::text::{Reply, Tokenizer};
 
+/// Most tools of a reply: in front of the name of a tool the parser keeps two items per tool, and at most 2000.
+const MAX_TOOLS: usize = 900;
+
+/// What does not compile.
+#[derive(Clone, Copy)]
+enum Cause {
+    /// A tool, or the content, is not written.
+    Part,
+    /// All parts are written, and too long together.
+    Length,
+    /// The parser takes too long for what is written.
+    Parser,
+}
+
 /// The ways to find the parts that do not compile by themselves, the cheaper one first.
 #[derive(Clone, Copy)]
 enum Check {
@@ -34,13 +48,18 @@ impl Grammars {
         white_space: bool,
         tokenizer: &Tokenizer,
     ) -> Result<Grammar> {
+        if reply.tools.len() > MAX_TOOLS {
+            let what = format!("the request has {} tools; it must have at most {MAX_TOOLS}", reply.tools.len());
+            return Err(Error::TooComplex(what));
+        }
         let tools = vec![Looseness::Exact; reply.tools.len()];
         let sizes = vec![None; reply.tools.len()];
         let content_looseness = Looseness::Exact;
         let mut request = ReplyRequest { reply, content, white_space, tokenizer, tools, sizes, content_looseness };
-        let mut checks = [Check::Written, Check::Compiled].into_iter();
+        let (mut written, mut compiled) = (Some(Check::Written), Some(Check::Compiled));
         loop {
-            let error = match self.reply_at(&request) {
+            let mut cause = Cause::Part;
+            let error = match self.reply_at(&request, &mut cause) {
                 Ok(grammar) => return Ok(grammar),
                 Err(Failed { tool, error }) if is_of_grammar(&error) => match tool {
                     Some(i) => error.of(&request.name(i)),
@@ -48,17 +67,19 @@ impl Grammars {
                 },
                 Err(failed) => return Err(failed.error),
             };
-            let mut is_looser = false;
-            while let Some(check) = (!is_looser).then(|| checks.next()).flatten() {
-                is_looser = self.check_each(&mut request, check)?;
-            }
-            if !is_looser {
+            let check = match cause {
+                Cause::Part => written.take(),
+                Cause::Length => None,
+                Cause::Parser => compiled.take(),
+            };
+            let is_looser = check.map(|check| self.check_each(&mut request, check)).transpose()?;
+            if is_looser != Some(true) {
                 request.loosen_largest(error)?;
             }
         }
     }
 
-    fn reply_at(&self, request: &ReplyRequest) -> std::result::Result<Grammar, Failed> {
+    fn reply_at(&self, request: &ReplyRequest, cause: &mut Cause) -> std::result::Result<Grammar, Failed> {
         let ReplyRequest { reply, content, white_space, tokenizer, .. } = *request;
         let (steps, mut tools) = (Steps::default(), Vec::new());
         for (i, (tool, looseness)) in reply.tools.iter().zip(&request.tools).enumerate() {
@@ -70,10 +91,18 @@ impl Grammars {
         let parser = self.compiled(|| {
             let read = |content| source::read(content, tokenizer, request.content_looseness, &mut effort);
             let content = content.map(read).transpose()?;
-            source::read_reply(reply, &tools, content, white_space, tokenizer).map_err(|Failed { tool, error }| {
-                failed = tool;
-                error
-            })
+            match source::read_reply(reply, &tools, content, white_space, tokenizer) {
+                Ok(grammar) => {
+                    *cause = Cause::Parser;
+                    Ok(grammar)
+                }
+                Err(Failed { tool, error }) => {
+                    let is_long = tool.is_none() && matches!(error, Error::TooComplex(_));
+                    *cause = if is_long { Cause::Length } else { Cause::Part };
+                    failed = tool;
+                    Err(error)
+                }
+            }
         });
         let parser = parser.map_err(|error| Failed { tool: failed, error })?;
         let notes = tools.iter().zip(&request.tools).filter_map(|(tool, looseness)| {

@@ -141,6 +141,26 @@ fn many_large_tools_compile() {
     assert!(matches!(&error, Error::TooComplex(what) if what.contains("large") || what.contains("bytes")), "{error}");
 }
 
+/// As many tools as are taken can all be called; more are rejected before any work.
+#[test]
+fn the_number_of_tools_is_bounded() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
+    let tools = |n: usize| (0..n).map(|i| tool(&format!("tool_{i}"), &schema)).collect::<Vec<Json>>();
+    for (form, calls) in TEMPLATES.iter().enumerate() {
+        let grammar = compiled(&reply(calls, json!({"tools": tools(900)})), None).unwrap();
+        assert!(grammar.notes().is_empty());
+        let call = match form {
+            0 => "<tool_call>\n{\"name\": \"tool_7\", \"arguments\": {}}\n</tool_call>",
+            1 => "<tool_call>\n<function=tool_899>\n</function>\n</tool_call>",
+            _ => "<|calls|>[tool_88(n=1)]<|end_calls|>",
+        };
+        assert!(takes(&grammar, call), "{call}");
+        assert!(takes(&grammar, "Hello"));
+    }
+    let error = compiled(&reply(TEMPLATES[0], json!({"tools": tools(901)})), None).err().unwrap();
+    assert!(matches!(&error, Error::TooComplex(what) if what.contains("has 901 tools")), "{error}");
+}
+
 /// A reply may be a tool call, or content that follows its grammar, after reasoning.
 #[test]
 fn tools_stand_next_to_a_form_of_the_content() {
