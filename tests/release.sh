@@ -41,7 +41,7 @@ refused "CHANGELOG.md has the version and its date"
 edit 's/^## \[Unreleased\]/&\n\n- More./' CHANGELOG.md
 commit "something unreleased"
 refused "CHANGELOG.md has the version and its date: there is something unreleased"
-edit 's/^uint32_t rz_device_count(void);/&\nvoid rz_more(void);/' include/realizar.h
+edit 's/^.*rz_device_count(void);/&\nvoid rz_more(void);/' include/realizar.h
 commit "a function that the history lacks"
 refused "headers of releases are as they were released: packaging/abi/realizar-${version%.*}.h is not include/realizar.h"
 git tag v0.0.1
