@@ -208,8 +208,7 @@ _logs: List[Any] = []
 """The callbacks of logs, for as long as the process: what a model has made, such as an encoder, may outlive the model and log."""
 
 
-@dataclass(frozen=True)
-class RuntimeInfo:
+class RuntimeInfo(NamedTuple):
     """The state of a runtime."""
 
     threads: int

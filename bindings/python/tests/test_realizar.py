@@ -873,6 +873,7 @@ sys.exit(7)
             calls = {
                 realizar.Runtime: lambda **n: realizar.Runtime(**n),
                 realizar.Runtime.set_threads: lambda **n: realizar.Runtime(1).set_threads(**n),
+                realizar.Runtime.set_memory_limit: lambda **n: realizar.Runtime(1).set_memory_limit(**n),
                 realizar.Sampling: lambda **n: realizar.Sampler(realizar.Sampling(**n)),
                 realizar._Loading: load,
                 realizar.plan: lambda **n: realizar.plan(STORY, **n),
