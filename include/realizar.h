@@ -69,7 +69,8 @@
  *   media. The message names the position of the token, the text or the row. Only the affected job or reply fails; a
  *   call for several caches fails as a whole.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
- *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
+ *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says. Damage is what makes no sense, such
+ *   as a count beyond the end, or weights that are not finite; weights with other finite values are not recognized.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
  *   destructor of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver
  *   may stay.
@@ -422,8 +423,9 @@ typedef struct rz_runtime_params {
    * none of these threads, a call with a template or a grammar starts a thread for itself, or fails with
    * RZ_ERR_RESOURCES. */
   uint32_t threads;
-  /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
-   * fail with RZ_ERR_LIMIT. rz_runtime_memory_limit_set changes it. */
+  /* Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0: none.
+   * Beyond it calls fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
+   * rz_runtime_memory_limit_set changes it. */
   uint64_t memory_limit;
   /* Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
    * Copied. The calling thread is never bound. */
@@ -493,8 +495,8 @@ rz_runtime_info_get(const rz_runtime *runtime, rz_runtime_info *out, rz_error *R
  * Cancelling
  * ------------------------------------------------------------------------------------------------ */
 
-/* A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is
- * left. */
+/* A time in microseconds that is no limit: of rz_cancel_deadline and of every step with a budget. 0 says that no time
+ * is left. */
 #define RZ_NO_LIMIT UINT64_MAX
 
 /* A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
@@ -746,7 +748,7 @@ rz_model_meta_into(const rz_model *model,
                    rz_error *RZ_NULLABLE err);
 
 /* Writes key `index` of the model's metadata, in alphabetical order; keys are asked for from 0 until
- * RZ_ERR_INVALID_ARGUMENT.
+ * RZ_ERR_NOT_FOUND.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last key. Since 0.1.0. */
@@ -2601,12 +2603,14 @@ rz_store_free(rz_store *RZ_NULLABLE store);
  * ------------------------------------------------------------------------------------------------ */
 
 /* What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
- * RZ_ERR_CONTEXT_FULL. */
+ * RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_JOB_CONTEXT. */
 #define RZ_OVERFLOW_FAIL 0
 
 /* It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
  * stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
- * included. The messages stay in the conversation. */
+ * included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is made: one
+ * that fills the cache ends by RZ_JOB_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are left out
+ * too. The messages stay in the conversation. */
 #define RZ_OVERFLOW_FORGET 1
 
 #define RZ_REASONING_MODEL 0  /* Reasoning of a reply: as the chat template has it by itself. */
@@ -2662,7 +2666,8 @@ typedef struct rz_reply_params {
   /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
    * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
   const rz_sampler_params *RZ_NULLABLE sampler;
-  /* RZ_GRAMMAR_... and its flags: the kind of a grammar for the content, which follows the reasoning; 0: any text.
+  /* RZ_GRAMMAR_... but _TOOLS, and its flags: the kind of a grammar for the content, which follows the reasoning; 0:
+   * any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
    * If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
    * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
    * and a named tool allow only tool calls. */
@@ -2755,7 +2760,8 @@ rz_conversation_add_text(rz_conversation *conversation,
                          size_t len,
                          rz_error *RZ_NULLABLE err);
 
-/* Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
+/* Begins a reply to the messages: writes the prompt and tokenizes it, in a time that grows with the messages, and
+ * computes nothing yet. `params` may be NULL.
  *
  * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
  * compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and

@@ -9,8 +9,8 @@ use super::guard::{guarded, guarded_or};
 use super::handle::{self, Handle};
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is
-/// left.
+/// A time in microseconds that is no limit: of rz_cancel_deadline and of every step with a budget. 0 says that no time
+/// is left.
 pub const RZ_NO_LIMIT: u64 = u64::MAX;
 
 /// The time that a caller gives, if it is one.

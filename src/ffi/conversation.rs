@@ -87,11 +87,13 @@ impl rz_conversation {
 pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
 
 /// What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
-/// RZ_ERR_CONTEXT_FULL.
+/// RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_JOB_CONTEXT.
 pub const RZ_OVERFLOW_FAIL: u32 = 0;
 /// It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
 /// stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
-/// included. The messages stay in the conversation.
+/// included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is made: one
+/// that fills the cache ends by RZ_JOB_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are left out
+/// too. The messages stay in the conversation.
 pub const RZ_OVERFLOW_FORGET: u32 = 1;
 
 /// Parameters of a conversation. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
@@ -145,7 +147,8 @@ pub struct rz_reply_params {
     /// How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
     /// filters, with the number of the conversation's reply as seed; without advice always the most likely token.
     pub sampler: *const rz_sampler_params,
-    /// RZ_GRAMMAR_... and its flags: the kind of a grammar for the content, which follows the reasoning; 0: any text.
+    /// RZ_GRAMMAR_... but _TOOLS, and its flags: the kind of a grammar for the content, which follows the reasoning; 0:
+    /// any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
     /// If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
     /// RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
     /// and a named tool allow only tool calls.
@@ -298,7 +301,8 @@ pub unsafe extern "C" fn rz_conversation_add_text(
     })
 }
 
-/// Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
+/// Begins a reply to the messages: writes the prompt and tokenizes it, in a time that grows with the messages, and
+/// computes nothing yet. `params` may be NULL.
 ///
 /// The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
 /// compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
@@ -339,7 +343,12 @@ fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a st
             0 if !grammar.is_empty() => {
                 return Err(Error::invalid("rz_reply_params.grammar has a text, and grammar_kind is 0"));
             }
-            0 | RZ_GRAMMAR_TOOLS => None,
+            0 => None,
+            RZ_GRAMMAR_TOOLS => {
+                let what = "rz_reply_params.grammar_kind is RZ_GRAMMAR_TOOLS; it must be a kind for the content: \
+                            calls follow the tools of the conversation";
+                return Err(Error::invalid(what));
+            }
             _ => Some(grammar_text(params.grammar_kind, grammar)?),
         },
         stops,

@@ -385,7 +385,7 @@ pub unsafe extern "C" fn rz_model_meta_into(
 }
 
 /// Writes key `index` of the model's metadata, in alphabetical order; keys are asked for from 0 until
-/// RZ_ERR_INVALID_ARGUMENT.
+/// RZ_ERR_NOT_FOUND.
 ///
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
 /// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last key. Since 0.1.0.

@@ -69,7 +69,8 @@
  *   media. The message names the position of the token, the text or the row. Only the affected job or reply fails; a
  *   call for several caches fails as a whole.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
- *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
+ *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says. Damage is what makes no sense, such
+ *   as a count beyond the end, or weights that are not finite; weights with other finite values are not recognized.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
  *   destructor of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver
  *   may stay.

@@ -94,8 +94,9 @@ pub struct rz_runtime_params {
     /// none of these threads, a call with a template or a grammar starts a thread for itself, or fails with
     /// RZ_ERR_RESOURCES.
     pub threads: u32,
-    /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
-    /// fail with RZ_ERR_LIMIT. rz_runtime_memory_limit_set changes it.
+    /// Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0: none.
+    /// Beyond it calls fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
+    /// rz_runtime_memory_limit_set changes it.
     pub memory_limit: u64,
     /// Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
     /// Copied. The calling thread is never bound.

@@ -734,6 +734,7 @@ fn what_is_wrong_is_named_and_changes_nothing() {
     reply(rz_reply_params { draft: 9, ..ok }, "draft is 9", RZ_ERR_INVALID_ARGUMENT);
     reply(rz_reply_params { logprobs: 33, ..ok }, "at most 32", RZ_ERR_INVALID_ARGUMENT);
     reply(rz_reply_params { grammar_kind: 99, ..ok }, "99", RZ_ERR_INVALID_ARGUMENT);
+    reply(rz_reply_params { grammar_kind: RZ_GRAMMAR_TOOLS, ..ok }, "RZ_GRAMMAR_TOOLS", RZ_ERR_INVALID_ARGUMENT);
     let text = "x";
     let grammar = rz_reply_params { grammar: text.as_ptr().cast(), grammar_len: 1, ..ok };
     reply(grammar, "grammar_kind is 0", RZ_ERR_INVALID_ARGUMENT);
