@@ -57,6 +57,9 @@ pub struct Bytes {
     pub device: u64,
 }
 
+/// Bytes that a load keeps of what it finds out with a short chat template, as measured.
+const FOUND: u64 = 33 << 10;
+
 impl Plan {
     /// Plans the load of a file or a folder, and of some caches.
     pub fn of_path(path: &Path, params: LoadParams, cache: &CacheParams, n_caches: u32) -> Result<Plan> {
@@ -67,6 +70,7 @@ impl Plan {
         Plan::new(params, cache, n_caches, |params| Model::open(params, |access| Source::open_from(sources, access)))
     }
 
+    /// The plan of what `open` opens.
     fn new(
         params: LoadParams,
         cache: &CacheParams,
@@ -124,7 +128,9 @@ impl Plan {
         let beside = predictor.map(|of| network.executor_on(&of.backend, &of.program, of.limits)).transpose()?;
         let (scratch, scratch_on) = taken();
         drop((executor, beside, session));
-        let model_bytes = rest.host + packed;
+        // A load renders conversations with the template once the weights are there.
+        let [rendering, found] = model.chat_template().map_or([0, 0], |template| [template.reserve() as u64, FOUND]);
+        let model_bytes = rest.host + packed + found;
         let total =
             |rest: u64, scratch: u64, cache: u64| cache.saturating_mul(n_caches.into()).saturating_add(rest + scratch);
         let part = |(i, &(device, layers)): (usize, &(u32, u32))| {
@@ -141,7 +147,7 @@ impl Plan {
             cache,
             cache_token,
             scratch,
-            load_peak: (model_bytes + backend.staging_bytes()).max(u64::try_from(opening).unwrap_or(0)),
+            load_peak: (model_bytes + backend.staging_bytes().max(rendering)).max(u64::try_from(opening).unwrap_or(0)),
             total: Bytes {
                 host: total(model_bytes, scratch.host, cache.host),
                 device: total(rest.device, scratch.device, cache.device),

@@ -134,12 +134,18 @@ impl ChatTemplate {
         Ok(text)
     }
 
+    /// Bytes that are set aside while a conversation is rendered, besides 16 for each byte of its texts.
+    pub fn reserve(&self) -> usize {
+        let own = WORKING + 64 * self.source.len();
+        self.with_tools.as_ref().map_or(own, |with_tools| own.max(with_tools.reserve()))
+    }
+
     /// `render` for a conversation that the template may lose parts of.
     pub fn render_unchecked(&self, chat: &Chat) -> Result<MarkedText> {
         if let Some(with_tools) = self.with_tools.as_ref().filter(|_| !chat.tools().is_empty()) {
             return with_tools.render_unchecked(chat);
         }
-        secured("the chat template", WORKING + 64 * self.source.len() + 16 * chat.text_bytes(), || {
+        secured("the chat template", self.reserve() + 16 * chat.text_bytes(), || {
             let served = memory::served();
             let text = self.render_in_its_form(chat);
             text.map_err(|e| if memory::served() == served { e } else { out_of_memory() })
