@@ -60,7 +60,7 @@ const OVERVIEW: &str = include_str!("src/ffi/overview.h");
 /// `RZ_API` and other macros. `{0}` draws warnings in C++, and `{}` is none of C's before C23.
 const MACROS: &str = include_str!("src/ffi/macros.h");
 
-/// What surrounds the declarations. Clang warns of its own nullability, and of pointers behind pointers, for which its
+/// What surrounds the declarations. Clang warns of its own nullability, and of pointers to pointers, for which its
 /// pragma assumes nothing.
 const BEGIN: &str = "\
 #ifdef __cplusplus

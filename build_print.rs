@@ -40,7 +40,7 @@ fn begun<'a>(line: &str, group: &'a Group) -> Option<&'a Item> {
     group.items.iter().find(|item| item.name == name)
 }
 
-/// The name in the declaration of a field, and what stands behind it.
+/// The name in the declaration of a field, and what follows it.
 fn field_name(line: &str) -> Option<(&str, &str)> {
     let declaration = line.strip_prefix("  ")?.strip_suffix(';')?;
     let name = declaration.rsplit([' ', '*']).next()?;
@@ -107,14 +107,14 @@ fn annotated(value: &Value, is_null: bool) -> String {
     format!("{}{space}{null}{}", value.code, value.name)
 }
 
-/// A line of code, and the comment behind it.
+/// A line of code and its comment.
 struct Line {
     code: String,
     note: Option<String>,
 }
 
 impl Line {
-    /// Appends a line with its comment: behind it where it is short and the line is a constant or a field, else above.
+    /// Appends a line with its comment: at its end where it is short and the line is a constant or a field, else above.
     fn push(lines: &mut Vec<Line>, line: &str, comment: &[&str]) {
         let indent = &line[..line.len() - line.trim_start().len()];
         let is_constant = line.starts_with("#define");
@@ -125,7 +125,7 @@ impl Line {
         };
         match comment {
             [note] if (is_constant || !indent.is_empty()) && code.len() + note.len() < LINE_LENGTH - 10 => {
-                // Constants with a comment behind them stand together.
+                // Constants with a comment at the end of the line stand together.
                 if let [.., Line { code, note: Some(_) }, Line { code: blank, note: None }] = &lines[..]
                     && is_constant
                     && code.starts_with("#define")

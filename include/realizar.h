@@ -44,9 +44,9 @@
  *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
  *   the handle or changes. rz_generate_into makes no token then.
  * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
- *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. So does a
- *   call with the handle as const beside it, where its errors name RZ_ERR_BUSY; those that read what others poll, such
- *   as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
+ *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. While it
+ *   runs, a call that takes the handle as const gets RZ_ERR_BUSY too, if its errors name it; functions that read state,
+ *   such as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
  * - A handle that a function writes, whatever the function is called, is given back to the _free of its type
  *   (rz_model_free for an rz_model); NULL is fine. Handles are freed in any order, because each keeps alive what it
  *   needs. With the last one the library's last thread ends.
@@ -266,7 +266,7 @@ rz_abi_version(void);
 RZ_API const char *RZ_CALL
 rz_version(void);
 
-/* Version of the library as a number, as RZ_VERSION_NUMBER is that of the header: 1,000,000 times the major, 1,000
+/* Version of the library as a number, as RZ_VERSION_NUMBER is for the header: 1,000,000 times the major, 1,000
  * times the minor and the patch version, so that 0.1.0 is 1000 and a newer version is a greater number. Any thread.
  * Since 0.1.0. */
 RZ_API uint32_t RZ_CALL
@@ -398,9 +398,9 @@ typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
                                                 void *RZ_NULLABLE user);
 
 /* Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
- * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread among those of
+ * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within
  * its role: from 1 for RZ_THREAD_COMPUTE and RZ_THREAD_LOAD, whose number 0 is the calling thread, else from 0. The
- * callback does not run on threads of the host, nor on those that calls start in a child made with fork().
+ * callback does not run on threads of the host, nor on threads of calls in a child made with fork().
  *
  * For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
  * callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
@@ -830,7 +830,7 @@ typedef struct rz_model_info {
   uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
   uint32_t gpu_layers;          /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
   uint32_t chat_template;       /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
-  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t devices[16];         /* Indices of GPUs in the order of their layers; 0 after the last. */
   uint32_t device_layers[16];   /* Layers on each of `devices`. */
   uint32_t n_unknown;           /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
   uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
@@ -1256,7 +1256,7 @@ typedef struct rz_sampler_params {
   uint32_t top_k;                           /* Keep the k most likely tokens. */
   float top_p;                              /* Keep the most likely tokens that together reach this probability. */
   float min_p;                              /* Drop tokens less likely than this share of the likeliest one. */
-  float repeat_penalty;                     /* Logits of recent tokens are divided by it, or multiplied where negative. */
+  float repeat_penalty;                     /* Divides positive logits of recent tokens, multiplies negative ones. */
   float presence_penalty;                   /* Taken from the logit of every recent token. */
   float frequency_penalty;                  /* Taken from the logit of a recent token as often as it occurred. */
   uint32_t penalty_window;                  /* Number of the last tokens that count as recent; 0: 64. */
@@ -1375,7 +1375,7 @@ typedef struct rz_grammar rz_grammar;
  * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
  * where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
- * text), RZ_ERR_LIMIT (too complex), RZ_ERR_RESOURCES (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * text), RZ_ERR_LIMIT (too complex), RZ_ERR_RESOURCES (no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_grammar_new(const rz_model *model,
                uint32_t kind,
@@ -1656,7 +1656,7 @@ typedef struct rz_plan {
  * may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
  * Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
  * stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
- * memory for is told in bytes all the same. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
+ * memory for is still told in bytes. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_plan(const char *RZ_NULLABLE path,
               const rz_source *RZ_NULLABLE sources,
@@ -1726,7 +1726,7 @@ rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
                 uint32_t *next,
                 rz_error *RZ_NULLABLE err);
 
-/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Those that a GPU keeps are fetched
+/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched
  * first, so the cache is not const.
  *
  * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
@@ -2414,8 +2414,8 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
- * other job. Any thread, while another call works on the job too. Errors beside those of the job: RZ_ERR_POISONED.
- * Since 0.1.0. */
+ * other job. Any thread, while another call works on the job too. Errors besides the error of the job:
+ * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
 
@@ -2863,7 +2863,7 @@ rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_er
 /* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork). A
  * reply that is being made is not in it. `*out` is freed with rz_conversation_free.
  *
- * Any thread. Errors: RZ_ERR_BUSY (beside a call that changes the conversation), RZ_ERR_POISONED,
+ * Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);

@@ -22,7 +22,7 @@ pub struct ConversationInfo {
     pub media: usize,
     /// Number of the message from which on turns are in prompts.
     pub first_in_prompt: usize,
-    /// Tokens of the prompt, and those of them that the cache held.
+    /// Tokens of the prompt, and how many of them the cache held.
     pub prompt: usize,
     pub reused: usize,
     /// The job of the last reply; `None` before the first one.

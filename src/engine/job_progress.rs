@@ -49,7 +49,7 @@ pub struct JobInfo {
     pub tokens: usize,
     /// Tokens of reasoning among them.
     pub reasoning: usize,
-    /// Tokens of drafts that were computed, and those of them that were right.
+    /// Tokens of drafts that were computed, and how many of them were right.
     pub drafted: usize,
     pub accepted: usize,
     pub cache_len: usize,
@@ -61,7 +61,7 @@ pub struct JobInfo {
 }
 
 impl JobInfo {
-    /// That of a new job: the tokens of its prompt, and those in its cache.
+    /// The state of a new job with so many tokens in its prompt and in its cache.
     pub(super) fn new(prompt_total: usize, cache_len: usize) -> JobInfo {
         JobInfo {
             end: None,

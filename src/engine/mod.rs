@@ -141,7 +141,7 @@ pub struct RuntimeParams {
     pub on_thread: Option<OnThread>,
 }
 
-/// The state of a runtime. Bytes are those that count against the ceiling.
+/// The state of a runtime. Bytes are of memory that counts against the ceiling.
 pub struct RuntimeInfo {
     /// Threads that compute, the caller's among them.
     pub threads: usize,

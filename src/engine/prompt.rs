@@ -238,7 +238,7 @@ pub(super) fn has_place(model: &Model, kind: PartKind) -> Result<bool> {
     Ok(placeholders(&text, &[kind]).is_some())
 }
 
-/// The places of a text in that of a conversation.
+/// The places of a text in the text of a conversation.
 fn places(text: &MarkedText, what: &str) -> Vec<Range<usize>> {
     text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect()
 }

@@ -165,7 +165,7 @@ pub unsafe extern "C" fn rz_decode_batch(
     })
 }
 
-/// Copies the logits after the last token, one f32 for each entry of the vocabulary. Those that a GPU keeps are fetched
+/// Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched
 /// first, so the cache is not const.
 ///
 /// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:

@@ -73,7 +73,7 @@ impl Handle for rz_grammar {
 /// milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
 /// RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
 /// where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
-/// text), RZ_ERR_LIMIT (too complex), RZ_ERR_RESOURCES (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// text), RZ_ERR_LIMIT (too complex), RZ_ERR_RESOURCES (no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_new(
     model: *const rz_model,

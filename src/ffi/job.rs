@@ -376,8 +376,8 @@ fn failure(job: &Job) -> Result<()> {
 }
 
 /// Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
-/// other job. Any thread, while another call works on the job too. Errors beside those of the job: RZ_ERR_POISONED.
-/// Since 0.1.0.
+/// other job. Any thread, while another call works on the job too. Errors besides the error of the job:
+/// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| { call.handle(job)?.info()?.failure.map_or(Ok(RZ_OK), Err) })

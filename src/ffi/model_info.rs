@@ -76,7 +76,7 @@ pub struct rz_model_info {
     pub gpu_layers: u32,
     /// RZ_TEMPLATE_... bits, or-ed together; 0: no template that works.
     pub chat_template: u32,
-    /// Indices of the GPUs that have layers, in the order of these; 0 behind the last.
+    /// Indices of GPUs in the order of their layers; 0 after the last.
     pub devices: [u32; 16],
     /// Layers on each of `devices`.
     pub device_layers: [u32; 16],

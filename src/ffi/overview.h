@@ -44,9 +44,9 @@
  *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
  *   the handle or changes. rz_generate_into makes no token then.
  * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
- *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. So does a
- *   call with the handle as const beside it, where its errors name RZ_ERR_BUSY; those that read what others poll, such
- *   as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
+ *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. While it
+ *   runs, a call that takes the handle as const gets RZ_ERR_BUSY too, if its errors name it; functions that read state,
+ *   such as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
  * - A handle that a function writes, whatever the function is called, is given back to the _free of its type
  *   (rz_model_free for an rz_model); NULL is fine. Handles are freed in any order, because each keeps alive what it
  *   needs. With the last one the library's last thread ends.

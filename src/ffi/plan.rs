@@ -72,7 +72,7 @@ pub struct rz_plan {
 /// may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
 /// Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
 /// stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
-/// memory for is told in bytes all the same. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0.
+/// memory for is still told in bytes. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_plan(
     path: *const c_char,

@@ -77,7 +77,7 @@ pub struct rz_sampler_params {
     pub top_p: f32,
     /// Drop tokens less likely than this share of the likeliest one.
     pub min_p: f32,
-    /// Logits of recent tokens are divided by it, or multiplied where negative.
+    /// Divides positive logits of recent tokens, multiplies negative ones.
     pub repeat_penalty: f32,
     /// Taken from the logit of every recent token.
     pub presence_penalty: f32,

@@ -25,7 +25,7 @@ pub extern "C" fn rz_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Version of the library as a number, as RZ_VERSION_NUMBER is that of the header: 1,000,000 times the major, 1,000
+/// Version of the library as a number, as RZ_VERSION_NUMBER is for the header: 1,000,000 times the major, 1,000
 /// times the minor and the patch version, so that 0.1.0 is 1000 and a newer version is a greater number. Any thread.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]

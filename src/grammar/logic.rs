@@ -53,7 +53,7 @@ pub struct Logic<'s> {
 }
 
 impl<'s> Logic<'s> {
-    /// `steps`: those that proofs and negations may take.
+    /// `steps`: the steps that proofs and negations may take.
     pub fn new(root: &'s Json, steps: Steps) -> Logic<'s> {
         let draft = match root["$schema"].as_str() {
             Some(name) if name.contains("draft-04") => 4,
@@ -193,7 +193,7 @@ impl<'s> Logic<'s> {
         one.into_iter().chain(some).collect()
     }
 
-    /// Schemas of all values beside some.
+    /// Schemas of all values except some.
     fn other_values(&self, values: &[Json]) -> std::result::Result<Vec<Json>, String> {
         let out = other_values(values)?;
         let mut texts = out.iter().filter_map(|schema| schema["pattern"].as_str());

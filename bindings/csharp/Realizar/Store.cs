@@ -7,7 +7,8 @@ namespace Realizar
     {
         /// <summary>Minimum length of a prefix in tokens; 0: 64.</summary>
         public int MinTokens;
-        /// <summary>Maximum bytes of prefixes in memory, and maximum number of them; 0: a tenth of what is free, at most 1 GiB, and 1024.</summary>
+        /// <summary>Maximum bytes of prefixes in memory; 0: a tenth of the free memory, at most 1 GiB.
+        /// Maximum number of prefixes; 0: 1024.</summary>
         public ulong MemoryLimit;
         public int MaxEntries;
         /// <summary>Folder for files that outlive the process; it is created if it is missing. Null: no

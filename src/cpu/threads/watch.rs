@@ -16,7 +16,7 @@ pub enum Role {
     Store,
 }
 
-/// Called with the role of a thread, its number among those of the role, and whether it starts.
+/// Called with the role of a thread, its number within the role, and whether it starts.
 pub type OnThread = Arc<dyn Fn(Role, usize, bool) + Send + Sync>;
 
 /// The function of the host, if it gave one, and the role of the threads on which it runs.

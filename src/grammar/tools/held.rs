@@ -55,7 +55,7 @@ pub(super) fn leave_out(tool: &ToolSchema, place: &str, why: String) -> Result<(
 /// The keywords that are held of objects whose members are written one by one: no other members are written.
 pub(super) const MEMBERS: [&str; 4] = ["properties", "required", "additionalProperties", "unevaluatedProperties"];
 
-/// Leaves out the keywords of a schema of one type that are not among those that the form of arguments holds.
+/// Leaves out the keywords of a schema of one type that the form of arguments does not hold.
 pub(super) fn omit_unheld(schema: &Json, kind: &str, held: &[&str], place: &str, tool: &ToolSchema) -> Result<()> {
     for (name, value) in schema.as_object().into_iter().flatten() {
         let is_note = name == "format"

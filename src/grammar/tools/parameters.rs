@@ -26,7 +26,7 @@ pub struct ToolSchema {
 
 impl ToolSchema {
     /// Creates a tool with a part of its schema; `effort` collects the keywords that are left out of that part.
-    /// `steps`: those of the whole grammar.
+    /// `steps`: the steps of the whole grammar.
     pub fn new(tool: &Tool, looseness: Looseness, steps: &Steps) -> Result<ToolSchema> {
         let effort = Effort::new(!tool.is_strict).with(steps.next());
         let mut parameters = looseness.of(tool.parameters.clone());
