@@ -251,7 +251,7 @@ impl World {
         let (mut job, mut made, mut n) = (null_mut(), [0u32; MADE], 0);
         expect(RZ_OK, |e| unsafe { rz_job_new(cache, &job_params(&PROMPT, MADE as u32), &mut job, e) });
         let mut info = params(|_: &mut rz_job_info| ());
-        while info.state != RZ_JOB_STATE_ENDED {
+        while info.state != RZ_STATE_ENDED {
             let budget = rng.next() % 300;
             self.jobs[of + MODELS * (rng.next() as usize % 2)].with(|other| unsafe {
                 let is_alone = other.is_null() || rng.next().is_multiple_of(2);

@@ -104,7 +104,7 @@ static int take_turn(const char *question) {
     putchar('\n');
     fflush(stdout); /* ahead of what goes to stderr */
     rz_conversation_info info = state();
-    if (status == RZ_DONE && info.end == RZ_JOB_CONTEXT)
+    if (status == RZ_DONE && info.end_reason == RZ_END_CONTEXT)
         fprintf(stderr, "(the context of %u tokens is full)\n", info.cache_capacity);
     if (status < 0)
         fprintf(stderr, "%s: %s\n", rz_status_name(status), why.message);

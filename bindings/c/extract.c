@@ -67,5 +67,5 @@ int main(int argc, char **argv) {
     rz_model_free(model);
     free(text);
     free(schema);
-    return info.end == RZ_JOB_CONTEXT;
+    return info.end_reason == RZ_END_CONTEXT;
 }

@@ -85,10 +85,10 @@ static double serve(size_t conversations, size_t together) {
             rz_job_info info = {.struct_size = sizeof info};
             check(rz_job_text_into(guests[i].job, text, sizeof text, &len, &err));
             check(rz_job_info_get(guests[i].job, &info, &err));
-            if (info.end == RZ_JOB_FAILED && rz_job_error(guests[i].job, &err) < 0) /* it alone */
+            if (info.end_reason == RZ_END_FAILED && rz_job_error(guests[i].job, &err) < 0) /* it alone */
                 fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
             /* Here the text would go to its reader, who hangs up now and then. */
-            if (info.state == RZ_JOB_STATE_ENDED || chance(500) == 0) {
+            if (info.state == RZ_STATE_ENDED || chance(500) == 0) {
                 made += leave(&guests[i]);
                 guests[i] = guests[--n];
             } else {

@@ -543,7 +543,7 @@ public:
             return rz_detokenize_into(get(), tokens.data(), tokens.size(), flags, out, capacity, n, error);
         });
     }
-    /// The bytes of one token, which may be a part of a character. `attributes`: RZ_TOKEN_* bits.
+    /// The bytes of one token, which may be a part of a character. `attributes`: RZ_ATTR_* bits.
     std::string token_bytes(uint32_t token, uint32_t *attributes = nullptr) const {
         return try_token_bytes(token, attributes).value();
     }
@@ -688,7 +688,7 @@ public:
             return rz_media_from_tokens(model.get(), tokens.data(), tokens.size(), cancel, out, error);
         });
     }
-    /// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS.
+    /// Works for about `budget_us` microseconds on a medium that was made with RZ_ENCODE_STEPS.
     /// Returns RZ_AGAIN, or RZ_DONE where it can be used.
     rz_status step(uint64_t budget_us = RZ_NO_LIMIT) { return try_step(budget_us).value(); }
     Result<rz_status> try_step(uint64_t budget_us = RZ_NO_LIMIT) {
@@ -1259,7 +1259,7 @@ public:
         rows_read_ = made->n_tokens;
         return rows;
     }
-    /// Throws the error with which the job has ended, where `step` of several jobs let it fail alone (RZ_JOB_FAILED).
+    /// Throws the error with which the job has ended, where `step` of several jobs let it fail alone (RZ_END_FAILED).
     void check() const { try_check().value(); }
     Result<rz_status> try_check() const {
         return detail::done([&](rz_error *error) { return rz_job_error(get(), error); });

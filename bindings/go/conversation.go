@@ -515,8 +515,8 @@ func (c *Conversation) Info() (ConversationInfo, error) {
 	_, ctx := c.steps()
 	return ConversationInfo{
 		Messages: int(info.n_messages), FirstInPrompt: int(info.first_in_prompt), MediaCount: int(info.n_media),
-		Unfinished: info.state == C.RZ_JOB_STATE_PROMPT || info.state == C.RZ_JOB_STATE_TOKENS,
-		End:        EndReason(info.end), Stopped: stopped(ctx, info.stopped),
+		Unfinished: info.state == C.RZ_STATE_PROMPT || info.state == C.RZ_STATE_TOKENS,
+		End:        EndReason(info.end_reason), Stopped: stopped(ctx, info.stopped),
 		Prompt: int(info.prompt_tokens), Reused: int(info.reused_tokens), PromptDone: int(info.prompt_done),
 		Tokens: int(info.n_tokens), ReasoningTokens: int(info.reasoning_tokens), Drafted: int(info.drafted), Accepted: int(info.accepted),
 		Len: int(info.cache_len), Capacity: int(info.cache_capacity), PromptTime: time.Duration(info.prompt_ns),

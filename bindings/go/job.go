@@ -57,12 +57,12 @@ type EndReason uint32
 
 const (
 	EndNone    EndReason = 0 // it has not
-	EndToken   EndReason = C.RZ_JOB_END
-	EndLength  EndReason = C.RZ_JOB_LENGTH
-	EndStop    EndReason = C.RZ_JOB_STOP
-	EndContext EndReason = C.RZ_JOB_CONTEXT
-	EndGrammar EndReason = C.RZ_JOB_GRAMMAR
-	EndFailed  EndReason = C.RZ_JOB_FAILED // by an error of its own: Job.Err, Conversation.Step
+	EndToken   EndReason = C.RZ_END_TOKEN
+	EndLength  EndReason = C.RZ_END_LENGTH
+	EndStop    EndReason = C.RZ_END_STOP
+	EndContext EndReason = C.RZ_END_CONTEXT
+	EndGrammar EndReason = C.RZ_END_GRAMMAR
+	EndFailed  EndReason = C.RZ_END_FAILED // by an error of its own: Job.Err, Conversation.Step
 )
 
 // JobInfo is the state of a job.
@@ -319,7 +319,7 @@ func (j *Job) Info() (JobInfo, error) {
 		return JobInfo{}, err
 	}
 	return JobInfo{
-		Stopped: stopped(j.ctx, info.stopped), End: EndReason(info.end), Prompt: int(info.prompt_total), PromptDone: int(info.prompt_done), Tokens: int(info.n_tokens),
+		Stopped: stopped(j.ctx, info.stopped), End: EndReason(info.end_reason), Prompt: int(info.prompt_total), PromptDone: int(info.prompt_done), Tokens: int(info.n_tokens),
 		Drafted: int(info.drafted), Accepted: int(info.accepted),
 		PromptTime: time.Duration(info.prompt_ns), TokensTime: time.Duration(info.tokens_ns),
 		FirstToken: time.Duration(info.first_token_ns),

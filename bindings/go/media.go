@@ -353,7 +353,7 @@ func (o *MediaOptions) params() (params C.rz_media_params, err error) {
 		params.max_tiles, params.max_pixels = counts.of(o.MaxTiles, "MaxTiles"), counts.of(o.MaxPixels, "MaxPixels")
 		params.background = C.uint32_t(o.Background)
 		if o.InSteps {
-			params.flags = C.RZ_MEDIA_STEPS
+			params.flags = C.RZ_ENCODE_STEPS
 		}
 	}
 	return params, counts.err

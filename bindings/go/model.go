@@ -163,7 +163,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 	}
 	params := C.rz_model_params{
 		runtime: threads, device: C.uint32_t(options.Device), gpu_layers: layers,
-		quantize: C.uint32_t(options.Quantize), cancel: cancel, prompt_tokens_beside: beside,
+		quantize: C.uint32_t(options.Quantize), cancel: cancel, mixed_prefill_tokens: beside,
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options.PackedPath != "" {
@@ -181,7 +181,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	params.devices, params.n_devices = (*C.uint32_t)(pinned(&pinner, options.Devices)), C.size_t(len(options.Devices))
-	params.shares = (*C.float)(pinned(&pinner, options.Shares))
+	params.device_split = (*C.float)(pinned(&pinner, options.Shares))
 	for flag, set := range map[C.uint32_t]bool{
 		C.RZ_MODEL_DETERMINISTIC: options.Deterministic,
 		C.RZ_MODEL_MMAP:          options.Mmap,
@@ -268,7 +268,7 @@ func (m *Model) AdvisedSampling() (*Sampling, error) {
 	var c C.rz_model_sampling
 	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
 	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_sampling_get(handle, &c, e) })
-	if err != nil || c.told == 0 {
+	if err != nil || c.advised == 0 {
 		return nil, err
 	}
 	return &Sampling{

@@ -21,10 +21,10 @@ type Session struct {
 type CacheType uint32
 
 const (
-	CacheF16 CacheType = C.RZ_CACHE_TYPE_F16 // 16 bits a value, the default
-	CacheQ8  CacheType = C.RZ_CACHE_TYPE_Q8_0
-	CacheQ4  CacheType = C.RZ_CACHE_TYPE_Q4_0 // which values stand better than keys
-	CacheF32 CacheType = C.RZ_CACHE_TYPE_F32
+	CacheF16 CacheType = C.RZ_TYPE_F16 // 16 bits a value, the default
+	CacheQ8  CacheType = C.RZ_TYPE_Q8_0
+	CacheQ4  CacheType = C.RZ_TYPE_Q4_0 // which values stand better than keys
+	CacheF32 CacheType = C.RZ_TYPE_F32
 )
 
 // SessionOptions are optional; the zero value means the defaults.

@@ -44,7 +44,7 @@ static void end(struct node *node, const char *why) {
   node->turn++;
   const int is_known = rz_conversation_info_get(node->conversation, &info, NULL) >= 0;
   /* A question with a picture is no message before the picture is encoded. */
-  if (is_known && !node->media && (info.n_tokens == 0 || info.end == RZ_JOB_FAILED))
+  if (is_known && !node->media && (info.n_tokens == 0 || info.end_reason == RZ_END_FAILED))
     rz_conversation_rewind(node->conversation, node->before, NULL);
   forget_picture(node);
   node->emit(node->object, SIGNAL_ENDED, why, strlen(why));
@@ -169,7 +169,7 @@ static char *message_of(const char *question) {
 /* The picture is a file in base 64, in which both engines write an image of theirs. It is encoded in the frames that
    follow. */
 static void ask_about(struct node *node, const struct value *arguments, struct value *result) {
-  const rz_media_params params = {.struct_size = sizeof params, .flags = RZ_MEDIA_STEPS};
+  const rz_media_params params = {.struct_size = sizeof params, .flags = RZ_ENCODE_STEPS};
   if (!interrupt(node, "another question was asked", result)) return;
   result->text = "no encoder of pictures is loaded";
   if (!node->encoder) return;

@@ -465,7 +465,7 @@ static rz_status memory(const char *path) {
     /* Weights and caches beyond 512 MB are RZ_ERR_LIMIT, and so is what a call needs beyond it. */
     const rz_runtime_params limits = {.struct_size = sizeof limits, .threads = 2, .memory_limit = UINT64_C(512) << 20};
     const rz_cache_params small = {
-        .struct_size = sizeof small, .capacity = 2048, .k_type = RZ_CACHE_TYPE_Q8_0, .v_type = RZ_CACHE_TYPE_Q8_0};
+        .struct_size = sizeof small, .capacity = 2048, .k_type = RZ_TYPE_Q8_0, .v_type = RZ_TYPE_Q8_0};
     const rz_conversation_params params = {.struct_size = sizeof params, .cache = &small};
     if (rz_runtime_new(&limits, &runtime, &err) >= 0) {
         const rz_model_params load = {.struct_size = sizeof load, .runtime = runtime};

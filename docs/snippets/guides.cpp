@@ -226,7 +226,7 @@ static void memory(const char *path) {
     load.runtime = runtime.get();
     realizar::Model model(path, load);
     auto small = realizar::params<rz_cache_params>();
-    small.capacity = 2048, small.k_type = small.v_type = RZ_CACHE_TYPE_Q8_0;
+    small.capacity = 2048, small.k_type = small.v_type = RZ_TYPE_Q8_0;
     auto params = realizar::params<rz_conversation_params>();
     params.cache = &small;
     realizar::Conversation chat(model, params);

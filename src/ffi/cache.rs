@@ -119,17 +119,17 @@ fn count(n: usize) -> u32 {
 
 /// Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
 /// of 14 bits with scales, which it multiplies faster.
-pub const RZ_CACHE_TYPE_F16: u32 = 1;
+pub const RZ_TYPE_F16: u32 = 1;
 /// Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
 /// On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
 /// weights, is rounded to 8 bits too.
-pub const RZ_CACHE_TYPE_Q8_0: u32 = 8;
+pub const RZ_TYPE_Q8_0: u32 = 8;
 /// Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
-/// otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
+/// otherwise as RZ_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
 /// better than keys: keys of 4 bits change what small models choose. Since 0.1.0.
-pub const RZ_CACHE_TYPE_Q4_0: u32 = 2;
+pub const RZ_TYPE_Q4_0: u32 = 2;
 /// Element type of a cache: single precision. Its GGML type id, 0, stands for the default.
-pub const RZ_CACHE_TYPE_F32: u32 = 256;
+pub const RZ_TYPE_F32: u32 = 256;
 
 /// Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
@@ -140,9 +140,9 @@ pub struct rz_cache_params {
     /// Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
     /// warning.
     pub capacity: u32,
-    /// Type of the keys, RZ_CACHE_TYPE_...; 0: F16.
+    /// Type of the keys, RZ_TYPE_...; 0: F16.
     pub k_type: u32,
-    /// Type of the values, RZ_CACHE_TYPE_...; 0: F16.
+    /// Type of the values, RZ_TYPE_...; 0: F16.
     pub v_type: u32,
 }
 
@@ -176,11 +176,11 @@ pub(super) fn cache_params(call: &Call, params: *const rz_cache_params) -> Resul
 
 pub(super) fn element_type(id: u32, name: &str) -> Result<DType> {
     match id {
-        0 | RZ_CACHE_TYPE_F16 => Ok(DType(1)),
-        RZ_CACHE_TYPE_Q8_0 => Ok(DType(8)),
-        RZ_CACHE_TYPE_Q4_0 => Ok(DType(2)),
-        RZ_CACHE_TYPE_F32 => Ok(DType(0)),
-        _ => Err(Error::invalid(format!("{name} is {id}, not one of RZ_CACHE_TYPE_F16, _Q8_0, _Q4_0, _F32"))),
+        0 | RZ_TYPE_F16 => Ok(DType(1)),
+        RZ_TYPE_Q8_0 => Ok(DType(8)),
+        RZ_TYPE_Q4_0 => Ok(DType(2)),
+        RZ_TYPE_F32 => Ok(DType(0)),
+        _ => Err(Error::invalid(format!("{name} is {id}, not one of RZ_TYPE_F16, _Q8_0, _Q4_0, _F32"))),
     }
 }
 

@@ -191,10 +191,10 @@ pub struct rz_conversation_info {
     /// (RZ_OVERFLOW_FORGET).
     pub n_messages: u32,
     pub first_in_prompt: u32,
-    /// State of the reply: RZ_JOB_STATE_..., 0 before the first one and where it was given up.
+    /// State of the reply: RZ_STATE_..., 0 before the first one and where it was given up.
     pub state: u32,
-    /// Why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
-    pub end: u32,
+    /// Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
+    pub end_reason: u32,
     /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
     /// 0.
     pub stopped: i32,
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn rz_conversation_step(
 
 /// rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
 /// weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
-/// alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_conversation_step of it returns the error. Any
+/// alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_step of it returns the error. Any
 /// thread. Errors: those of rz_jobs_step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversations_step(
@@ -642,7 +642,7 @@ pub unsafe extern "C" fn rz_conversation_info_get(
             n_messages: count(info.messages),
             first_in_prompt: count(info.first_in_prompt),
             state: if info.is_given_up { 0 } else { job.map_or(0, state_code) },
-            end: end_code(job.and_then(|job| job.end)),
+            end_reason: end_code(job.and_then(|job| job.end)),
             stopped: match job.map(|job| &job.stopped) {
                 Some(Err(e)) => rz_error::failure(e).code,
                 _ => RZ_OK,

@@ -314,7 +314,7 @@ pub struct rz_pixels {
 }
 
 /// Flag of a medium: only prepare it; rz_media_step encodes it in slices of time.
-pub const RZ_MEDIA_STEPS: u32 = 1;
+pub const RZ_ENCODE_STEPS: u32 = 1;
 
 /// Parameters of a medium. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
@@ -331,14 +331,14 @@ pub struct rz_media_params {
     /// The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
     /// million.
     pub max_pixels: u32,
-    /// RZ_MEDIA_STEPS, or 0.
+    /// RZ_ENCODE_STEPS, or 0.
     pub flags: u32,
-    /// Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_MEDIA_STEPS it is
+    /// Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_ENCODE_STEPS it is
     /// rz_media_step that calls it.
     pub progress: rz_progress_callback,
     /// Handed to `progress` as it is.
     pub progress_user: *mut c_void,
-    /// Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
+    /// Stops the call when fired; NULL: nothing does. With RZ_ENCODE_STEPS it stops steps, and the medium keeps it
     /// alive.
     pub cancel: *const rz_cancel,
     /// The background color of transparent pixels, 0xffRRGGBB; 0: white.
@@ -395,7 +395,7 @@ impl rz_encoder {
         params: &rz_media_params,
         work: impl FnOnce() -> Result<MediaWork>,
     ) -> Result<rz_media> {
-        call.flags(params.flags, RZ_MEDIA_STEPS, "rz_media_params.flags")?;
+        call.flags(params.flags, RZ_ENCODE_STEPS, "rz_media_params.flags")?;
         let work = work()?;
         let mut steps = MediaSteps {
             work,
@@ -403,7 +403,7 @@ impl rz_encoder {
             progress: params.progress,
             user: User::new(params.progress_user),
         };
-        if params.flags & RZ_MEDIA_STEPS != 0 {
+        if params.flags & RZ_ENCODE_STEPS != 0 {
             return Ok(rz_media::unfinished(steps));
         }
         let media = steps.advance(None)?.ok_or(Error::Cancelled)?;

@@ -148,25 +148,25 @@ pub const RZ_DRAFT_MODEL: u32 = 2;
 pub const RZ_DRAFT_MTP: u32 = 3;
 
 /// State of a job: its prompt is being read.
-pub const RZ_JOB_STATE_PROMPT: u32 = 1;
+pub const RZ_STATE_PROMPT: u32 = 1;
 /// State of a job: it makes tokens.
-pub const RZ_JOB_STATE_TOKENS: u32 = 2;
+pub const RZ_STATE_TOKENS: u32 = 2;
 /// State of a job: it has ended.
-pub const RZ_JOB_STATE_ENDED: u32 = 3;
+pub const RZ_STATE_ENDED: u32 = 3;
 
 /// A job ended with a token that ends a turn or the text.
-pub const RZ_JOB_END: u32 = 1;
+pub const RZ_END_TOKEN: u32 = 1;
 /// A job ended with `max_tokens` tokens.
-pub const RZ_JOB_LENGTH: u32 = 2;
+pub const RZ_END_LENGTH: u32 = 2;
 /// A job ended with a stop string.
-pub const RZ_JOB_STOP: u32 = 3;
+pub const RZ_END_STOP: u32 = 3;
 /// A job ended because its cache is full.
-pub const RZ_JOB_CONTEXT: u32 = 4;
+pub const RZ_END_CONTEXT: u32 = 4;
 /// A job ended because its grammar was complete.
-pub const RZ_JOB_GRAMMAR: u32 = 5;
+pub const RZ_END_GRAMMAR: u32 = 5;
 /// A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
 /// bound.
-pub const RZ_JOB_FAILED: u32 = 6;
+pub const RZ_END_FAILED: u32 = 6;
 
 /// The state of a job. Since 0.1.0.
 #[repr(C)]
@@ -174,10 +174,10 @@ pub const RZ_JOB_FAILED: u32 = 6;
 pub struct rz_job_info {
     /// sizeof(rz_job_info), set by the caller.
     pub struct_size: u32,
-    /// RZ_JOB_STATE_...
+    /// RZ_STATE_...
     pub state: u32,
-    /// The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
-    pub end: u32,
+    /// The reason why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
+    pub end_reason: u32,
     /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
     /// 0.
     pub stopped: i32,
@@ -308,7 +308,7 @@ pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -
 /// calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
 /// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
 /// Any thread. Errors: those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and
-/// that of a job which has failed (RZ_JOB_FAILED), each time. Since 0.1.0.
+/// that of a job which has failed (RZ_END_FAILED), each time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -329,13 +329,13 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
 /// given again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
 ///
 /// Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
-/// longest. So does what a pass computes of prompts (rz_model_params.prompt_tokens_beside), of one priority to the
+/// longest. So does what a pass computes of prompts (rz_model_params.mixed_prefill_tokens), of one priority to the
 /// prompt of which the least is left. Nobody waits for ever: a job without a part in 16 passes goes ahead of every
 /// priority, those first that have waited longest, and such jobs have up to a quarter of the places and, one a pass, of
 /// what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
 /// long.
 ///
-/// No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and
+/// No job stops the others. One that cannot go on ends alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and
 /// rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
 /// (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
 /// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: those of rz_job_step but for failed jobs,
@@ -375,7 +375,7 @@ fn failure(job: &Job) -> Result<()> {
     job.failure().map_or(Ok(()), |error| Err(error.clone()))
 }
 
-/// Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
+/// Returns the status of the error with which a job has ended (RZ_END_FAILED), and its message in `err`; RZ_OK for any
 /// other job. Any thread, while another call works on the job too. Errors besides the error of the job:
 /// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -498,7 +498,7 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
         out.set(rz_job_info {
             struct_size: 0,
             state: state_code(&info),
-            end: end_code(info.end),
+            end_reason: end_code(info.end),
             stopped: info.stopped.map_or_else(|e| rz_error::failure(&e).code, |()| RZ_OK),
             prompt_total: count(info.prompt_total),
             prompt_done: count(info.prompt_done),
@@ -514,25 +514,25 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
     })
 }
 
-/// The RZ_JOB_STATE_... of a job.
+/// The RZ_STATE_... of a job.
 pub(super) fn state_code(info: &JobInfo) -> u32 {
     match info.end {
-        Some(_) => RZ_JOB_STATE_ENDED,
-        None if info.prompt_done < info.prompt_total => RZ_JOB_STATE_PROMPT,
-        None => RZ_JOB_STATE_TOKENS,
+        Some(_) => RZ_STATE_ENDED,
+        None if info.prompt_done < info.prompt_total => RZ_STATE_PROMPT,
+        None => RZ_STATE_TOKENS,
     }
 }
 
-/// The reason of an end as RZ_JOB_...; 0 for none.
+/// The reason of an end as RZ_END_...; 0 for none.
 pub(super) fn end_code(end: Option<End>) -> u32 {
     match end {
         None => 0,
-        Some(End::Token) => RZ_JOB_END,
-        Some(End::Length) => RZ_JOB_LENGTH,
-        Some(End::Stop) => RZ_JOB_STOP,
-        Some(End::Context) => RZ_JOB_CONTEXT,
-        Some(End::Grammar) => RZ_JOB_GRAMMAR,
-        Some(End::Failed) => RZ_JOB_FAILED,
+        Some(End::Token) => RZ_END_TOKEN,
+        Some(End::Length) => RZ_END_LENGTH,
+        Some(End::Stop) => RZ_END_STOP,
+        Some(End::Context) => RZ_END_CONTEXT,
+        Some(End::Grammar) => RZ_END_GRAMMAR,
+        Some(End::Failed) => RZ_END_FAILED,
     }
 }
 

@@ -8,7 +8,7 @@ use super::handle::Handle;
 use super::media::rz_media;
 use super::status::{RZ_AGAIN, RZ_DONE, rz_error, rz_status};
 
-/// Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS: with 0 for one share of its
+/// Works for about `budget_us` microseconds on a medium that was made with RZ_ENCODE_STEPS: with 0 for one share of its
 /// work, with RZ_NO_LIMIT to its end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made
 /// otherwise can at once. Until then prompts refuse it.
 ///

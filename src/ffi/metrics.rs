@@ -79,7 +79,7 @@ pub struct rz_metrics {
     pub gpu_head: rz_phase_metrics,
     /// Embeddings, and norms, sums and gates that stand alone.
     pub gpu_other: rz_phase_metrics,
-    /// Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_MEDIA_STEPS counts
+    /// Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_ENCODE_STEPS counts
     /// once it is done.
     pub encode: rz_phase_metrics,
 }

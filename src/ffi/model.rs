@@ -106,7 +106,7 @@ pub struct rz_model_params {
     /// that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
     /// longer for each of theirs, because a pass takes longer the more tokens it has. A number beyond the room of a
     /// step counts as that, and passes without tokens of others are not bounded. On a CPU no result depends on it.
-    pub prompt_tokens_beside: u32,
+    pub mixed_prefill_tokens: u32,
     /// Told how far the load is; NULL: nobody.
     pub progress: rz_progress_callback,
     /// Handed to `progress` as it is.
@@ -142,7 +142,7 @@ pub struct rz_model_params {
     /// Sizes of the parts of `devices`, `n_devices` positive numbers that count in relation to one another; NULL: in
     /// proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
     /// RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied.
-    pub shares: *const f32,
+    pub device_split: *const f32,
     /// The place of experts of mixtures whose layers are on GPUs, NUL-terminated; NULL: with their layers. Of a layer
     /// whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by the
     /// experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of GPUs has there
@@ -246,9 +246,9 @@ pub(super) fn with_params<T>(
         false => Some(call.path(params.tested_path, "rz_model_params.tested_path")?),
     };
     let devices = call.slice(params.devices, params.n_devices, "rz_model_params.devices")?;
-    let shares = match params.shares.is_null() {
+    let shares = match params.device_split.is_null() {
         true => &[],
-        false => call.slice(params.shares, params.n_devices, "rz_model_params.shares")?,
+        false => call.slice(params.device_split, params.n_devices, "rz_model_params.device_split")?,
     };
     let is_twice = |(i, device): &(usize, &u32)| devices.iter().take(*i).any(|before| before == *device);
     if let Some((_, twice)) = devices.iter().enumerate().find(is_twice) {
@@ -274,7 +274,7 @@ pub(super) fn with_params<T>(
         gpu_layers: params.gpu_layers,
         placement,
         copied,
-        prompt_tokens_beside: params.prompt_tokens_beside,
+        prompt_tokens_beside: params.mixed_prefill_tokens,
         isa: None,
         quantize: params.quantize,
         packed_path,
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {
     guarded_or!((), |call| call.release(model))
 }
 
-/// Bits of rz_model_sampling.told: the makers advise the field.
+/// Bits of rz_model_sampling.advised: the makers advise the field.
 pub const RZ_SAMPLING_TEMPERATURE: u32 = 1;
 pub const RZ_SAMPLING_TOP_K: u32 = 2;
 pub const RZ_SAMPLING_TOP_P: u32 = 4;
@@ -307,7 +307,7 @@ pub struct rz_model_sampling {
     /// sizeof(rz_model_sampling), set by the caller.
     pub struct_size: u32,
     /// RZ_SAMPLING_... bits of the fields that are advised, or-ed together; 0: there is no advice.
-    pub told: u32,
+    pub advised: u32,
     /// 0: always the most likely token. 1 where it is not advised.
     pub temperature: f32,
     /// This and the fields below are 0 where they are not advised.
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn rz_model_sampling_get(
         ];
         out.set(rz_model_sampling {
             struct_size: 0,
-            told: bits.iter().filter(|(is_told, _)| *is_told).map(|(_, bit)| bit).sum(),
+            advised: bits.iter().filter(|(is_told, _)| *is_told).map(|(_, bit)| bit).sum(),
             temperature: advice.temperature.unwrap_or(1.0),
             top_k: advice.top_k.unwrap_or(0),
             top_p: advice.top_p.unwrap_or(0.0),

@@ -75,7 +75,7 @@ pub unsafe extern "C" fn rz_media_from_samples(
 /// MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
 ///
 /// Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
-/// length open. With RZ_MEDIA_STEPS too the file is decoded within this call, because its length decides the rows; a
+/// length open. With RZ_ENCODE_STEPS too the file is decoded within this call, because its length decides the rows; a
 /// fired cancel or deadline ends it. `*out` is freed with rz_media_free. Any thread. Errors: as rz_media_from_samples,
 /// and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message
 /// names). Since 0.1.0.

@@ -22,15 +22,15 @@ pub const RZ_TOKENIZE_PARSE_SPECIAL: u32 = 2;
 /// Flag of rz_detokenize_into: write special tokens too.
 pub const RZ_DETOKENIZE_SPECIAL: u32 = 1;
 /// Attribute of a token: reached by cutting text into tokens.
-pub const RZ_TOKEN_NORMAL: u32 = 1;
+pub const RZ_ATTR_NORMAL: u32 = 1;
 /// Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it.
-pub const RZ_TOKEN_CONTROL: u32 = 2;
+pub const RZ_ATTR_CONTROL: u32 = 2;
 /// Attribute of a token: found as a whole in any text.
-pub const RZ_TOKEN_USER: u32 = 4;
+pub const RZ_ATTR_USER: u32 = 4;
 /// Attribute of a token: stands for one byte.
-pub const RZ_TOKEN_BYTE: u32 = 8;
+pub const RZ_ATTR_BYTE: u32 = 8;
 /// Attribute of a token: ends a turn or a text, as rz_token_is_end says.
-pub const RZ_TOKEN_END: u32 = 16;
+pub const RZ_ATTR_END: u32 = 16;
 
 /// Turns `text`, UTF-8 of `text_len` bytes, into token ids.
 ///
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn rz_token_is_end(model: *const rz_model, token: u32) -> 
 /// Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind
 /// each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
 ///
-/// `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be
+/// `*len` receives their number and `*attributes` RZ_ATTR_NORMAL and the like, or-ed together; `attributes` may be
 /// NULL. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
 /// (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -126,13 +126,13 @@ pub unsafe extern "C" fn rz_token_bytes_into(
         let tokenizer = model.0.tokenizer()?;
         let bytes = tokenizer.decode_token(token, true)?;
         let kind = match tokenizer.kind(token) {
-            Some(Kind::Normal | Kind::Unreachable) => RZ_TOKEN_NORMAL,
-            Some(Kind::Control) => RZ_TOKEN_CONTROL,
-            Some(Kind::UserDefined) => RZ_TOKEN_USER,
-            Some(Kind::Byte) => RZ_TOKEN_BYTE,
+            Some(Kind::Normal | Kind::Unreachable) => RZ_ATTR_NORMAL,
+            Some(Kind::Control) => RZ_ATTR_CONTROL,
+            Some(Kind::UserDefined) => RZ_ATTR_USER,
+            Some(Kind::Byte) => RZ_ATTR_BYTE,
             None => 0,
         };
-        let end = if tokenizer.is_end(token) { RZ_TOKEN_END } else { 0 };
+        let end = if tokenizer.is_end(token) { RZ_ATTR_END } else { 0 };
         out.fill_next_to(&bytes, || {
             if let Some(attributes) = attributes {
                 attributes.set(kind | end);

@@ -9,7 +9,7 @@
  *
  * measures jobs that begin at once and are stepped together, to TOKENS tokens each: a quarter have prompts of LONG
  * tokens, the others of 50. With a temperature tokens are drawn by top_k 40 and top_p 0.95. BESIDE is
- * rz_model_params.prompt_tokens_beside. Times are those of the processors together, to which other work beside it adds
+ * rz_model_params.mixed_prefill_tokens. Times are those of the processors together, to which other work beside it adds
  * little. */
 #include <pthread.h>
 #include <realizar.h>
@@ -309,7 +309,7 @@ static void step_together(size_t n, size_t n_long, uint32_t max_tokens, float te
       } else if (worked_ms() - before[i] > gap) {
         gap = worked_ms() - before[i];
       }
-      if (info.end != 0) last[is_long][n_last[is_long]++] = worked_ms() - began;
+      if (info.end_reason != 0) last[is_long][n_last[is_long]++] = worked_ms() - began;
       tokens += info.n_tokens - made[i];
       made[i] = info.n_tokens;
       before[i] = worked_ms();
@@ -344,7 +344,7 @@ int main(int argc, char **argv) {
     rz_model_params params = {0};
     params.struct_size = sizeof params;
     params.device = 1;
-    params.prompt_tokens_beside = argc > 7 ? (uint32_t)atol(argv[7]) : 0;
+    params.mixed_prefill_tokens = argc > 7 ? (uint32_t)atol(argv[7]) : 0;
     CHECK(atol(argv[3]) > 0 && atol(argv[3]) <= MOST_JOBS && atol(argv[4]) > 0 && atol(argv[4]) <= MOST_PROMPT);
     CALL(rz_model_load(argv[1], &params, &model, &err));
     make_prompt(MOST_PROMPT);

@@ -284,7 +284,7 @@ int main(int argc, char **argv) {
     EXPECT(realizar::Model::load("no such file.gguf").status() == RZ_ERR_IO);
 
     uint32_t attributes = 0;
-    EXPECT(model.token_bytes(1, &attributes) == "<s>" && attributes == RZ_TOKEN_CONTROL);
+    EXPECT(model.token_bytes(1, &attributes) == "<s>" && attributes == RZ_ATTR_CONTROL);
     EXPECT(model.meta_keys().size() > 5 && model.chat_flags() == (RZ_TOKENIZE_PARSE_SPECIAL | RZ_TOKENIZE_ADD_SPECIAL));
 
     auto sampling = realizar::params<rz_sampler_params>();
@@ -308,7 +308,7 @@ int main(int argc, char **argv) {
         std::string sliced_text;
         while (job.step(std::chrono::microseconds(50))) sliced_text += job.text();
         sliced_text += job.text();
-        EXPECT(sliced_text == story && job.tokens() == all && job.info().end == RZ_JOB_LENGTH && job.text().empty());
+        EXPECT(sliced_text == story && job.tokens() == all && job.info().end_reason == RZ_END_LENGTH && job.text().empty());
         EXPECT(!realizar::Job::step({&job}, std::chrono::microseconds(0)) && !realizar::Job::step(std::vector<realizar::Job *>()));
     }
     // Its text is a range of pieces, which ends with a stop string or by an error; text made ahead of that has been given.
@@ -322,7 +322,7 @@ int main(int argc, char **argv) {
         size_t n = 0;
         for (std::string_view piece : job) pieces += piece, n++;
         EXPECT(pieces == story.substr(0, story.find(stop)) && n > 3 && !job.next() && job.begin() == job.end());
-        EXPECT(job.info().end == RZ_JOB_STOP);
+        EXPECT(job.info().end_reason == RZ_END_STOP);
     }
     {
         realizar::Cache stopped(model, cache_params);
@@ -380,7 +380,7 @@ int main(int argc, char **argv) {
         job_params.sampler = nullptr;
         realizar::Job going(other_cache, tokens, job_params);
         while (realizar::Job::step({&failing, &going})) {}
-        EXPECT(failing.info().end == RZ_JOB_FAILED && going.info().end == RZ_JOB_LENGTH && going.tokens().size() == 3);
+        EXPECT(failing.info().end_reason == RZ_END_FAILED && going.info().end_reason == RZ_END_LENGTH && going.tokens().size() == 3);
         EXPECT(failure([&] { failing.check(); }) == failure([&] { failing.step(); }) && failing.try_check().status() < 0);
         going.check();
     }
@@ -418,7 +418,7 @@ int main(int argc, char **argv) {
     EXPECT(realizar::Model::plan(argv[1], realizar::params<rz_model_params>(), cache_params, 3).cache_host < plan.cache_host);
     EXPECT(realizar::Model::try_plan(nullptr, &in_memory, 1)->weights_host == plan.weights_host);
     EXPECT(realizar::Model::try_plan("no such file.gguf", nullptr, 0).status() == RZ_ERR_IO);
-    EXPECT(model.sampling().told == 0 && model.sampling().temperature == 1);
+    EXPECT(model.sampling().advised == 0 && model.sampling().temperature == 1);
     const rz_sampler_params advised = realizar::sampler_params(model.sampling());
     EXPECT(advised.temperature == 1 && advised.top_k == 0 && advised.flags == RZ_SAMPLER_TEMPERATURE_FIRST);
     realizar::Sampler as_advised(advised);
@@ -465,7 +465,7 @@ int main(int argc, char **argv) {
         talk.add({"user", prompt});
         realizar::Conversation other = talk.fork();
         talk.reply(reply), talk.run(add);
-        EXPECT(content == story.substr(0, story.find(stop)) && talk.info().end == RZ_JOB_STOP && talk.info().n_messages == 2);
+        EXPECT(content == story.substr(0, story.find(stop)) && talk.info().end_reason == RZ_END_STOP && talk.info().n_messages == 2);
         EXPECT(failure([&] { talk.logprobs(1); }) == RZ_ERR_INVALID_ARGUMENT);
         EXPECT(talk.logprobs(2).size() == talk.info().n_tokens && talk.logprobs(2).empty());
         other.add("[]"), other.reply(reply);

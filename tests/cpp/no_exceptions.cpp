@@ -38,6 +38,6 @@ int main(int argc, char **argv) {
         bytes += (*piece)->size();
     }
     auto state = job->try_info();
-    if (bytes == 0 || !state || state->end != RZ_JOB_CONTEXT) return 1;
+    if (bytes == 0 || !state || state->end_reason != RZ_END_CONTEXT) return 1;
     std::puts("ok");
 }

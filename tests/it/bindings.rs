@@ -35,7 +35,7 @@ const PASSED: [&str; 19] = [
     "RZ_DETOKENIZE_",
     "RZ_CHAT_ADD_",
     "RZ_GRAMMAR_",
-    "RZ_CACHE_TYPE_",
+    "RZ_TYPE_",
     "RZ_DRAFT_",
     "RZ_POOLING_",
     "RZ_EMBED_",

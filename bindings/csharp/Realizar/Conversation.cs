@@ -14,7 +14,7 @@ namespace Realizar
 
     public enum ReplyState
     {
-        None, Prompt = Native.RZ_JOB_STATE_PROMPT, Tokens = Native.RZ_JOB_STATE_TOKENS, Ended = Native.RZ_JOB_STATE_ENDED,
+        None, Prompt = Native.RZ_STATE_PROMPT, Tokens = Native.RZ_STATE_TOKENS, Ended = Native.RZ_STATE_ENDED,
     }
 
     /// <summary>The beginning of a conversation, and its KV cache.</summary>
@@ -386,7 +386,7 @@ namespace Realizar
                 i.struct_size = (uint)sizeof(rz_conversation_info);
                 RealizarException.Check(Native.rz_conversation_info_get(handle, &i, &err), &err);
                 return new ConversationInfo {
-                    Messages = (int)i.n_messages, FirstInPrompt = (int)i.first_in_prompt, State = (ReplyState)i.state, End = (JobEnd)i.end,
+                    Messages = (int)i.n_messages, FirstInPrompt = (int)i.first_in_prompt, State = (ReplyState)i.state, End = (JobEnd)i.end_reason,
                     Stopped = i.stopped == 0 ? (Status?)null : (Status)i.stopped, PromptTokens = (int)i.prompt_tokens,
                     ReusedTokens = (int)i.reused_tokens, PromptDone = (int)i.prompt_done, Tokens = (int)i.n_tokens,
                     ReasoningTokens = (int)i.reasoning_tokens, Drafted = (int)i.drafted, Accepted = (int)i.accepted,

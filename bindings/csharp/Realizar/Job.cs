@@ -63,8 +63,8 @@ namespace Realizar
     /// <summary>Why a text has ended.</summary>
     public enum JobEnd
     {
-        None, Token = Native.RZ_JOB_END, Length = Native.RZ_JOB_LENGTH, Stop = Native.RZ_JOB_STOP,
-        Context = Native.RZ_JOB_CONTEXT, Grammar = Native.RZ_JOB_GRAMMAR, Failed = Native.RZ_JOB_FAILED,
+        None, Token = Native.RZ_END_TOKEN, Length = Native.RZ_END_LENGTH, Stop = Native.RZ_END_STOP,
+        Context = Native.RZ_END_CONTEXT, Grammar = Native.RZ_END_GRAMMAR, Failed = Native.RZ_END_FAILED,
     }
 
     /// <summary>A generated token, and the most likely tokens at its place in descending order.</summary>
@@ -174,7 +174,7 @@ namespace Realizar
             Native.rz_job_logprobs_into(handle, tokens, values, capacity, n, err));
 
         /// <summary>Why the generation has ended.</summary>
-        public JobEnd End => (JobEnd)Info().end;
+        public JobEnd End => (JobEnd)Info().end_reason;
         /// <summary>Number of tokens made.</summary>
         public int Count => (int)Info().n_tokens;
         /// <summary>Number of prompt tokens that the session did not hold.</summary>

@@ -46,7 +46,7 @@ namespace Realizar
 
         internal unsafe rz_media_params Parameters() => new rz_media_params {
             struct_size = (uint)sizeof(rz_media_params), min_rows = Native.Whole(MinRows, nameof(MinRows)), max_rows = Native.Whole(MaxRows, nameof(MaxRows)),
-            max_tiles = Native.Whole(MaxTiles, nameof(MaxTiles)), max_pixels = Native.Whole(MaxPixels, nameof(MaxPixels)), flags = InSteps ? Native.RZ_MEDIA_STEPS : 0u,
+            max_tiles = Native.Whole(MaxTiles, nameof(MaxTiles)), max_pixels = Native.Whole(MaxPixels, nameof(MaxPixels)), flags = InSteps ? Native.RZ_ENCODE_STEPS : 0u,
             background = Background,
         };
     }

@@ -100,7 +100,7 @@ namespace Realizar
     /// <summary>The element type of a KV cache.</summary>
     public enum CacheType
     {
-        F16 = Native.RZ_CACHE_TYPE_F16, Q4_0 = Native.RZ_CACHE_TYPE_Q4_0, Q8_0 = Native.RZ_CACHE_TYPE_Q8_0, F32 = Native.RZ_CACHE_TYPE_F32,
+        F16 = Native.RZ_TYPE_F16, Q4_0 = Native.RZ_TYPE_Q4_0, Q8_0 = Native.RZ_TYPE_Q8_0, F32 = Native.RZ_TYPE_F32,
     }
 
     /// <summary>A loaded model. Any number of threads may use it at once.</summary>
@@ -202,7 +202,7 @@ namespace Realizar
                 throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
             var p = new rz_model_params {
                 struct_size = (uint)sizeof(rz_model_params), device = Native.Whole(options.Device, nameof(options.Device)), gpu_layers = Native.Whole(options.GpuLayers, nameof(options.GpuLayers)),
-                quantize = Native.Whole(options.Quantize, nameof(options.Quantize)), prompt_tokens_beside = Native.Whole(options.PromptTokensBeside, nameof(options.PromptTokensBeside)),
+                quantize = Native.Whole(options.Quantize, nameof(options.Quantize)), mixed_prefill_tokens = Native.Whole(options.PromptTokensBeside, nameof(options.PromptTokensBeside)),
                 flags = (options.Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (options.Mmap ? Native.RZ_MODEL_MMAP : 0u)
                     | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
                     | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u)
@@ -219,7 +219,7 @@ namespace Realizar
                 p.placement = pins.Of(options.Placement, nameof(options.Placement));
                 p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
                 p.tested_path = pins.Of(options.TestedPath, nameof(options.TestedPath));
-                (p.devices, p.n_devices, p.shares) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
+                (p.devices, p.n_devices, p.device_split) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
                 rz_error err;
                 progressing.Check(call(&p, &err), &err, cancellation);
             }
@@ -285,7 +285,7 @@ namespace Realizar
             rz_model_sampling s;
             s.struct_size = (uint)sizeof(rz_model_sampling);
             RealizarException.Check(Native.rz_model_sampling_get(Handle, &s, &err), &err);
-            if (s.told == 0) return null;
+            if (s.advised == 0) return null;
             return new Sampling {
                 Temperature = s.temperature, TopK = (int)s.top_k, TopP = s.top_p, MinP = s.min_p, RepeatPenalty = s.repeat_penalty,
                 PenaltyWindow = (int)s.penalty_window, TemperatureFirst = true, // they advise it for transformers

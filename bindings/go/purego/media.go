@@ -323,7 +323,7 @@ func (o *MediaOptions) params() (params rz_media_params, err error) {
 		params.max_tiles, params.max_pixels = counts.of(o.MaxTiles, "MaxTiles"), counts.of(o.MaxPixels, "MaxPixels")
 		params.background = o.Background
 		if o.InSteps {
-			params.flags = rz_MEDIA_STEPS
+			params.flags = rz_ENCODE_STEPS
 		}
 	}
 	return params, counts.err

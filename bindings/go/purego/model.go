@@ -10,7 +10,7 @@ import (
 // AdvisedSampling is what the makers of the model advise, nil where they do not. Nothing of it takes effect by itself.
 func (m *Model) AdvisedSampling() (*Sampling, error) {
 	s, err := filled(m.model, c.rz_model_sampling_get)
-	if err != nil || s.told == 0 {
+	if err != nil || s.advised == 0 {
 		return nil, err
 	}
 	return &Sampling{

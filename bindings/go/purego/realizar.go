@@ -151,7 +151,7 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 	var counts counts
 	params := rz_model_params{
 		device: options.Device, gpu_layers: counts.of(options.GPULayers, "GPULayers"), quantize: options.Quantize, cancel: cancel,
-		prompt_tokens_beside: counts.of(options.PromptTokensBeside, "PromptTokensBeside"),
+		mixed_prefill_tokens: counts.of(options.PromptTokensBeside, "PromptTokensBeside"),
 	}
 	if counts.err != nil {
 		return counts.err
@@ -187,7 +187,7 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 		pinner.Pin(params.tested_path)
 	}
 	params.devices, params.n_devices = pinned(&pinner, options.Devices), uintptr(len(options.Devices))
-	params.shares = pinned(&pinner, options.Shares)
+	params.device_split = pinned(&pinner, options.Shares)
 	told := progress{call: options.Progress}
 	if options.Progress != nil {
 		user, forget := keep(&told)
@@ -426,10 +426,10 @@ type Session struct {
 type CacheType uint32
 
 const (
-	CacheF16 CacheType = rz_CACHE_TYPE_F16  // the default
-	CacheQ4  CacheType = rz_CACHE_TYPE_Q4_0 // which values stand better than keys
-	CacheQ8  CacheType = rz_CACHE_TYPE_Q8_0
-	CacheF32 CacheType = rz_CACHE_TYPE_F32
+	CacheF16 CacheType = rz_TYPE_F16  // the default
+	CacheQ4  CacheType = rz_TYPE_Q4_0 // which values stand better than keys
+	CacheQ8  CacheType = rz_TYPE_Q8_0
+	CacheF32 CacheType = rz_TYPE_F32
 )
 
 // SessionOptions are optional; the zero value means the defaults.
@@ -774,12 +774,12 @@ type EndReason uint32
 
 const (
 	EndNone    EndReason = 0 // it has not
-	EndToken   EndReason = rz_JOB_END
-	EndLength  EndReason = rz_JOB_LENGTH
-	EndStop    EndReason = rz_JOB_STOP
-	EndContext EndReason = rz_JOB_CONTEXT
-	EndGrammar EndReason = rz_JOB_GRAMMAR
-	EndFailed  EndReason = rz_JOB_FAILED // by an error of its own: Job.Err, Conversation.Step
+	EndToken   EndReason = rz_END_TOKEN
+	EndLength  EndReason = rz_END_LENGTH
+	EndStop    EndReason = rz_END_STOP
+	EndContext EndReason = rz_END_CONTEXT
+	EndGrammar EndReason = rz_END_GRAMMAR
+	EndFailed  EndReason = rz_END_FAILED // by an error of its own: Job.Err, Conversation.Step
 )
 
 // JobInfo is the state of a job.
@@ -795,7 +795,7 @@ type JobInfo struct {
 func (j *Job) Info() (JobInfo, error) {
 	info, err := filled(j.job, c.rz_job_info_get)
 	return JobInfo{
-		EndReason(info.end), stopped(j.ctx, info.stopped), int(info.prompt_total), int(info.prompt_done), int(info.n_tokens),
+		EndReason(info.end_reason), stopped(j.ctx, info.stopped), int(info.prompt_total), int(info.prompt_done), int(info.n_tokens),
 		int(info.drafted), int(info.accepted), time.Duration(info.prompt_ns), time.Duration(info.tokens_ns), time.Duration(info.first_token_ns),
 	}, err
 }

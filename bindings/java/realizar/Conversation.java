@@ -361,7 +361,7 @@ public final class Conversation extends Handle {
             Native.check(arena, e -> Header.rz_conversation_info_get(conversation, out, e));
             java.util.function.ToIntFunction<String> number = name -> Native.integer(out, layout, name);
             Function<String, Duration> time = name -> Duration.ofNanos(Native.number(out, layout, name));
-            int end = number.applyAsInt("end"), stopped = number.applyAsInt("stopped");
+            int end = number.applyAsInt("end_reason"), stopped = number.applyAsInt("stopped");
             return new Info(number.applyAsInt("n_messages"), number.applyAsInt("first_in_prompt"),
                 State.values()[number.applyAsInt("state")], end == 0 ? null : Generation.End.values()[end - 1],
                 stopped == 0 ? null : RealizarException.Status.of(stopped), number.applyAsInt("prompt_tokens"),

@@ -106,7 +106,7 @@ public final class Encoder extends Handle {
 
         /** {@link Media#step} computes, in slices of time. The progress callback and the cancel are ignored. */
         public Choices inSteps() {
-            flags = Header.RZ_MEDIA_STEPS;
+            flags = Header.RZ_ENCODE_STEPS;
             return this;
         }
 

@@ -187,7 +187,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
 
     /** Why the text has ended; null if it has not. */
     public End end() {
-        int end = info("end");
+        int end = info("end_reason");
         return end == 0 ? null : End.values()[end - 1];
     }
 

@@ -303,14 +303,14 @@ public final class Model extends Handle {
             Native.set(params, Header.rz_model_params, "device", load.device);
             Native.set(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
             Native.set(params, Header.rz_model_params, "quantize", load.quantize);
-            Native.set(params, Header.rz_model_params, "prompt_tokens_beside", load.promptTokensBeside);
+            Native.set(params, Header.rz_model_params, "mixed_prefill_tokens", load.promptTokensBeside);
             Native.set(params, Header.rz_model_params, "flags", load.flags);
             Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
             Native.set(params, Header.rz_model_params, "n_devices", (long) load.devices.size());
             if (!load.shares.isEmpty()) {
                 Memory shares = arena.allocate(4L * load.shares.size());
                 for (int i = 0; i < load.shares.size(); i++) shares.set(4 * i, load.shares.get(i));
-                Native.set(params, Header.rz_model_params, "shares", shares);
+                Native.set(params, Header.rz_model_params, "device_split", shares);
             }
             if (load.placement != null) Native.set(params, Header.rz_model_params, "placement", Native.terminated(arena, load.placement));
             if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
@@ -351,7 +351,7 @@ public final class Model extends Handle {
             var layout = Header.rz_model_sampling;
             var out = Native.sized(arena, layout);
             Native.check(arena, e -> Header.rz_model_sampling_get(model, out, e));
-            if (Native.integer(out, layout, "told") == 0) return null;
+            if (Native.integer(out, layout, "advised") == 0) return null;
             return new Options().temperature(Native.real(out, layout, "temperature")).topK(Native.integer(out, layout, "top_k"))
                 .topP(Native.real(out, layout, "top_p")).minP(Native.real(out, layout, "min_p"))
                 .repeatPenalty(Native.real(out, layout, "repeat_penalty")).penaltyWindow(Native.integer(out, layout, "penalty_window"))

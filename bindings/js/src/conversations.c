@@ -263,10 +263,10 @@ static void take_parts(task *t, rz_conversation *conversation, part **last) {
 
 /* Finds out whether a reply goes on after a step that several took part in, each of which may have failed alone. */
 static void take_outcome(task *t, rz_conversation *conversation, const rz_conversation_info *info, made *reply) {
-    reply->more = info->state == RZ_JOB_STATE_PROMPT || info->state == RZ_JOB_STATE_TOKENS;
+    reply->more = info->state == RZ_STATE_PROMPT || info->state == RZ_STATE_TOKENS;
     /* A step ends so where those that were left over are asked to stop: others have ended well. */
     if (reply->status == RZ_ERR_CANCELLED || reply->status == RZ_ERR_DEADLINE) reply->status = RZ_OK;
-    if (reply->status >= 0 && (info->end == RZ_JOB_FAILED || info->stopped))
+    if (reply->status >= 0 && (info->end_reason == RZ_END_FAILED || info->stopped))
         reply->status = t->lib->rz_conversation_step(conversation, 0, &reply->error);
 }
 
@@ -279,7 +279,7 @@ static void run_step(task *t) {
     for (uint32_t i = 0; i < s->n && t->status >= 0; i++) {
         t->status = lib->rz_conversation_info_get(s->conversations[i], &info, &t->error);
         /* A budget would be filled with tokens, which are to come one by one. */
-        if (info.state == RZ_JOB_STATE_TOKENS) budget_us = RZ_NO_LIMIT;
+        if (info.state == RZ_STATE_TOKENS) budget_us = RZ_NO_LIMIT;
     }
     if (t->status < 0) return;
     rz_status stepped = s->n == 1 ? lib->rz_conversation_step(s->conversations[0], budget_us, &error)

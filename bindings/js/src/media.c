@@ -99,7 +99,7 @@ static rz_media_params media_params(task *t, napi_value options) {
     U32(t, options, &params, max_tiles);
     U32(t, options, &params, max_pixels);
     U32(t, options, &params, background);
-    params.flags = bool_member(t, options, "in_steps") ? RZ_MEDIA_STEPS : 0;
+    params.flags = bool_member(t, options, "in_steps") ? RZ_ENCODE_STEPS : 0;
     return params;
 }
 

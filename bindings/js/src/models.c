@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const choice CACHE_TYPES[] = {{"f16", RZ_CACHE_TYPE_F16},
-                                     {"q8", RZ_CACHE_TYPE_Q8_0},
-                                     {"q4", RZ_CACHE_TYPE_Q4_0},
-                                     {"f32", RZ_CACHE_TYPE_F32},
+static const choice CACHE_TYPES[] = {{"f16", RZ_TYPE_F16},
+                                     {"q8", RZ_TYPE_Q8_0},
+                                     {"q4", RZ_TYPE_Q4_0},
+                                     {"f32", RZ_TYPE_F32},
                                      {NULL, 0}};
 static const choice POOLINGS[] = {{"model", RZ_POOLING_MODEL},
                                   {"none", RZ_POOLING_NONE},
@@ -17,13 +17,13 @@ static const choice POOLINGS[] = {{"model", RZ_POOLING_MODEL},
                                   {"rank", RZ_POOLING_RANK},
                                   {NULL, 0}};
 static const choice STATES[] = {
-    {"prompt", RZ_JOB_STATE_PROMPT}, {"tokens", RZ_JOB_STATE_TOKENS}, {"ended", RZ_JOB_STATE_ENDED}, {NULL, 0}};
-static const choice ENDS[] = {{"end", RZ_JOB_END},
-                              {"length", RZ_JOB_LENGTH},
-                              {"stop", RZ_JOB_STOP},
-                              {"context", RZ_JOB_CONTEXT},
-                              {"grammar", RZ_JOB_GRAMMAR},
-                              {"failed", RZ_JOB_FAILED},
+    {"prompt", RZ_STATE_PROMPT}, {"tokens", RZ_STATE_TOKENS}, {"ended", RZ_STATE_ENDED}, {NULL, 0}};
+static const choice ENDS[] = {{"end", RZ_END_TOKEN},
+                              {"length", RZ_END_LENGTH},
+                              {"stop", RZ_END_STOP},
+                              {"context", RZ_END_CONTEXT},
+                              {"grammar", RZ_END_GRAMMAR},
+                              {"failed", RZ_END_FAILED},
                               {NULL, 0}};
 static const choice DEVICES[] = {{"cpu", RZ_DEVICE_CPU}, {"cuda", RZ_DEVICE_CUDA}, {NULL, 0}};
 
@@ -146,7 +146,7 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     U32(t, options, params, device);
     U32(t, options, params, gpu_layers);
     U32(t, options, params, quantize);
-    U32(t, options, params, prompt_tokens_beside);
+    params->mixed_prefill_tokens = (uint32_t)uint_member(t, options, "prompt_tokens_beside", UINT32_MAX);
     params->packed_path = terminated_member(t, options, "packed_path");
     params->placement = terminated_member(t, options, "placement");
     params->tested_path = terminated_member(t, options, "tested_path");
@@ -157,7 +157,7 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     uint32_t n_shares = count_of(t, shares, "shares");
     if (shares && n_shares != params->n_devices)
         task_fail(t, RZ_ERR_INVALID_ARGUMENT, "there are not as many shares as devices");
-    if (shares) params->shares = floats_of(t, shares, "a share", n_shares);
+    if (shares) params->device_split = floats_of(t, shares, "a share", n_shares);
     l->runtime.struct_size = sizeof l->runtime;
     U32(t, options, &l->runtime, threads);
     U64(t, options, &l->runtime, memory_limit);
@@ -295,7 +295,7 @@ static void conversation_members(task *t, napi_value object, const void *convers
     SET_NUMBER(env, object, &info, tokens_ns);
     SET_NUMBER(env, object, &info, first_token_ns);
     set_member(env, object, "state", string_value(env, choice_name(STATES, info.state), NAPI_AUTO_LENGTH));
-    set_member(env, object, "end", string_value(env, choice_name(ENDS, info.end), NAPI_AUTO_LENGTH));
+    set_member(env, object, "end", string_value(env, choice_name(ENDS, info.end_reason), NAPI_AUTO_LENGTH));
 }
 
 /* info(handle): the state of a model, store, conversation or session. */
@@ -326,13 +326,13 @@ static napi_value call_advised(napi_env env, napi_callback_info info) {
     rz_model_sampling told = {.struct_size = sizeof told};
     const rz_model *model = task_use(&t, arguments[0], MODEL);
     if (t.status >= 0) t.status = t.lib->rz_model_sampling_get(model, &told, &t.error);
-    if (t.status >= 0 && told.told && napi_create_object(env, &object) == napi_ok) {
-        if (told.told & RZ_SAMPLING_TEMPERATURE) SET_NUMBER(env, object, &told, temperature);
-        if (told.told & RZ_SAMPLING_TOP_K) SET_NUMBER(env, object, &told, top_k);
-        if (told.told & RZ_SAMPLING_TOP_P) SET_NUMBER(env, object, &told, top_p);
-        if (told.told & RZ_SAMPLING_MIN_P) SET_NUMBER(env, object, &told, min_p);
-        if (told.told & RZ_SAMPLING_REPEAT_PENALTY) SET_NUMBER(env, object, &told, repeat_penalty);
-        if (told.told & RZ_SAMPLING_PENALTY_WINDOW) SET_NUMBER(env, object, &told, penalty_window);
+    if (t.status >= 0 && told.advised && napi_create_object(env, &object) == napi_ok) {
+        if (told.advised & RZ_SAMPLING_TEMPERATURE) SET_NUMBER(env, object, &told, temperature);
+        if (told.advised & RZ_SAMPLING_TOP_K) SET_NUMBER(env, object, &told, top_k);
+        if (told.advised & RZ_SAMPLING_TOP_P) SET_NUMBER(env, object, &told, top_p);
+        if (told.advised & RZ_SAMPLING_MIN_P) SET_NUMBER(env, object, &told, min_p);
+        if (told.advised & RZ_SAMPLING_REPEAT_PENALTY) SET_NUMBER(env, object, &told, repeat_penalty);
+        if (told.advised & RZ_SAMPLING_PENALTY_WINDOW) SET_NUMBER(env, object, &told, penalty_window);
     }
     return task_return(&t, object);
 }

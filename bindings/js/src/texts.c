@@ -363,7 +363,7 @@ static void run_job_step(task *t) {
     rz_job_info info = {.struct_size = sizeof info};
     t->status = t->lib->rz_job_info_get(s->job, &info, &t->error);
     if (t->status < 0) return;
-    uint64_t budget_us = info.state == RZ_JOB_STATE_TOKENS ? RZ_NO_LIMIT : s->budget_us;
+    uint64_t budget_us = info.state == RZ_STATE_TOKENS ? RZ_NO_LIMIT : s->budget_us;
     s->stepped = t->lib->rz_job_step(s->job, budget_us, &s->error);
     size_t capacity = 256;
     do {

@@ -386,7 +386,7 @@ class Work(NamedTuple):
 _DEVICES = _numbers("RZ_DEVICE_")
 _FLAGS = _numbers("RZ_MODEL_")
 _POOLING = _numbers("RZ_POOLING_")
-_CACHE_TYPES = _numbers("RZ_CACHE_TYPE_")
+_CACHE_TYPES = _numbers("RZ_TYPE_")
 
 
 # A file of a model in memory, or open on the disk.
@@ -467,7 +467,7 @@ class _Loading:
         self.watch = _Watch(progress, cancel)
         self.params = _c.rz_model_params(
             device=device, gpu_layers=gpu_layers, quantize=quantize,
-            flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), prompt_tokens_beside=prompt_tokens_beside,
+            flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), mixed_prefill_tokens=prompt_tokens_beside,
         )  # fmt: skip
         self.devices = _ids(devices, "devices")
         if len(self.devices):
@@ -476,7 +476,7 @@ class _Loading:
         if len(self.shares):
             if len(self.shares) != len(self.devices):
                 raise InvalidArgument(f"{len(self.shares)} shares for {len(self.devices)} devices")
-            self.params.shares = self.shares
+            self.params.device_split = self.shares
         self.params.placement = _string(placement, "placement") if placement is not None else None
         self.params.packed_path = _path(packed_path) if packed_path is not None else None
         self.params.tested_path = _path(tested_path) if tested_path is not None else None
@@ -651,7 +651,7 @@ class Model(Handle):
         """What the makers of the model advise for sampling, None where they do not. Nothing of it takes effect by itself."""
         advice = _c.rz_model_sampling()
         self._call("rz_model_sampling_get", byref(advice))
-        if not advice.told:
+        if not advice.advised:
             return None
         names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "penalty_window")
         # They advise it for transformers.
@@ -910,7 +910,7 @@ _GRAMMARS = _numbers("RZ_GRAMMAR_")
 _WHITESPACE = _GRAMMARS.pop("whitespace")
 del _GRAMMARS["best_effort"]
 _EVENTS = {value: name for name, value in _numbers("RZ_CHAT_EVENT_").items()}
-_ENDS = {value: name for name, value in _numbers("RZ_JOB_").items() if not name.startswith("state_")}
+_ENDS = {value: "end" if name == "token" else name for name, value in _numbers("RZ_END_").items()}
 
 
 def _grammar(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int, bytes]:
@@ -1000,7 +1000,7 @@ class MediaInfo(NamedTuple):
 
 
 _PIXELS = _numbers("RZ_PIXELS_")
-_MEDIA = {name: number for name, number in _numbers("RZ_MEDIA_").items() if name != "steps"}
+_MEDIA = _numbers("RZ_MEDIA_")
 _ENCODERS = _numbers("RZ_ENCODER_")
 
 
@@ -1107,7 +1107,7 @@ class Encoder(Handle):
     def begin(self, image: Any, *, format: Optional[str] = None, cancel: Optional[Cancel] = None, **options: Any) -> "Media":
         """`encode` without the work, which `Media.step` does in slices of time; until it is done prompts refuse the
         medium."""
-        return self._encode(image, format, None, cancel, {**options, "flags": _c.RZ_MEDIA_STEPS})
+        return self._encode(image, format, None, cancel, {**options, "flags": _c.RZ_ENCODE_STEPS})
 
     def _encode(
         self, image: Any, format: Optional[str], progress: Optional[Progress], cancel: Optional[Cancel], options: Mapping[str, Any]
@@ -1648,7 +1648,7 @@ class Job(Handle):
     @property
     def end(self) -> Optional[str]:
         """Why it has ended: "end" (a token that ends a text), "length", "stop", "context", "grammar", "failed"; None where it has not."""
-        return _ENDS.get(self._info().end)
+        return _ENDS.get(self._info().end_reason)
 
     @property
     def error(self) -> Optional[Error]:
@@ -1795,7 +1795,7 @@ class ConversationInfo(NamedTuple):
     first_token_ns: int
 
 
-_STATES = {value: name for name, value in _numbers("RZ_JOB_STATE_").items()}
+_STATES = {value: name for name, value in _numbers("RZ_STATE_").items()}
 _STOPPED = {_c.RZ_ERR_CANCELLED: "cancelled", _c.RZ_ERR_DEADLINE: "deadline"}
 
 
@@ -1993,7 +1993,7 @@ class Conversation(Handle):
     def info(self) -> ConversationInfo:
         info = _c.rz_conversation_info()
         self._call("rz_conversation_info_get", byref(info))
-        told = {"state": _STATES.get(info.state), "end": _ENDS.get(info.end), "stopped": _STOPPED.get(info.stopped)}
+        told = {"state": _STATES.get(info.state), "end": _ENDS.get(info.end_reason), "stopped": _STOPPED.get(info.stopped)}
         return ConversationInfo(*(told[name] if name in told else getattr(info, name) for name in ConversationInfo._fields))
 
     @property

@@ -300,10 +300,10 @@ fn the_cpu_is_device_one() {
     refused("device 2 twice", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     (params.n_devices, params.device) = (1, 2);
     refused("a list of devices", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
-    (params.device, params.shares) = (0, shares[1..].as_ptr());
+    (params.device, params.device_split) = (0, shares[1..].as_ptr());
     refused("a share of 0", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     let only = [1];
-    (params.devices, params.shares) = (only.as_ptr(), null());
+    (params.devices, params.device_split) = (only.as_ptr(), null());
     for (text, why) in [(c"experts=disk", "experts=disk"), (c"experts=cpu:1", "0 layers have experts")] {
         params.placement = text.as_ptr();
         refused(why, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
@@ -353,7 +353,7 @@ fn advice_for_sampling_and_unknown_keys_are_told() {
         load(&params, &mut model, RZ_OK);
         let mut sampling = rz_model_sampling { struct_size: size_of::<rz_model_sampling>() as u32, ..zeroed() };
         expect(RZ_OK, |e| unsafe { rz_model_sampling_get(model, &mut sampling, e) });
-        assert_eq!((sampling.told, sampling.temperature, sampling.top_k), (told, temperature, top_k), "{text}");
+        assert_eq!((sampling.advised, sampling.temperature, sampling.top_k), (told, temperature, top_k), "{text}");
         assert_eq!(sampling.top_p, if told & RZ_SAMPLING_TOP_P != 0 { 0.75 } else { 0.0 });
         let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
         expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });

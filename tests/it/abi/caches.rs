@@ -287,7 +287,7 @@ fn freeing_in_the_middle_of_a_call_is_harmless() {
 #[test]
 fn a_cache_larger_than_memory_is_refused() {
     let model = load();
-    let params = rz_cache_params { struct_size: 16, capacity: u32::MAX, k_type: RZ_CACHE_TYPE_F32, v_type: 0 };
+    let params = rz_cache_params { struct_size: 16, capacity: u32::MAX, k_type: RZ_TYPE_F32, v_type: 0 };
     let (mut cache, mut err) = (null_mut(), no_error());
     unsafe {
         let status = rz_cache_new(model, &params, &mut cache, &mut err);

@@ -208,7 +208,7 @@ fn a_reply_is_what_a_host_makes_by_hand() {
         }
         assert_eq!(parts.last().map(|part| part.0 & 255), Some(RZ_CHAT_EVENT_END));
         let info = talk.info();
-        assert_eq!((info.state, info.end), (RZ_JOB_STATE_ENDED, RZ_JOB_LENGTH));
+        assert_eq!((info.state, info.end_reason), (RZ_STATE_ENDED, RZ_END_LENGTH));
         assert_eq!((info.prompt_tokens as usize, info.n_tokens), (tokens.len(), 12));
         assert_eq!(info.cache_len as usize, tokens.len() + 11);
         // All that was rendered before is there, but the opening of the reply, which the template writes again.
@@ -311,7 +311,7 @@ fn reasoning_has_a_bound_after_which_the_model_answers() {
     for draft in [RZ_DRAFT_NONE, RZ_DRAFT_LOOKUP] {
         let parts = talk.reply(rz_reply_params { draft, ..on });
         let info = talk.info();
-        assert_eq!((info.n_tokens, info.reasoning_tokens, info.end), (30, 5, RZ_JOB_LENGTH));
+        assert_eq!((info.n_tokens, info.reasoning_tokens, info.end_reason), (30, 5, RZ_END_LENGTH));
         for kind in [RZ_CHAT_EVENT_CONTENT, RZ_CHAT_EVENT_REASONING] {
             let want = parsed(talk.model, &chat, &all[tokens.len()..], kind);
             assert_eq!(text_of_kind(&parts, kind), want, "{kind}");
@@ -369,7 +369,7 @@ fn a_bound_of_reasoning_waits_for_the_end_of_a_character() {
             assert!(!reasoning.contains('\u{fffd}'), "{seed}: {reasoning}");
             let content = text_of_kind(&parts, RZ_CHAT_EVENT_CONTENT);
             let is_digit = content.len() == 1 && content.as_bytes()[0].is_ascii_digit();
-            assert!(is_digit || info.end == RZ_JOB_LENGTH, "{seed}: {content}");
+            assert!(is_digit || info.end_reason == RZ_END_LENGTH, "{seed}: {content}");
         }
         expect(RZ_OK, |e| unsafe { rz_conversation_rewind(talk.handle, 1, e) });
     }

@@ -77,7 +77,7 @@ fn pictures_are_encoded_in_slices() {
         let picture = vision::picture([130, 66]);
         let picture = pixels(RZ_PIXELS_RGB8, [130, 66], &picture.rgb);
         let expected = seer.pixels(&picture, null());
-        let medium = seer.pixels(&picture, &rz_media_params { flags: RZ_MEDIA_STEPS, ..params() });
+        let medium = seer.pixels(&picture, &rz_media_params { flags: RZ_ENCODE_STEPS, ..params() });
         // All but its rows is known.
         let (so_far, whole) = (medium.info(), expected.info());
         assert_eq!((so_far.hash, so_far.n_rows, so_far.n_tokens), ([0; 32], whole.n_rows, whole.n_tokens));
@@ -102,7 +102,7 @@ fn pictures_are_encoded_in_slices() {
         assert!(medium.rows() == expected.rows(), "{family}");
         let done = medium.info();
         assert!(done.hash == whole.hash && done.encode_ns >= so_far.encode_ns);
-        let to_the_end = seer.pixels(&picture, &rz_media_params { flags: RZ_MEDIA_STEPS, ..params() });
+        let to_the_end = seer.pixels(&picture, &rz_media_params { flags: RZ_ENCODE_STEPS, ..params() });
         assert_eq!(step(&to_the_end, RZ_NO_LIMIT).0, RZ_DONE);
         assert!(to_the_end.rows() == expected.rows(), "{family}");
 
@@ -122,7 +122,7 @@ fn what_stops_an_encoding_pauses_it() {
     let (mut cancel, mut left) = (null_mut(), 2u32);
     expect(RZ_OK, |e| unsafe { rz_cancel_new(&mut cancel, e) });
     let progress_user = (&raw mut left).cast::<c_void>();
-    let steps = rz_media_params { flags: RZ_MEDIA_STEPS, cancel, progress: Some(told), progress_user, ..params() };
+    let steps = rz_media_params { flags: RZ_ENCODE_STEPS, cancel, progress: Some(told), progress_user, ..params() };
     let medium = seer.pixels(&picture, &steps);
     assert_eq!(step(&medium, 1).0, RZ_AGAIN);
     assert_eq!(step(&medium, 1).0, RZ_ERR_CANCELLED);
@@ -137,7 +137,7 @@ fn what_stops_an_encoding_pauses_it() {
     assert_eq!(step(&medium, RZ_NO_LIMIT).0, RZ_DONE);
     assert!(medium.rows() == expected.rows());
     // One that is given up on the way leaves nothing behind.
-    let given_up = seer.pixels(&picture, &rz_media_params { flags: RZ_MEDIA_STEPS, ..params() });
+    let given_up = seer.pixels(&picture, &rz_media_params { flags: RZ_ENCODE_STEPS, ..params() });
     step(&given_up, 1);
     drop(given_up);
     let unknown = rz_media_params { flags: 2, ..params() };

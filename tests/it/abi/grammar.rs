@@ -87,7 +87,7 @@ fn generation_ends_where_the_grammar_does() {
         assert_eq!(&text[..n], b"a");
         let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
         expect(RZ_OK, |e| rz_job_info_get(job, &mut info, e));
-        assert_eq!(info.end, RZ_JOB_GRAMMAR);
+        assert_eq!(info.end_reason, RZ_END_GRAMMAR);
         rz_job_free(job);
         rz_grammar_free(batch);
         rz_sampler_free(sampler);

@@ -65,7 +65,7 @@ fn a_job_owns_its_cache_until_it_is_freed() {
     let wanted = expected(&Host::new(64), 12);
     let host = Host::new(64);
     let job = new_job(host.cache, &params(&PROMPT, 12));
-    assert_eq!((info(job).state, info(job).prompt_total, info(job).end), (RZ_JOB_STATE_PROMPT, 3, 0));
+    assert_eq!((info(job).state, info(job).prompt_total, info(job).end_reason), (RZ_STATE_PROMPT, 3, 0));
     unsafe {
         let (mut fork, mut n) = (null_mut(), 0);
         expect(RZ_ERR_BUSY, |e| rz_prefill(host.cache, PROMPT.as_ptr(), 3, null(), e));
@@ -86,7 +86,7 @@ fn a_job_owns_its_cache_until_it_is_freed() {
     all.extend(tokens(job));
     assert_eq!((all, step(job, RZ_NO_LIMIT)), (wanted.clone(), RZ_DONE));
     let ended = info(job);
-    assert_eq!((ended.state, ended.end, ended.n_tokens), (RZ_JOB_STATE_ENDED, RZ_JOB_LENGTH, 12));
+    assert_eq!((ended.state, ended.end_reason, ended.n_tokens), (RZ_STATE_ENDED, RZ_END_LENGTH, 12));
     assert!(ended.cache_len == 14 && ended.prompt_ns > 0 && ended.tokens_ns > 0 && ended.first_token_ns > 0);
     unsafe { rz_job_free(job) };
     assert_eq!(host.len(), 14);
@@ -160,7 +160,7 @@ fn text_comes_without_its_stop_string() {
     let prompt = [BOS, 403, 407, 261, 378];
     let job = new_job(host.cache, &rz_job_params { stops: stops.as_ptr(), n_stops: 2, ..params(&prompt, 40) });
     while step(job, RZ_NO_LIMIT) == RZ_AGAIN {}
-    assert_eq!(info(job).end, RZ_JOB_STOP);
+    assert_eq!(info(job).end_reason, RZ_END_STOP);
     let (mut text, mut len) = ([0 as c_char; 256], 7);
     unsafe {
         expect(RZ_OK, |e| rz_job_text_into(job, null_mut(), 0, &mut len, e));
@@ -271,7 +271,7 @@ fn jobs_are_stepped_together_and_a_cancel_tells_whose() {
         let after = info(jobs[3]);
         assert_eq!((after.prompt_done, after.n_tokens), (before.prompt_done, before.n_tokens));
         for i in [0, 1, 2, 4] {
-            assert_eq!(info(jobs[i]).end, RZ_JOB_LENGTH);
+            assert_eq!(info(jobs[i]).end_reason, RZ_END_LENGTH);
         }
         expect(RZ_OK, |e| rz_cancel_deadline(cancel, RZ_NO_LIMIT, e));
         assert_eq!(info(jobs[3]).stopped, RZ_OK);
@@ -347,11 +347,11 @@ fn a_job_whose_grammar_passes_its_bounds_fails_alone() {
     while unsafe { rz_jobs_step(jobs.as_ptr(), jobs.len(), 2000, &mut err) } == RZ_AGAIN {}
     assert_eq!(err.code, RZ_DONE);
     let failed = info(jobs[1]);
-    assert!(failed.end == RZ_JOB_FAILED && (20..100).contains(&failed.n_tokens), "{}", failed.n_tokens);
+    assert!(failed.end_reason == RZ_END_FAILED && (20..100).contains(&failed.n_tokens), "{}", failed.n_tokens);
     let message = expect(RZ_ERR_LIMIT, |e| unsafe { rz_job_error(jobs[1], e) });
     assert!(message.contains("the grammar"), "{message}");
     for job in [jobs[0], jobs[2]] {
-        assert_eq!((info(job).end, info(job).n_tokens), (RZ_JOB_LENGTH, 100));
+        assert_eq!((info(job).end_reason, info(job).n_tokens), (RZ_END_LENGTH, 100));
     }
     unsafe {
         jobs.iter().for_each(|job| rz_job_free(*job));
@@ -385,7 +385,7 @@ fn a_job_that_can_choose_no_token_fails_alone() {
             expect(RZ_OK, |e| unsafe { rz_job_error(job, e) });
         }
         let failed = info(jobs[1]);
-        assert_eq!((failed.state, failed.end, failed.n_tokens), (RZ_JOB_STATE_ENDED, RZ_JOB_FAILED, 0));
+        assert_eq!((failed.state, failed.end_reason, failed.n_tokens), (RZ_STATE_ENDED, RZ_END_FAILED, 0));
         let message = expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_job_error(jobs[1], e) });
         assert!(message.contains("no token can be chosen"), "{message}");
         // A job that is stepped alone says so by itself, each time.

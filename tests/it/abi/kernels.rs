@@ -70,7 +70,7 @@ fn a_kv_store_fills_up() {
         n_kv_heads: 1,
         head_dim: 4,
         capacity: 2,
-        r#type: RZ_CACHE_TYPE_F32,
+        kv_type: RZ_TYPE_F32,
         device: 0,
     };
     let mut kv = null_mut();
@@ -80,7 +80,7 @@ fn a_kv_store_fills_up() {
         rz_kv_params { n_heads: 3, n_kv_heads: 2, ..shape },
         rz_kv_params { head_dim: 0, ..shape },
         rz_kv_params { capacity: 0, ..shape },
-        rz_kv_params { r#type: 5, ..shape },
+        rz_kv_params { kv_type: 5, ..shape },
         rz_kv_params { device: 99, ..shape },
     ] {
         expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_kv_new(&broken, &mut kv, e) });

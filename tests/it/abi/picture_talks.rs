@@ -93,7 +93,7 @@ fn a_reply_to_pictures_is_what_a_host_makes_by_hand() {
         // The second turn names a picture again, which is there once, and its rows are not computed again.
         add(&talk, RZ_OK, &shown("user", &["Then"], &[0]), &[&b]);
         let info = talk.info();
-        assert_eq!((info.n_messages, info.n_media, info.state), (3, 2, realizar::ffi::job::RZ_JOB_STATE_ENDED));
+        assert_eq!((info.n_messages, info.n_media, info.state), (3, 2, realizar::ffi::job::RZ_STATE_ENDED));
         assert_eq!(talk.messages(2)[0]["content"][1], json!({"type": "image", "media": 1}));
         replies(&talk, &[&a, &b], &[&ids[30..41], &ids[5..30], &ids[30..41]]);
         assert!(talk.info().reused_tokens > 40, "{}", talk.info().reused_tokens);

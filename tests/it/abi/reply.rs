@@ -139,7 +139,7 @@ fn reply_of_job(model: *mut rz_model, chat: &str, params: rz_job_params) -> (Vec
         rz_job_free(job);
         rz_cache_free(cache);
     }
-    (parts, info.end)
+    (parts, info.end_reason)
 }
 
 fn joined(parts: &[(u32, u32, String)], kind: u32) -> String {
@@ -154,7 +154,7 @@ fn stops_of_a_job_act_on_the_content_of_its_reply() {
     let limited = rz_job_params { max_tokens: 40, ..zeroed() };
     let (all, end) = reply_of_job(model, plain, limited);
     let text = joined(&all, RZ_CHAT_EVENT_CONTENT);
-    assert!(end == RZ_JOB_LENGTH && text.len() > 20 && all.last().map(|part| part.0) == Some(RZ_CHAT_EVENT_END));
+    assert!(end == RZ_END_LENGTH && text.len() > 20 && all.last().map(|part| part.0) == Some(RZ_CHAT_EVENT_END));
 
     // A stop string that begins and ends within tokens.
     let stop = std::ffi::CString::new(&text[11..17]).expect("no NUL");
@@ -162,7 +162,7 @@ fn stops_of_a_job_act_on_the_content_of_its_reply() {
     let stopped = rz_job_params { stops: stops.as_ptr(), n_stops: 1, ..limited };
     let (parts, end) = reply_of_job(model, plain, stopped);
     let at = text.find(&text[11..17]).expect("it is there");
-    assert_eq!((joined(&parts, RZ_CHAT_EVENT_CONTENT), end), (text[..at].to_owned(), RZ_JOB_STOP));
+    assert_eq!((joined(&parts, RZ_CHAT_EVENT_CONTENT), end), (text[..at].to_owned(), RZ_END_STOP));
     assert_eq!(parts.last(), Some(&(RZ_CHAT_EVENT_END, 0, String::new())));
 
     // It stands in a call, and the job goes on.
@@ -173,7 +173,7 @@ fn stops_of_a_job_act_on_the_content_of_its_reply() {
     let stops = [c"\"n\"".as_ptr(), c"go".as_ptr(), c"call".as_ptr()];
     let within = rz_job_params { stops: stops.as_ptr(), n_stops: 3, grammar, ..zeroed() };
     let (parts, end) = reply_of_job(model, CHAT, within);
-    assert_eq!((parts[1].clone(), end), ((RZ_CHAT_EVENT_TOOL_NAME, 0, "go".to_owned()), RZ_JOB_GRAMMAR));
+    assert_eq!((parts[1].clone(), end), ((RZ_CHAT_EVENT_TOOL_NAME, 0, "go".to_owned()), RZ_END_GRAMMAR));
     let arguments = joined(&parts, RZ_CHAT_EVENT_TOOL_ARGUMENTS);
     assert!(serde_json::from_str::<serde_json::Value>(&arguments).expect("JSON")["n"].is_u64(), "{arguments}");
     unsafe {

@@ -63,8 +63,8 @@ fn a_cache_goes_to_a_file_and_comes_back() {
         };
         load(RZ_ERR_FORMAT, null(), 1);
         load(RZ_ERR_CONTEXT_FULL, &shape(3, 0), 0);
-        load(RZ_ERR_MISMATCH, &shape(0, RZ_CACHE_TYPE_Q8_0), 0);
-        let loaded = load(RZ_OK, &shape(100, RZ_CACHE_TYPE_F16), 0);
+        load(RZ_ERR_MISMATCH, &shape(0, RZ_TYPE_Q8_0), 0);
+        let loaded = load(RZ_OK, &shape(100, RZ_TYPE_F16), 0);
         let loaded = Host { model: null_mut(), cache: loaded };
         assert_eq!((loaded.len(), rz_cache_capacity(loaded.cache)), (4, 100));
         assert_eq!(loaded.logits(), host.logits());

@@ -154,7 +154,7 @@ fn sounds_are_prepared_in_slices() {
         let hearer = Hearer::new(family);
         let floats = sound::sound(30_000);
         let (whole, _) = hearer.samples(RZ_OK, &floats, [1, 44_100], null());
-        let steps = rz_media_params { flags: RZ_MEDIA_STEPS, ..params() };
+        let steps = rz_media_params { flags: RZ_ENCODE_STEPS, ..params() };
         let (medium, _) = hearer.samples(RZ_OK, &floats, [1, 44_100], &steps);
         let early = medium.info();
         assert_eq!(

@@ -275,12 +275,12 @@ fn the_bytes_of_every_token_can_be_read() {
         (bytes, attributes.get())
     };
     // The vocabulary of this model: <unk>, <s>, </s>, the 256 bytes, then pieces.
-    assert_eq!(token(1), (Ok(b"<s>".to_vec()), RZ_TOKEN_CONTROL));
-    assert_eq!(token(2), (Ok(b"</s>".to_vec()), RZ_TOKEN_CONTROL | RZ_TOKEN_END));
+    assert_eq!(token(1), (Ok(b"<s>".to_vec()), RZ_ATTR_CONTROL));
+    assert_eq!(token(2), (Ok(b"</s>".to_vec()), RZ_ATTR_CONTROL | RZ_ATTR_END));
     for byte in 0..=255u8 {
-        assert_eq!(token(3 + u32::from(byte)), (Ok(vec![byte]), RZ_TOKEN_BYTE));
+        assert_eq!(token(3 + u32::from(byte)), (Ok(vec![byte]), RZ_ATTR_BYTE));
     }
-    assert_eq!(token(259).1, RZ_TOKEN_NORMAL);
+    assert_eq!(token(259).1, RZ_ATTR_NORMAL);
     assert_eq!(token(512).0, Err(RZ_ERR_INVALID_ARGUMENT));
 
     let text = "Zoë said: naïve 🦀!";

@@ -92,7 +92,7 @@ fn videos_are_encoded_in_slices() {
     let reports = rz_media_params { progress: Some(told), progress_user: (&raw mut pairs).cast(), ..params() };
     let (whole, _) = video(&seer, RZ_OK, &list, &TIMES[..4], &reports);
     assert_eq!(pairs.last(), Some(&(2, 2)));
-    let in_steps = rz_media_params { flags: RZ_MEDIA_STEPS, ..params() };
+    let in_steps = rz_media_params { flags: RZ_ENCODE_STEPS, ..params() };
     let (medium, _) = video(&seer, RZ_OK, &list, &TIMES[..4], &in_steps);
     let early = medium.info();
     assert_eq!((early.kind, early.n_rows, early.hash), (RZ_MEDIA_VIDEO, whole.info().n_rows, whole.info().hash));

@@ -276,7 +276,7 @@ public final class Conversation: @unchecked Sendable {
         try handle.use { conversation in try call { rz_conversation_info_get(conversation, &c, $0) } }
         return ConversationInfo(
             messages: Int(c.n_messages), firstInPrompt: Int(c.first_in_prompt),
-            state: .init(rawValue: c.state) ?? .none, end: Job.End(rawValue: c.end), stopped: c.stopped == 0 ? nil : RealizarError.Code(rawValue: c.stopped),
+            state: .init(rawValue: c.state) ?? .none, end: Job.End(rawValue: c.end_reason), stopped: c.stopped == 0 ? nil : RealizarError.Code(rawValue: c.stopped),
             promptTokens: Int(c.prompt_tokens), reusedTokens: Int(c.reused_tokens), promptDone: Int(c.prompt_done),
             tokens: Int(c.n_tokens), reasoningTokens: Int(c.reasoning_tokens), drafted: Int(c.drafted),
             accepted: Int(c.accepted), cacheCount: Int(c.cache_len), cacheCapacity: Int(c.cache_capacity), media: Int(c.n_media),

@@ -99,7 +99,7 @@ public final class Job: Sendable {
     public func resume() { cancelling.reset() }
 
     /// The reason why the generation has ended; nil where it has not.
-    public var end: End? { get throws { End(rawValue: try info().end) } }
+    public var end: End? { get throws { End(rawValue: try info().end_reason) } }
 
     /// The error by which it has ended (`.failed`), which `step` of several jobs does not throw; nil for any other job.
     public var error: RealizarError? {

@@ -67,7 +67,7 @@ public struct MediaOptions: Sendable {
         params.max_tiles = maxTiles
         params.max_pixels = maxPixels
         params.background = background
-        params.flags = inSteps ? UInt32(RZ_MEDIA_STEPS) : 0
+        params.flags = inSteps ? UInt32(RZ_ENCODE_STEPS) : 0
         return try withProgress(inSteps ? nil : progress) { callback, user in
             try use(cancel?.handle) { cancel in
                 params.progress = callback

@@ -224,7 +224,7 @@ public final class Model: Sendable {
         params.device = options.device
         params.gpu_layers = try whole(options.gpuLayers, "gpuLayers")
         params.quantize = options.quantize
-        params.prompt_tokens_beside = options.promptTokensBeside
+        params.mixed_prefill_tokens = options.promptTokensBeside
         for (flag, set) in [
             (RZ_MODEL_DETERMINISTIC, options.deterministic), (RZ_MODEL_MMAP, options.mmap), (RZ_MODEL_TEXT_ONLY, options.textOnly),
             (RZ_MODEL_PROFILE, options.profile), (RZ_MODEL_MTP, options.mtp), (RZ_MODEL_ALLOW_UNKNOWN, options.allowUnknown),
@@ -263,7 +263,7 @@ public final class Model: Sendable {
                                         params.tested_path = tested.isEmpty ? nil : tested.baseAddress
                                         params.devices = devices.isEmpty ? nil : devices.baseAddress
                                         params.n_devices = devices.count
-                                        params.shares = shares.isEmpty ? nil : shares.baseAddress
+                                        params.device_split = shares.isEmpty ? nil : shares.baseAddress
                                         return try body(&params)
                                     }
                                 }
@@ -329,7 +329,7 @@ public final class Model: Sendable {
     public func advisedSampling() throws -> Sampling? {
         var c = sizedStruct(rz_model_sampling(), \.struct_size)
         try handle.use { model in try call { rz_model_sampling_get(model, &c, $0) } }
-        if c.told == 0 { return nil }
+        if c.advised == 0 { return nil }
         var sampling = Sampling(temperature: c.temperature, topP: c.top_p)
         sampling.topK = c.top_k
         sampling.minP = c.min_p

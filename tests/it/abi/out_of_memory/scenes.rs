@@ -509,7 +509,7 @@ fn pictures(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let mut about = rz_media_info { struct_size: size::<rz_media_info>(), ..zeroed() };
     call!(calls, rz_media_measure(encoder.p, 60, 40, null(), &mut about));
     let picture = vision::picture([60, 40]);
-    let steps = rz_media_params { flags: RZ_MEDIA_STEPS, ..params() };
+    let steps = rz_media_params { flags: RZ_ENCODE_STEPS, ..params() };
     let in_rgb = pixels(RZ_PIXELS_RGB8, [60, 40], &picture.rgb);
     let medium = new!(calls, rz_media_free, rz_media_from_pixels(encoder.p, &in_rgb, &steps));
     while call!(calls, rz_media_step(medium.p, 1)) != RZ_DONE {}
@@ -599,7 +599,7 @@ fn kernels(calls: &mut Calls, _: &Fixture) -> Option<()> {
         n_kv_heads: 1,
         head_dim: 4,
         capacity: 4,
-        r#type: RZ_CACHE_TYPE_F32,
+        kv_type: RZ_TYPE_F32,
         device: 0,
     };
     let kv = new!(calls, rz_kv_free, rz_kv_new(&params));

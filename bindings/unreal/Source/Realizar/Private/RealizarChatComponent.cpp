@@ -131,7 +131,7 @@ bool URealizarChatComponent::AskAbout(const FString& Question, const TArray<FCol
     Given.height = static_cast<uint32>(Height);
     Given.data = Pixels.GetData();
     auto Params = realizar::params<rz_media_params>();
-    Params.flags = RZ_MEDIA_STEPS;
+    Params.flags = RZ_ENCODE_STEPS;
     auto Made = Encoder->try_encode(Given, Params);
     if (!Succeeded(Made)) return false;
     Picture.emplace(std::move(*Made));
@@ -185,7 +185,7 @@ void URealizarChatComponent::End(const char* Why)
     // because templates want questions and answers in turn.
     const auto Info = Conversation->try_info();
     const bool bEncoding = std::exchange(Picture, std::nullopt).has_value(); // its question is no message yet
-    if (!bEncoding && Info && (Info->n_tokens == 0 || Info->end == RZ_JOB_FAILED)) (void)Conversation->try_rewind(MessagesBefore);
+    if (!bEncoding && Info && (Info->n_tokens == 0 || Info->end_reason == RZ_END_FAILED)) (void)Conversation->try_rewind(MessagesBefore);
     OnEnded.Broadcast(ToString(Why));
 }
 
