@@ -202,6 +202,10 @@ fn declarations(root: &Path, file: &str) -> String {
     let mut text = Vec::new();
     bindings.write(&mut text);
     let text = tagged(&String::from_utf8(text).expect("cbindgen writes UTF-8"));
+    // As numbers that every reader of the header knows.
+    let greatest =
+        [("(UINT32_MAX - 1)", "0xFFFFFFFE"), ("UINT32_MAX", "0xFFFFFFFF"), ("UINT64_MAX", "0xFFFFFFFFFFFFFFFF")];
+    let text = greatest.iter().fold(text, |text, (name, number)| text.replace(name, number));
     if file == "version.rs" { version() + &text } else { text }
 }
 

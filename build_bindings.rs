@@ -76,7 +76,7 @@ impl<'a> Header<'a> {
     /// Panics at a constant or a type that has no translation.
     fn check(&self) {
         for (name, value) in &self.constants {
-            assert!(value.parse::<i32>().is_ok() || value.starts_with("UINT"), "{name} is {value}, which is no number");
+            assert!(value.parse::<i32>().is_ok() || value.starts_with("0x"), "{name} is {value}, which is no number");
         }
         let fields = self.structs.iter().flat_map(|(_, fields)| *fields);
         let functions = self.functions.iter().chain(&self.callbacks);
@@ -106,9 +106,9 @@ impl Value {
     }
 }
 
-/// A constant's value, with words of the language for the greatest numbers.
-fn number(value: &str, greatest_32: &str, greatest_64: &str) -> String {
-    value.replace("UINT32_MAX", greatest_32).replace("UINT64_MAX", greatest_64)
+/// Whether a constant's value needs 64 bits.
+fn is_long(value: &str) -> bool {
+    value.len() > "0xFFFFFFFF".len()
 }
 
 const PYTHON_HEAD: &str = r#""""The constants, structs and functions of realizar.h under its names. The build writes this file: `make header`."""
@@ -170,7 +170,7 @@ class Sized(Structure):
 fn python(header: &Header) -> String {
     let mut text = PYTHON_HEAD.to_owned();
     for &(name, value) in &header.constants {
-        text += &format!("{name} = {}\n", number(value, "0xFFFFFFFF", "0xFFFFFFFFFFFFFFFF"));
+        text += &format!("{name} = {value}\n");
     }
     text += "\n";
     for callback in &header.callbacks {
@@ -228,8 +228,8 @@ final class Header {
 fn java(header: &Header) -> String {
     let mut text = JAVA_HEAD.to_owned();
     for &(name, value) in &header.constants {
-        let kind = if value == "UINT64_MAX" { "long" } else { "int" };
-        text += &format!("    static final {kind} {name} = {};\n", number(value, "-1", "-1"));
+        let (kind, end) = if is_long(value) { ("long", "L") } else { ("int", "") };
+        text += &format!("    static final {kind} {name} = {value}{end};\n");
     }
     for &(name, fields) in &header.structs {
         text += &format!("\n    static final Struct {name} = new Struct(\"{name}\")");
@@ -418,12 +418,11 @@ fn csharp(header: &Header) -> String {
     }
     text += "\n    internal static unsafe partial class Native\n    {\n";
     for &(name, value) in &header.constants {
-        let kind = match value.get(..6) {
-            Some("UINT32") => "uint",
-            Some("UINT64") => "ulong",
-            _ => "int",
+        let kind = match value.starts_with("0x") {
+            true if is_long(value) => "ulong",
+            true => "uint",
+            false => "int",
         };
-        let value = number(value, "uint.MaxValue", "ulong.MaxValue");
         text += &format!("        internal const {kind} {name} = {value};\n");
     }
     let types = header.structs.iter().map(|(name, _)| format!("\n            typeof({name}),"));
@@ -481,9 +480,7 @@ const (
 
 fn go(header: &Header) -> String {
     let mut text = GO_HEAD.to_owned();
-    let constants = header.constants.iter().map(|(name, value)| {
-        (name.replacen("RZ_", "rz_", 1), format!("= {}", number(value, "0xFFFFFFFF", "0xFFFFFFFFFFFFFFFF")))
-    });
+    let constants = header.constants.iter().map(|(name, value)| (name.replacen("RZ_", "rz_", 1), format!("= {value}")));
     text += &go_columns(constants.collect());
     text += ")\n";
     for &(name, fields) in &header.structs {

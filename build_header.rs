@@ -216,6 +216,60 @@ fn nullable(doc: &str) -> Vec<String> {
     sentences.flat_map(|sentence| sentence.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
+/// What the names of an enum's constants begin with, and the name of the enum.
+const ENUMS: [(&str, &str); 38] = [
+    ("RZ_OK", "rz_status_code"),
+    ("RZ_AGAIN", "rz_status_code"),
+    ("RZ_DONE", "rz_status_code"),
+    ("RZ_ERR_", "rz_status_code"),
+    ("RZ_DEVICES_MAX", "rz_limit"),
+    ("RZ_DEVICE_", "rz_device_kind"),
+    ("RZ_LOG_", "rz_log_level"),
+    ("RZ_MODEL_", "rz_model_flag"),
+    ("RZ_CAN_", "rz_capability"),
+    ("RZ_THREAD_", "rz_thread_kind"),
+    ("RZ_FEATURE_", "rz_feature"),
+    ("RZ_TEMPLATE_", "rz_template_flag"),
+    ("RZ_SAMPLING_", "rz_sampling_flag"),
+    ("RZ_SOURCE_", "rz_source_kind"),
+    ("RZ_TOKENIZE_", "rz_tokenize_flag"),
+    ("RZ_DETOKENIZE_", "rz_detokenize_flag"),
+    ("RZ_ATTR_", "rz_token_attribute"),
+    ("RZ_CHAT_ADD_", "rz_chat_flag"),
+    ("RZ_CHAT_EVENT_FLAG_", "rz_chat_event_flag"),
+    ("RZ_CHAT_EVENT_", "rz_chat_event_kind"),
+    ("RZ_FILTER_", "rz_filter"),
+    ("RZ_SAMPLER_", "rz_sampler_flag"),
+    ("RZ_GRAMMAR_FLAG_", "rz_grammar_flag"),
+    ("RZ_GRAMMAR_", "rz_grammar_kind"),
+    ("RZ_TYPE_", "rz_element_type"),
+    ("RZ_MEDIA_", "rz_media_kind"),
+    ("RZ_ENCODER_", "rz_encoder_flag"),
+    ("RZ_PIXELS_", "rz_pixel_format"),
+    ("RZ_ENCODE_", "rz_encode_flag"),
+    ("RZ_PROMPT_", "rz_prompt_flag"),
+    ("RZ_DRAFT_", "rz_draft_kind"),
+    ("RZ_STATE_", "rz_reply_state"),
+    ("RZ_END_", "rz_end_reason"),
+    ("RZ_OVERFLOW_", "rz_overflow"),
+    ("RZ_REASONING_", "rz_reasoning"),
+    ("RZ_REPLY_", "rz_reply_flag"),
+    ("RZ_POOLING_", "rz_pooling"),
+    ("RZ_EMBED_", "rz_embed_flag"),
+];
+
+/// Constants that are macros: versions, which programs compare with #if, and numbers that do not fit into an int.
+const MACROS: [&str; 4] = ["RZ_VERSION_", "RZ_ABI_VERSION", "RZ_TOKEN_", "RZ_NO_LIMIT"];
+
+/// The enum of a constant; none for a macro. LuaJIT sees no macros, cffi and ctypesgen not all of them.
+pub fn enum_of(constant: &str) -> Option<&'static str> {
+    let begins = |beginning: &str| constant.starts_with(beginning);
+    let found = ENUMS.iter().find(|(beginning, _)| begins(beginning)).map(|(_, name)| *name);
+    let is_macro = MACROS.into_iter().any(begins);
+    assert!(found.is_some() != is_macro, "ENUMS and MACROS of build_header.rs do not tell what {constant} is");
+    found
+}
+
 impl Item {
     fn of(statement: &str, doc: String) -> Self {
         let flat = statement.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -223,7 +277,7 @@ impl Item {
         let item = |name: &str, kind| Self { name: name.to_owned(), doc, kind };
         if let Some(constant) = flat.strip_prefix("#define ") {
             let (name, value) = constant.split_once(' ').expect("a value");
-            return item(name, Kind::Constant(value.trim_matches(['(', ')']).to_owned()));
+            return item(name, Kind::Constant(value.to_owned()));
         }
         let Some(kind) = flat.strip_prefix("typedef ") else {
             let (before, parameters) = flat.split_once('(').expect("a function");
@@ -251,7 +305,10 @@ impl Item {
     fn json(&self, handles: &[&str]) -> Json {
         let mut json = json!({"name": self.name, "doc": self.doc});
         let (kind, facts) = match &self.kind {
-            Kind::Constant(value) => ("constant", json!({"value": value})),
+            Kind::Constant(value) => match enum_of(&self.name) {
+                Some(name) => ("constant", json!({"value": value, "enum": name})),
+                None => ("constant", json!({"value": value})),
+            },
             Kind::Handle => ("handle", json!({})),
             Kind::Alias(of) => ("alias", json!({"of": of})),
             Kind::Struct(fields) => ("struct", json!({"fields": fields.iter().map(Value::json).collect::<Vec<_>>()})),

@@ -1,7 +1,7 @@
 //! The text of the header: cbindgen's declarations with the macros of the calling convention, of the export and of
 //! pointers that may be NULL, and with comments as C has them.
 
-use super::header::{Group, Item, Kind, Signature, Value};
+use super::header::{Group, Item, Kind, Signature, Value, enum_of};
 
 const LINE_LENGTH: usize = 120;
 
@@ -10,13 +10,33 @@ pub fn printed(text: &str, group: &Group, handles: &[&str]) -> String {
     let mut lines: Vec<Line> = Vec::new();
     let mut comment: Vec<&str> = Vec::new();
     let mut fields_of = None;
+    let mut enum_now = None;
     let mut rest = text.lines();
     while let Some(line) = rest.next() {
         if let Some(text) = line.trim_start().strip_prefix("//") {
             comment.push(text.trim());
             continue;
         }
-        let mut line = line.to_owned();
+        let constant = line.strip_prefix("#define ").map(|constant| constant.split_once(' ').expect("a value"));
+        let enum_next = constant.and_then(|(name, _)| enum_of(name));
+        // The constants of an enum stand together.
+        if line.is_empty() && enum_now.is_some() {
+            continue;
+        }
+        if enum_next != enum_now {
+            if enum_now.is_some() {
+                lines.extend(["};", ""].map(Line::plain));
+            }
+            if let Some(name) = enum_next {
+                lines.push(Line::plain(&format!("enum {name} {{")));
+            }
+            enum_now = enum_next;
+        }
+        let mut line = match constant {
+            Some((name, value)) if enum_next.is_some() => format!("  {name} = {value},"),
+            Some((name, value)) => format!("#define {name} {}", literal(value)),
+            None => line.to_owned(),
+        };
         if let Some(item) = begun(&line, group) {
             fields_of = Some(item);
         } else if line.starts_with('}') {
@@ -31,7 +51,15 @@ pub fn printed(text: &str, group: &Group, handles: &[&str]) -> String {
         }
         Line::push(&mut lines, &line, &std::mem::take(&mut comment));
     }
+    if enum_now.is_some() {
+        lines.push(Line::plain("};"));
+    }
     lines.chunk_by(|a, b| a.note.is_some() && b.note.is_some()).map(aligned).collect()
+}
+
+/// A number with the mark of one without a sign where it does not fit into an int.
+fn literal(value: &str) -> String {
+    if value.starts_with("0x") { format!("{value}u") } else { value.to_owned() }
 }
 
 /// The struct whose fields follow the line.
@@ -114,15 +142,15 @@ struct Line {
 }
 
 impl Line {
+    fn plain(code: &str) -> Self {
+        Self { code: code.to_owned(), note: None }
+    }
+
     /// Appends a line with its comment: at its end where it is short and the line is a constant or a field, else above.
     fn push(lines: &mut Vec<Line>, line: &str, comment: &[&str]) {
         let indent = &line[..line.len() - line.trim_start().len()];
         let is_constant = line.starts_with("#define");
-        // A macro's negative value in parentheses, so that it stays one value in any expression.
-        let code = match line.rsplit_once(" -") {
-            Some((name, value)) if is_constant && !value.starts_with(' ') => format!("{name} (-{value})"),
-            _ => line.to_owned(),
-        };
+        let code = line.to_owned();
         match comment {
             [note] if (is_constant || !indent.is_empty()) && code.len() + note.len() < LINE_LENGTH - 10 => {
                 // Constants with a comment at the end of the line stand together.

@@ -182,51 +182,41 @@ typedef struct rz_error {
   char message[504];
 } rz_error;
 
-#define RZ_OK 0  /* Success. */
-
-/* Progress, and there is more to come: call again, of a reply without a part right now after a step. */
-#define RZ_AGAIN 1
-
-#define RZ_DONE 2                         /* It has ended: nothing more will come. */
-#define RZ_ERR_INVALID_ARGUMENT (-1)      /* An argument that can never work: NULL, out of range, not UTF-8. */
-#define RZ_ERR_BUSY (-2)                  /* The handle is in use by another call right now. */
-#define RZ_ERR_OUT_OF_MEMORY (-3)         /* The host's memory ran out. */
-#define RZ_ERR_DEVICE_OUT_OF_MEMORY (-4)  /* A device's memory ran out. */
-#define RZ_ERR_LIMIT (-5)                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
-#define RZ_ERR_IO (-6)                    /* A file could not be read or written. */
-
-/* A file is damaged or hostile, or weights of a model have made a result NaN or infinite. */
-#define RZ_ERR_FORMAT (-7)
-
-#define RZ_ERR_UNSUPPORTED (-8)          /* The request is valid, but this library does not implement it. */
-#define RZ_ERR_VERSION (-9)              /* A field or a flag that this library is too old for. */
-#define RZ_ERR_CANCELLED (-10)           /* An `rz_cancel` was fired, or a callback asked to stop. */
-#define RZ_ERR_DEADLINE (-11)            /* The time allowed has passed. */
-#define RZ_ERR_CONTEXT_FULL (-12)        /* The cache has no room for the tokens. */
-#define RZ_ERR_BUFFER_TOO_SMALL (-13)    /* The buffer is too small; the needed count was written. */
-#define RZ_ERR_DEVICE_UNAVAILABLE (-14)  /* The device cannot be used; the message says why. */
-
-/* The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other
- * devices, is of no use any more; the CPU and other models go on, on the same device too, because each model has a
- * context of its own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no
- * memory), that they leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new
- * process has the devices again. */
-#define RZ_ERR_DEVICE_LOST (-15)
-
-#define RZ_ERR_MISMATCH (-16)  /* Things of different models in one call. */
-#define RZ_ERR_PANIC (-17)     /* A bug of this library, caught. Please report the message. */
-
-/* A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it. */
-#define RZ_ERR_POISONED (-18)
-
-/* There is nothing of this name or number: a key, a device, a medium, an entry beyond the last one. */
-#define RZ_ERR_NOT_FOUND (-19)
-
-/* The call has to come after another one: there are no logits before a prefill, and no rows before the last step. */
-#define RZ_ERR_NOT_READY (-20)
-
-/* The system refuses a thread or another resource; the same call may succeed later. */
-#define RZ_ERR_RESOURCES (-21)
+enum rz_status_code {
+  RZ_OK = 0,  /* Success. */
+  /* Progress, and there is more to come: call again, of a reply without a part right now after a step. */
+  RZ_AGAIN = 1,
+  RZ_DONE = 2,                       /* It has ended: nothing more will come. */
+  RZ_ERR_INVALID_ARGUMENT = -1,      /* An argument that can never work: NULL, out of range, not UTF-8. */
+  RZ_ERR_BUSY = -2,                  /* The handle is in use by another call right now. */
+  RZ_ERR_OUT_OF_MEMORY = -3,         /* The host's memory ran out. */
+  RZ_ERR_DEVICE_OUT_OF_MEMORY = -4,  /* A device's memory ran out. */
+  RZ_ERR_LIMIT = -5,                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
+  RZ_ERR_IO = -6,                    /* A file could not be read or written. */
+  RZ_ERR_FORMAT = -7,                /* A file is damaged or hostile, or weights of a model have made a result NaN or infinite. */
+  RZ_ERR_UNSUPPORTED = -8,           /* The request is valid, but this library does not implement it. */
+  RZ_ERR_VERSION = -9,               /* A field or a flag that this library is too old for. */
+  RZ_ERR_CANCELLED = -10,            /* An `rz_cancel` was fired, or a callback asked to stop. */
+  RZ_ERR_DEADLINE = -11,             /* The time allowed has passed. */
+  RZ_ERR_CONTEXT_FULL = -12,         /* The cache has no room for the tokens. */
+  RZ_ERR_BUFFER_TOO_SMALL = -13,     /* The buffer is too small; the needed count was written. */
+  RZ_ERR_DEVICE_UNAVAILABLE = -14,   /* The device cannot be used; the message says why. */
+  /* The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other
+   * devices, is of no use any more; the CPU and other models go on, on the same device too, because each model has a
+   * context of its own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no
+   * memory), that they leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new
+   * process has the devices again. */
+  RZ_ERR_DEVICE_LOST = -15,
+  RZ_ERR_MISMATCH = -16,  /* Things of different models in one call. */
+  RZ_ERR_PANIC = -17,     /* A bug of this library, caught. Please report the message. */
+  /* A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it. */
+  RZ_ERR_POISONED = -18,
+  /* There is nothing of this name or number: a key, a device, a medium, an entry beyond the last one. */
+  RZ_ERR_NOT_FOUND = -19,
+  /* The call has to come after another one: there are no logits before a prefill, and no rows before the last step. */
+  RZ_ERR_NOT_READY = -20,
+  RZ_ERR_RESOURCES = -21,  /* The system refuses a thread or another resource; the same call may succeed later. */
+};
 
 /* ------------------------------------------------------------------------------------------------
  * Version
@@ -244,17 +234,16 @@ typedef struct rz_error {
  * libraries too looks such a one up with dlsym, or compares rz_version(). */
 #define RZ_ABI_VERSION 1
 
-/* Bit of rz_features: CUDA kernels are built in, so that models can be loaded onto NVIDIA GPUs. */
-#define RZ_FEATURE_CUDA 1
-
-/* Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone. */
-#define RZ_FEATURE_IMAGES 2
-
-/* Bit of rz_features: MP3, FLAC and Ogg Vorbis files are decoded; without it WAV files alone. */
-#define RZ_FEATURE_SOUNDS 4
-
-/* Bit of rz_features: the library starts threads; without it all work is done on the calling thread. */
-#define RZ_FEATURE_THREADS 8
+enum rz_feature {
+  /* Bit of rz_features: CUDA kernels are built in, so that models can be loaded onto NVIDIA GPUs. */
+  RZ_FEATURE_CUDA = 1,
+  /* Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone. */
+  RZ_FEATURE_IMAGES = 2,
+  /* Bit of rz_features: MP3, FLAC and Ogg Vorbis files are decoded; without it WAV files alone. */
+  RZ_FEATURE_SOUNDS = 4,
+  /* Bit of rz_features: the library starts threads; without it all work is done on the calling thread. */
+  RZ_FEATURE_THREADS = 8,
+};
 
 /* RZ_ABI_VERSION of the header that the library was built with; a program works with a library that has its own.
  * Any thread. Since 0.1.0. */
@@ -325,8 +314,10 @@ rz_allocator_set(const rz_allocator *allocator, rz_error *RZ_NULLABLE err);
  * Devices
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_DEVICE_CPU 1   /* `rz_device_info.kind`: the processors of the host. */
-#define RZ_DEVICE_CUDA 2  /* `rz_device_info.kind`: an NVIDIA GPU. */
+enum rz_device_kind {
+  RZ_DEVICE_CPU = 1,   /* `rz_device_info.kind`: the processors of the host. */
+  RZ_DEVICE_CUDA = 2,  /* `rz_device_info.kind`: an NVIDIA GPU. */
+};
 
 /* A device. Since 0.1.0. */
 typedef struct rz_device_info {
@@ -359,13 +350,18 @@ rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *RZ_NULLABLE er
  * Runtime: worker threads, log, ceilings
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_LOG_ERROR 1        /* Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST. */
-#define RZ_LOG_WARNING 2      /* Log level: something is worse than the caller may expect. */
-#define RZ_LOG_INFO 3         /* Log level: what a model is and where it was loaded to. */
-#define RZ_THREAD_COMPUTE 1   /* Role of a thread: it computes tokens. */
-#define RZ_THREAD_LOAD 2      /* Role of a thread: it reads and packs weights; it ends with the load. */
-#define RZ_THREAD_TEMPLATE 3  /* Role of a thread: it renders chat templates and compiles grammars. */
-#define RZ_THREAD_STORE 4     /* Role of a thread: it writes the files of an rz_store. */
+enum rz_log_level {
+  RZ_LOG_ERROR = 1,    /* Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST. */
+  RZ_LOG_WARNING = 2,  /* Log level: something is worse than the caller may expect. */
+  RZ_LOG_INFO = 3,     /* Log level: what a model is and where it was loaded to. */
+};
+
+enum rz_thread_kind {
+  RZ_THREAD_COMPUTE = 1,   /* Role of a thread: it computes tokens. */
+  RZ_THREAD_LOAD = 2,      /* Role of a thread: it reads and packs weights; it ends with the load. */
+  RZ_THREAD_TEMPLATE = 3,  /* Role of a thread: it renders chat templates and compiles grammars. */
+  RZ_THREAD_STORE = 4,     /* Role of a thread: it writes the files of an rz_store. */
+};
 
 /* Worker threads, a log and a ceiling on memory, shared by the models that are loaded with it. Any number of threads
  * may use it at once. rz_runtime_threads_set and rz_runtime_memory_limit_set alone change it. A model that is loaded
@@ -497,7 +493,7 @@ rz_runtime_info_get(const rz_runtime *runtime, rz_runtime_info *out, rz_error *R
 
 /* A time in microseconds that is no limit: of rz_cancel_deadline and of every step with a budget. 0 says that no time
  * is left. */
-#define RZ_NO_LIMIT UINT64_MAX
+#define RZ_NO_LIMIT 0xFFFFFFFFFFFFFFFFu
 
 /* A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
  * be fired and reset from any thread while calls use it. */
@@ -538,64 +534,61 @@ rz_cancel_is_fired(const rz_cancel *RZ_NULLABLE cancel);
  * Models
  * ------------------------------------------------------------------------------------------------ */
 
-/* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
- * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still
- * differ between devices, and with the number of layers that are on them. */
-#define RZ_MODEL_DETERMINISTIC 1
+enum rz_model_flag {
+  /* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
+   * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still
+   * differ between devices, and with the number of layers that are on them. */
+  RZ_MODEL_DETERMINISTIC = 1,
+  /* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
+   * memory of its own, and generates several times slower, because they are packed anew for each token;
+   * rz_model_params.packed_path has the first two without the third. A mapped file that somebody shortens while it is in
+   * use ends the process with SIGBUS; that is why it is the caller's choice. */
+  RZ_MODEL_MMAP = 2,
+  /* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
+  RZ_MODEL_TEXT_ONLY = 4,
+  /* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before
+   * the one ahead of it has ended. */
+  RZ_MODEL_PROFILE = 8,
+  /* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
+   * for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
+   * through the last layer of the network as a whole, and saved caches are told from those of a model without the flag.
+   * Of several devices the last has it. RZ_ERR_UNSUPPORTED for a file without such layers, and for an architecture whose
+   * layers are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and
+   * Qwen 3 Next, and GGUF files of Hunyuan 3. */
+  RZ_MODEL_MTP = 16,
+  /* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with
+   * a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
+   * RZ_ERR_UNSUPPORTED. The results are those of the model only if what was passed over changes none. A known key with a
+   * value that is not supported is refused all the same. */
+  RZ_MODEL_ALLOW_UNKNOWN = 32,
+  /* Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
+   * product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
+   * "amx-bf16" then; else, and for layers on GPUs, the flag changes nothing.
+   *
+   * Prompts take less time, because a tile of weights is rounded once for hundreds of tokens and no sum is scaled. The
+   * price: weights of all types but F32, and what they are multiplied with, have eight significant bits, so that
+   * results are others than without the flag and than on other processors. They still depend neither on threads, nor on
+   * how a prompt is cut, nor on other caches of a batch. Tokens one after the other take more work as well: slower where
+   * few threads generate, hidden where memory is the limit. Saved caches are told from those of a model with exact sums.
+   * The system lets the process use AMX, and makes its signal frames 8 KiB larger; where a thread has an alternative
+   * stack for signals that is too small for them, it does not, and the flag changes nothing. */
+  RZ_MODEL_BF16_PRODUCTS = 64,
+};
 
-/* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
- * memory of its own, and generates several times slower, because they are packed anew for each token;
- * rz_model_params.packed_path has the first two without the third. A mapped file that somebody shortens while it is in
- * use ends the process with SIGBUS; that is why it is the caller's choice. */
-#define RZ_MODEL_MMAP 2
+enum rz_limit {
+  RZ_DEVICES_MAX = 16,  /* GPUs of one model, at most. */
+};
 
-/* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
-#define RZ_MODEL_TEXT_ONLY 4
+#define RZ_TOKEN_NONE 0xFFFFFFFFu  /* Instead of a token id: the model names none. */
 
-/* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before
- * the one ahead of it has ended. */
-#define RZ_MODEL_PROFILE 8
-
-/* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
- * for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
- * through the last layer of the network as a whole, and saved caches are told from those of a model without the flag.
- * Of several devices the last has it. RZ_ERR_UNSUPPORTED for a file without such layers, and for an architecture whose
- * layers are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and
- * Qwen 3 Next, and GGUF files of Hunyuan 3. */
-#define RZ_MODEL_MTP 16
-
-/* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with
- * a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
- * RZ_ERR_UNSUPPORTED. The results are those of the model only if what was passed over changes none. A known key with a
- * value that is not supported is refused all the same. */
-#define RZ_MODEL_ALLOW_UNKNOWN 32
-
-/* Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
- * product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
- * "amx-bf16" then; else, and for layers on GPUs, the flag changes nothing.
- *
- * Prompts take less time, because a tile of weights is rounded once for hundreds of tokens and no sum is scaled. The
- * price: weights of all types but F32, and what they are multiplied with, have eight significant bits, so that
- * results are others than without the flag and than on other processors. They still depend neither on threads, nor on
- * how a prompt is cut, nor on other caches of a batch. Tokens one after the other take more work as well: slower where
- * few threads generate, hidden where memory is the limit. Saved caches are told from those of a model with exact sums.
- * The system lets the process use AMX, and makes its signal frames 8 KiB larger; where a thread has an alternative
- * stack for signals that is too small for them, it does not, and the flag changes nothing. */
-#define RZ_MODEL_BF16_PRODUCTS 64
-
-#define RZ_DEVICES_MAX 16          /* GPUs of one model, at most. */
-#define RZ_TOKEN_NONE UINT32_MAX   /* Instead of a token id: the model names none. */
-#define RZ_SAMPLING_TEMPERATURE 1  /* Bits of rz_model_sampling.told: the makers advise the field. */
-
-#define RZ_SAMPLING_TOP_K 2
-
-#define RZ_SAMPLING_TOP_P 4
-
-#define RZ_SAMPLING_MIN_P 8
-
-#define RZ_SAMPLING_REPEAT_PENALTY 16
-
-#define RZ_SAMPLING_PENALTY_WINDOW 32
+enum rz_sampling_flag {
+  RZ_SAMPLING_TEMPERATURE = 1,  /* Bits of rz_model_sampling.advised: the makers advise the field. */
+  RZ_SAMPLING_TOP_K = 2,
+  RZ_SAMPLING_TOP_P = 4,
+  RZ_SAMPLING_MIN_P = 8,
+  RZ_SAMPLING_REPEAT_PENALTY = 16,
+  RZ_SAMPLING_PENALTY_WINDOW = 32,
+};
 
 /* Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
  * streams may use it at once. Counts its users, so it may be freed before them. */
@@ -632,7 +625,7 @@ typedef struct rz_model_params {
    * that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
    * longer for each of theirs, because a pass takes longer the more tokens it has. A number beyond the room of a
    * step counts as that, and passes without tokens of others are not bounded. On a CPU no result depends on it. */
-  uint32_t prompt_tokens_beside;
+  uint32_t mixed_prefill_tokens;
   rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is; NULL: nobody. */
   void *RZ_NULLABLE progress_user;            /* Handed to `progress` as it is. */
   const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
@@ -664,7 +657,7 @@ typedef struct rz_model_params {
   /* Sizes of the parts of `devices`, `n_devices` positive numbers that count in relation to one another; NULL: in
    * proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
    * RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied. */
-  const float *RZ_NULLABLE shares;
+  const float *RZ_NULLABLE device_split;
   /* The place of experts of mixtures whose layers are on GPUs, NUL-terminated; NULL: with their layers. Of a layer
    * whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by the
    * experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of GPUs has there
@@ -700,9 +693,10 @@ typedef struct rz_model_params {
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
 typedef struct rz_model_sampling {
   uint32_t struct_size;  /* sizeof(rz_model_sampling), set by the caller. */
-  uint32_t told;         /* RZ_SAMPLING_... bits of the fields that are advised, or-ed together; 0: there is no advice. */
-  float temperature;     /* 0: always the most likely token. 1 where it is not advised. */
-  uint32_t top_k;        /* This and the fields below are 0 where they are not advised. */
+  /* RZ_SAMPLING_... bits of the fields that are advised, or-ed together; 0: there is no advice. */
+  uint32_t advised;
+  float temperature;  /* 0: always the most likely token. 1 where it is not advised. */
+  uint32_t top_k;     /* This and the fields below are 0 where they are not advised. */
   float top_p;
   float min_p;
   float repeat_penalty;
@@ -780,35 +774,32 @@ rz_model_meta_element_into(const rz_model *model,
  * What a model is and can do
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
+enum rz_template_flag {
+  RZ_TEMPLATE_PRESENT = 1,  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
+  /* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
+   * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
+  RZ_TEMPLATE_WRITES_BOS = 2,
+};
 
-/* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
- * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
-#define RZ_TEMPLATE_WRITES_BOS 2
-
-/* Bit of rz_model_info.capabilities: the model makes logits, so that it can generate tokens. Not set for models that
- * make embeddings alone, nor with RZ_MODEL_TEXT_ONLY. */
-#define RZ_CAN_GENERATE 1
-
-/* Bit of rz_model_info.capabilities: the chat template has a place for system messages. Without the bit their text
- * goes into user messages (rz_chat_render_into). */
-#define RZ_CAN_SYSTEM 2
-
-/* Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is
- * known. */
-#define RZ_CAN_TOOLS 4
-
-#define RZ_CAN_REASON 8  /* Bit of rz_model_info.capabilities: replies may begin with reasoning. */
-
-/* Bit of rz_model_info.capabilities: reasoning can be switched, RZ_REASONING_ON and RZ_REASONING_OFF. */
-#define RZ_CAN_SWITCH_REASONING 16
-
-/* Bit of rz_model_info.capabilities: the chat template has a place for images in user messages. They need an encoder
- * (rz_encoder_load). Models whose template lacks the place take images too if there is an encoder for them. */
-#define RZ_CAN_IMAGES 32
-
-#define RZ_CAN_AUDIO 64   /* Bit of rz_model_info.capabilities: the same for audio. */
-#define RZ_CAN_VIDEO 128  /* Bit of rz_model_info.capabilities: the same for video. */
+enum rz_capability {
+  /* Bit of rz_model_info.capabilities: the model makes logits, so that it can generate tokens. Not set for models that
+   * make embeddings alone, nor with RZ_MODEL_TEXT_ONLY. */
+  RZ_CAN_GENERATE = 1,
+  /* Bit of rz_model_info.capabilities: the chat template has a place for system messages. Without the bit their text
+   * goes into user messages (rz_chat_render_into). */
+  RZ_CAN_SYSTEM = 2,
+  /* Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is
+   * known. */
+  RZ_CAN_TOOLS = 4,
+  RZ_CAN_REASON = 8,  /* Bit of rz_model_info.capabilities: replies may begin with reasoning. */
+  /* Bit of rz_model_info.capabilities: reasoning can be switched, RZ_REASONING_ON and RZ_REASONING_OFF. */
+  RZ_CAN_SWITCH_REASONING = 16,
+  /* Bit of rz_model_info.capabilities: the chat template has a place for images in user messages. They need an encoder
+   * (rz_encoder_load). Models whose template lacks the place take images too if there is an encoder for them. */
+  RZ_CAN_IMAGES = 32,
+  RZ_CAN_AUDIO = 64,   /* Bit of rz_model_info.capabilities: the same for audio. */
+  RZ_CAN_VIDEO = 128,  /* Bit of rz_model_info.capabilities: the same for video. */
+};
 
 /* Description of a model. Since 0.1.0. */
 typedef struct rz_model_info {
@@ -864,12 +855,12 @@ rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *RZ_NULLAB
  * Models from bytes of the caller
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_SOURCE_MEMORY 1  /* Kind of a source: `size` bytes at `data`. */
-
-/* Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its end. */
-#define RZ_SOURCE_FD 2
-
-#define RZ_SOURCE_READER 3  /* Kind of a source: `size` bytes that `read` gives. */
+enum rz_source_kind {
+  RZ_SOURCE_MEMORY = 1,  /* Kind of a source: `size` bytes at `data`. */
+  /* Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its end. */
+  RZ_SOURCE_FD = 2,
+  RZ_SOURCE_READER = 3,  /* Kind of a source: `size` bytes that `read` gives. */
+};
 
 /* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or
  * the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
@@ -916,21 +907,25 @@ rz_model_load_from(const rz_source *RZ_NULLABLE sources,
  * Text and tokens
  * ------------------------------------------------------------------------------------------------ */
 
-/* Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks. */
-#define RZ_TOKENIZE_ADD_SPECIAL 1
+enum rz_tokenize_flag {
+  /* Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks. */
+  RZ_TOKENIZE_ADD_SPECIAL = 1,
+  /* Flag of rz_tokenize_into: "<|im_end|>" in the text becomes its token. Not for text that users typed. */
+  RZ_TOKENIZE_PARSE_SPECIAL = 2,
+};
 
-/* Flag of rz_tokenize_into: "<|im_end|>" in the text becomes its token. Not for text that users typed. */
-#define RZ_TOKENIZE_PARSE_SPECIAL 2
+enum rz_detokenize_flag {
+  RZ_DETOKENIZE_SPECIAL = 1,  /* Flag of rz_detokenize_into: write special tokens too. */
+};
 
-#define RZ_DETOKENIZE_SPECIAL 1  /* Flag of rz_detokenize_into: write special tokens too. */
-#define RZ_TOKEN_NORMAL 1        /* Attribute of a token: reached by cutting text into tokens. */
-
-/* Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it. */
-#define RZ_TOKEN_CONTROL 2
-
-#define RZ_TOKEN_USER 4  /* Attribute of a token: found as a whole in any text. */
-#define RZ_TOKEN_BYTE 8  /* Attribute of a token: stands for one byte. */
-#define RZ_TOKEN_END 16  /* Attribute of a token: ends a turn or a text, as rz_token_is_end says. */
+enum rz_token_attribute {
+  RZ_ATTR_NORMAL = 1,  /* Attribute of a token: reached by cutting text into tokens. */
+  /* Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it. */
+  RZ_ATTR_CONTROL = 2,
+  RZ_ATTR_USER = 4,  /* Attribute of a token: found as a whole in any text. */
+  RZ_ATTR_BYTE = 8,  /* Attribute of a token: stands for one byte. */
+  RZ_ATTR_END = 16,  /* Attribute of a token: ends a turn or a text, as rz_token_is_end says. */
+};
 
 /* Turns tokens into text as they come, holding back the bytes of an unfinished character. Mutable, so one call at a
  * time. */
@@ -975,7 +970,7 @@ rz_token_is_end(const rz_model *RZ_NULLABLE model, uint32_t token);
 /* Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind
  * each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
  *
- * `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be
+ * `*len` receives their number and `*attributes` RZ_ATTR_NORMAL and the like, or-ed together; `attributes` may be
  * NULL. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
  * (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -1033,9 +1028,11 @@ rz_textstream_free(rz_textstream *RZ_NULLABLE stream);
  * Chats
  * ------------------------------------------------------------------------------------------------ */
 
-/* Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the
- * assistant's turn. */
-#define RZ_CHAT_ADD_GENERATION_PROMPT 1
+enum rz_chat_flag {
+  /* Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the
+   * assistant's turn. */
+  RZ_CHAT_ADD_GENERATION_PROMPT = 1,
+};
 
 /* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
 typedef struct rz_chat_message {
@@ -1115,28 +1112,25 @@ rz_chat_tokenize_into(const rz_model *model,
  * Replies
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_CHAT_EVENT_REASONING 1  /* Kind of a part of a reply: what the model thinks ahead of its answer. */
-#define RZ_CHAT_EVENT_CONTENT 2    /* Kind of a part of a reply: text of the answer. */
-
-/* Kind of a part of a reply: the whole name of a tool, which follows the id of its call. */
-#define RZ_CHAT_EVENT_TOOL_NAME 3
-
-/* Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object. */
-#define RZ_CHAT_EVENT_TOOL_ARGUMENTS 4
-
-/* Kind of a part of a reply: the end. Its text is half a tag, or a call without its name, if the reply broke off in
- * one; otherwise it is empty. */
-#define RZ_CHAT_EVENT_END 5
-
-/* Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the
- * same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
- * takes; an id that the model has written before the arguments is kept. */
-#define RZ_CHAT_EVENT_TOOL_ID 6
-
-/* Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
- * With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
- * whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels). */
-#define RZ_CHAT_EVENT_UNPARSED 256
+enum rz_chat_event_kind {
+  RZ_CHAT_EVENT_REASONING = 1,  /* Kind of a part of a reply: what the model thinks ahead of its answer. */
+  RZ_CHAT_EVENT_CONTENT = 2,    /* Kind of a part of a reply: text of the answer. */
+  /* Kind of a part of a reply: the whole name of a tool, which follows the id of its call. */
+  RZ_CHAT_EVENT_TOOL_NAME = 3,
+  /* Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object. */
+  RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4,
+  /* Kind of a part of a reply: the end. Its text is half a tag, or a call without its name, if the reply broke off in
+   * one; otherwise it is empty. */
+  RZ_CHAT_EVENT_END = 5,
+  /* Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the
+   * same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
+   * takes; an id that the model has written before the arguments is kept. */
+  RZ_CHAT_EVENT_TOOL_ID = 6,
+  /* Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
+   * With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
+   * whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels). */
+  RZ_CHAT_EVENT_UNPARSED = 256,
+};
 
 /* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
  * them. Mutable, so one call at a time. */
@@ -1201,24 +1195,21 @@ rz_chat_parser_free(rz_chat_parser *RZ_NULLABLE parser);
  * Choosing tokens
  * ------------------------------------------------------------------------------------------------ */
 
-/* Filters of tokens, and the temperature, as `order` of rz_sampler_params has them. */
-#define RZ_FILTER_TOP_N_SIGMA 1
+enum rz_filter {
+  RZ_FILTER_TOP_N_SIGMA = 1,  /* Filters of tokens, and the temperature, as `order` of rz_sampler_params has them. */
+  RZ_FILTER_TOP_K = 2,
+  RZ_FILTER_TYPICAL_P = 3,
+  RZ_FILTER_TOP_P = 4,
+  RZ_FILTER_MIN_P = 5,
+  RZ_FILTER_XTC = 6,
+  RZ_FILTER_TEMPERATURE = 7,
+};
 
-#define RZ_FILTER_TOP_K 2
-
-#define RZ_FILTER_TYPICAL_P 3
-
-#define RZ_FILTER_TOP_P 4
-
-#define RZ_FILTER_MIN_P 5
-
-#define RZ_FILTER_XTC 6
-
-#define RZ_FILTER_TEMPERATURE 7
-
-/* Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
- * makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`. */
-#define RZ_SAMPLER_TEMPERATURE_FIRST 1
+enum rz_sampler_flag {
+  /* Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
+   * makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`. */
+  RZ_SAMPLER_TEMPERATURE_FIRST = 1,
+};
 
 /* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time, but any
  * number of rz_job_new may copy it at once. Usable with caches of any model. */
@@ -1320,47 +1311,42 @@ rz_sampler_free(rz_sampler *RZ_NULLABLE sampler);
  * Grammars
  * ------------------------------------------------------------------------------------------------ */
 
-/* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
- * with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind.
- * "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
- * annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
- * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
-#define RZ_GRAMMAR_JSON_SCHEMA 1
-
-/* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
-#define RZ_GRAMMAR_REGEX 2
-
-/* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between
- * angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
-#define RZ_GRAMMAR_LARK 3
-
-/* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Every text that the rules derive is allowed,
- * wherever its parts may end. */
-#define RZ_GRAMMAR_GBNF 4
-
-#define RZ_GRAMMAR_JSON 5     /* Kind of a grammar: any JSON value. Takes no text. */
-#define RZ_GRAMMAR_CHOICES 6  /* Kind of a grammar: one of some texts, given as a JSON array of strings. */
-
-/* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
- * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
- * "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
- * or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
- * schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
- * and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT.
- * Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
- * and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not. */
-#define RZ_GRAMMAR_TOOLS 7
-
-/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
- * ends too. Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind
- * commas and colons, as templates write it. */
-#define RZ_GRAMMAR_WHITESPACE 256
-
-/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
- * (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
- * that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the same
- * with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with "strict". */
-#define RZ_GRAMMAR_BEST_EFFORT 512
+enum rz_grammar_kind {
+  /* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
+   * with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind.
+   * "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
+   * annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
+   * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
+  RZ_GRAMMAR_JSON_SCHEMA = 1,
+  /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
+  RZ_GRAMMAR_REGEX = 2,
+  /* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between
+   * angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
+  RZ_GRAMMAR_LARK = 3,
+  /* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Every text that the rules derive is allowed,
+   * wherever its parts may end. */
+  RZ_GRAMMAR_GBNF = 4,
+  RZ_GRAMMAR_JSON = 5,     /* Kind of a grammar: any JSON value. Takes no text. */
+  RZ_GRAMMAR_CHOICES = 6,  /* Kind of a grammar: one of some texts, given as a JSON array of strings. */
+  /* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
+   * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
+   * "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
+   * or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
+   * schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
+   * and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT.
+   * Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
+   * and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not. */
+  RZ_GRAMMAR_TOOLS = 7,
+  /* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
+   * ends too. Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind
+   * commas and colons, as templates write it. */
+  RZ_GRAMMAR_WHITESPACE = 256,
+  /* Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
+   * (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
+   * that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the same
+   * with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with "strict". */
+  RZ_GRAMMAR_BEST_EFFORT = 512,
+};
 
 /* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
  * vocabulary of the one it was made for. */
@@ -1406,22 +1392,20 @@ rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE gramma
  * Caches
  * ------------------------------------------------------------------------------------------------ */
 
-/* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
- * of 14 bits with scales, which it multiplies faster. */
-#define RZ_CACHE_TYPE_F16 1
-
-/* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
- * On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
- * weights, is rounded to 8 bits too. */
-#define RZ_CACHE_TYPE_Q8_0 8
-
-/* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
- * otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
- * better than keys: keys of 4 bits change what small models choose. Since 0.1.0. */
-#define RZ_CACHE_TYPE_Q4_0 2
-
-/* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
-#define RZ_CACHE_TYPE_F32 256
+enum rz_element_type {
+  /* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
+   * of 14 bits with scales, which it multiplies faster. */
+  RZ_TYPE_F16 = 1,
+  /* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
+   * On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
+   * weights, is rounded to 8 bits too. */
+  RZ_TYPE_Q8_0 = 8,
+  /* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
+   * otherwise as RZ_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
+   * better than keys: keys of 4 bits change what small models choose. Since 0.1.0. */
+  RZ_TYPE_Q4_0 = 2,
+  RZ_TYPE_F32 = 256,  /* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
+};
 
 /* One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
  * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
@@ -1433,8 +1417,8 @@ typedef struct rz_cache_params {
   /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
    * warning. */
   uint32_t capacity;
-  uint32_t k_type;  /* Type of the keys, RZ_CACHE_TYPE_...; 0: F16. */
-  uint32_t v_type;  /* Type of the values, RZ_CACHE_TYPE_...; 0: F16. */
+  uint32_t k_type;  /* Type of the keys, RZ_TYPE_...; 0: F16. */
+  uint32_t v_type;  /* Type of the values, RZ_TYPE_...; 0: F16. */
 } rz_cache_params;
 
 /* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
@@ -1746,21 +1730,21 @@ rz_sample(rz_cache *cache, rz_sampler *RZ_NULLABLE sampler, uint32_t *token, rz_
  * Pictures and sounds
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_MEDIA_IMAGE 1  /* Kind of a medium: a picture. */
-#define RZ_MEDIA_AUDIO 2  /* Kind of a medium: a sound. */
-#define RZ_MEDIA_TEXT 4   /* Kind of a medium: the source text of an encoder and a decoder. */
-
-/* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1,
- * and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture and
- * the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0. */
-#define RZ_MEDIA_VECTOR 8
-
-/* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows makes none. Since 0.1.0. */
-#define RZ_MEDIA_VIDEO 16
+enum rz_media_kind {
+  RZ_MEDIA_IMAGE = 1,  /* Kind of a medium: a picture. */
+  RZ_MEDIA_AUDIO = 2,  /* Kind of a medium: a sound. */
+  RZ_MEDIA_TEXT = 4,   /* Kind of a medium: the source text of an encoder and a decoder. */
+  /* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1,
+   * and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture and
+   * the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0. */
+  RZ_MEDIA_VECTOR = 8,
+  /* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows makes none. Since 0.1.0. */
+  RZ_MEDIA_VIDEO = 16,
+};
 
 /* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
  * token. */
-#define RZ_TOKEN_MEDIA (UINT32_MAX - 1)
+#define RZ_TOKEN_MEDIA 0xFFFFFFFEu
 
 /* The rows of a picture, a sound, a video or a source text, which a model takes among its tokens: made once, used
  * in any number of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may
@@ -1878,17 +1862,23 @@ rz_media_free(rz_media *RZ_NULLABLE media);
  * Encoders, and media of pictures
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_ENCODER_IMAGE 1  /* Encoder flag: the encoder of pictures, of a file that has one of sound too. */
-#define RZ_ENCODER_AUDIO 2  /* Encoder flag: the encoder of sound, of a file that has one of pictures too. */
-#define RZ_PIXELS_RGB8 1    /* Format of pixels: three bytes, red first. */
+enum rz_encoder_flag {
+  RZ_ENCODER_IMAGE = 1,  /* Encoder flag: the encoder of pictures, of a file that has one of sound too. */
+  RZ_ENCODER_AUDIO = 2,  /* Encoder flag: the encoder of sound, of a file that has one of pictures too. */
+};
 
-/* Format of pixels: four bytes, red first. The fourth is alpha: pixels that are not opaque show
- * rz_media_params.background. */
-#define RZ_PIXELS_RGBA8 2
+enum rz_pixel_format {
+  RZ_PIXELS_RGB8 = 1,  /* Format of pixels: three bytes, red first. */
+  /* Format of pixels: four bytes, red first. The fourth is alpha: pixels that are not opaque show
+   * rz_media_params.background. */
+  RZ_PIXELS_RGBA8 = 2,
+  RZ_PIXELS_BGRA8 = 3,  /* Format of pixels: four bytes, blue first. The fourth is alpha. */
+  RZ_PIXELS_GRAY8 = 4,  /* Format of pixels: one byte. */
+};
 
-#define RZ_PIXELS_BGRA8 3  /* Format of pixels: four bytes, blue first. The fourth is alpha. */
-#define RZ_PIXELS_GRAY8 4  /* Format of pixels: one byte. */
-#define RZ_MEDIA_STEPS 1   /* Flag of a medium: only prepare it; rz_media_step encodes it in slices of time. */
+enum rz_encode_flag {
+  RZ_ENCODE_STEPS = 1,  /* Flag of a medium: only prepare it; rz_media_step encodes it in slices of time. */
+};
 
 /* The encoder of a model that sees or hears, with the projector that turns what it gives into rows as wide as the
  * model's embeddings. Immutable: any number of calls may use it at once. */
@@ -1960,12 +1950,12 @@ typedef struct rz_media_params {
   /* The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
    * million. */
   uint32_t max_pixels;
-  uint32_t flags;  /* RZ_MEDIA_STEPS, or 0. */
-  /* Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_MEDIA_STEPS it is
+  uint32_t flags;  /* RZ_ENCODE_STEPS, or 0. */
+  /* Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_ENCODE_STEPS it is
    * rz_media_step that calls it. */
   rz_progress_callback RZ_NULLABLE progress;
   void *RZ_NULLABLE progress_user;  /* Handed to `progress` as it is. */
-  /* Stops the call when fired; NULL: nothing does. With RZ_MEDIA_STEPS it stops steps, and the medium keeps it
+  /* Stops the call when fired; NULL: nothing does. With RZ_ENCODE_STEPS it stops steps, and the medium keeps it
    * alive. */
   const rz_cancel *RZ_NULLABLE cancel;
   uint32_t background;  /* The background color of transparent pixels, 0xffRRGGBB; 0: white. */
@@ -2090,7 +2080,7 @@ rz_media_from_samples(const rz_encoder *encoder,
  * MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
  *
  * Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
- * length open. With RZ_MEDIA_STEPS too the file is decoded within this call, because its length decides the rows; a
+ * length open. With RZ_ENCODE_STEPS too the file is decoded within this call, because its length decides the rows; a
  * fired cancel or deadline ends it. `*out` is freed with rz_media_free. Any thread. Errors: as rz_media_from_samples,
  * and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message
  * names). Since 0.1.0. */
@@ -2113,7 +2103,7 @@ rz_media_from_audio(const rz_encoder *encoder,
  * pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other
  * models frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose
  * `struct_size` are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the
- * other bounds are on all frames together; `progress` is told of pairs. With RZ_MEDIA_STEPS the medium tells its
+ * other bounds are on all frames together; `progress` is told of pairs. With RZ_ENCODE_STEPS the medium tells its
  * rows ahead of the work (rz_media_info_get). The result depends neither on threads nor on other calls. `*out` is
  * freed with rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any
  * number at once. Errors: those of rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames,
@@ -2132,7 +2122,7 @@ rz_media_from_frames(const rz_encoder *encoder,
  * Media in slices of time
  * ------------------------------------------------------------------------------------------------ */
 
-/* Works for about `budget_us` microseconds on a medium that was made with RZ_MEDIA_STEPS: with 0 for one share of its
+/* Works for about `budget_us` microseconds on a medium that was made with RZ_ENCODE_STEPS: with 0 for one share of its
  * work, with RZ_NO_LIMIT to its end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made
  * otherwise can at once. Until then prompts refuse it.
  *
@@ -2148,8 +2138,10 @@ rz_media_step(rz_media *media, uint64_t budget_us, rz_error *RZ_NULLABLE err);
  * Prompts with pictures and sounds
  * ------------------------------------------------------------------------------------------------ */
 
-/* Flag of rz_prompt_new: the rows of media alone, without the model's tokens around and between them. */
-#define RZ_PROMPT_BARE 1
+enum rz_prompt_flag {
+  /* Flag of rz_prompt_new: the rows of media alone, without the model's tokens around and between them. */
+  RZ_PROMPT_BARE = 1,
+};
 
 /* Tokens and media in their order. Immutable: any number of calls may use it at once. */
 typedef struct rz_prompt rz_prompt;
@@ -2245,40 +2237,43 @@ rz_prefill_prompt(rz_cache *cache,
  * Jobs: generating in slices of time
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_DRAFT_NONE 0  /* No drafts of a job's next tokens, but for those that a grammar forces. */
+enum rz_draft_kind {
+  RZ_DRAFT_NONE = 0,  /* No drafts of a job's next tokens, but for those that a grammar forces. */
+  /* Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt,
+   * such as edited text, code and summaries. */
+  RZ_DRAFT_LOOKUP = 1,
+  /* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first
+   * reads the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a
+   * file of its own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or
+   * speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads
+   * such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of
+   * such jobs take scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a
+   * cache as RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded on the CPU (device 0 or
+   * 1), and a copy of it drafts on the GPU of a model that is on one, of several the last: it is made with the first
+   * such job, and freed with the assistant or the model, whichever is freed first, once no job has it. */
+  RZ_DRAFT_MODEL = 2,
+  /* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its
+   * own for one layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself
+   * appends. */
+  RZ_DRAFT_MTP = 3,
+};
 
-/* Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt,
- * such as edited text, code and summaries. */
-#define RZ_DRAFT_LOOKUP 1
+enum rz_reply_state {
+  RZ_STATE_PROMPT = 1,  /* State of a job: its prompt is being read. */
+  RZ_STATE_TOKENS = 2,  /* State of a job: it makes tokens. */
+  RZ_STATE_ENDED = 3,   /* State of a job: it has ended. */
+};
 
-/* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first
- * reads the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a
- * file of its own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or
- * speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads
- * such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of
- * such jobs take scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a
- * cache as RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded on the CPU (device 0 or
- * 1), and a copy of it drafts on the GPU of a model that is on one, of several the last: it is made with the first
- * such job, and freed with the assistant or the model, whichever is freed first, once no job has it. */
-#define RZ_DRAFT_MODEL 2
-
-/* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its
- * own for one layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself
- * appends. */
-#define RZ_DRAFT_MTP 3
-
-#define RZ_JOB_STATE_PROMPT 1  /* State of a job: its prompt is being read. */
-#define RZ_JOB_STATE_TOKENS 2  /* State of a job: it makes tokens. */
-#define RZ_JOB_STATE_ENDED 3   /* State of a job: it has ended. */
-#define RZ_JOB_END 1           /* A job ended with a token that ends a turn or the text. */
-#define RZ_JOB_LENGTH 2        /* A job ended with `max_tokens` tokens. */
-#define RZ_JOB_STOP 3          /* A job ended with a stop string. */
-#define RZ_JOB_CONTEXT 4       /* A job ended because its cache is full. */
-#define RZ_JOB_GRAMMAR 5       /* A job ended because its grammar was complete. */
-
-/* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
- * bound. */
-#define RZ_JOB_FAILED 6
+enum rz_end_reason {
+  RZ_END_TOKEN = 1,    /* A job ended with a token that ends a turn or the text. */
+  RZ_END_LENGTH = 2,   /* A job ended with `max_tokens` tokens. */
+  RZ_END_STOP = 3,     /* A job ended with a stop string. */
+  RZ_END_CONTEXT = 4,  /* A job ended because its cache is full. */
+  RZ_END_GRAMMAR = 5,  /* A job ended because its grammar was complete. */
+  /* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
+   * bound. */
+  RZ_END_FAILED = 6,
+};
 
 /* A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
  * so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
@@ -2332,9 +2327,9 @@ typedef struct rz_job_params {
 /* The state of a job. Since 0.1.0. */
 typedef struct rz_job_info {
   uint32_t struct_size;  /* sizeof(rz_job_info), set by the caller. */
-  uint32_t state;        /* RZ_JOB_STATE_... */
-  /* The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
-  uint32_t end;
+  uint32_t state;        /* RZ_STATE_... */
+  /* The reason why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
+  uint32_t end_reason;
   /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
    * 0. */
   int32_t stopped;
@@ -2387,7 +2382,7 @@ rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **ou
  * calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
  * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
  * Any thread. Errors: those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and
- * that of a job which has failed (RZ_JOB_FAILED), each time. Since 0.1.0. */
+ * that of a job which has failed (RZ_END_FAILED), each time. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -2399,13 +2394,13 @@ rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
  * given again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
  *
  * Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
- * longest. So does what a pass computes of prompts (rz_model_params.prompt_tokens_beside), of one priority to the
+ * longest. So does what a pass computes of prompts (rz_model_params.mixed_prefill_tokens), of one priority to the
  * prompt of which the least is left. Nobody waits for ever: a job without a part in 16 passes goes ahead of every
  * priority, those first that have waited longest, and such jobs have up to a quarter of the places and, one a pass, of
  * what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
  * long.
  *
- * No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and
+ * No job stops the others. One that cannot go on ends alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and
  * rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
  * (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
  * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: those of rz_job_step but for failed jobs,
@@ -2413,7 +2408,7 @@ rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
-/* Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any
+/* Returns the status of the error with which a job has ended (RZ_END_FAILED), and its message in `err`; RZ_OK for any
  * other job. Any thread, while another call works on the job too. Errors besides the error of the job:
  * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -2602,32 +2597,34 @@ rz_store_free(rz_store *RZ_NULLABLE store);
  * Conversations
  * ------------------------------------------------------------------------------------------------ */
 
-/* What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
- * RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_JOB_CONTEXT. */
-#define RZ_OVERFLOW_FAIL 0
+enum rz_overflow {
+  /* What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
+   * RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_END_CONTEXT. */
+  RZ_OVERFLOW_FAIL = 0,
+  /* It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
+   * stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
+   * included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is made: one
+   * that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are left out
+   * too. The messages stay in the conversation. */
+  RZ_OVERFLOW_FORGET = 1,
+};
 
-/* It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
- * stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
- * included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is made: one
- * that fills the cache ends by RZ_JOB_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are left out
- * too. The messages stay in the conversation. */
-#define RZ_OVERFLOW_FORGET 1
+enum rz_reasoning {
+  RZ_REASONING_MODEL = 0,  /* Reasoning of a reply: as the chat template has it by itself. */
+  /* None. RZ_ERR_UNSUPPORTED where the template has no switch for it ("enable_thinking" or "thinking"). */
+  RZ_REASONING_OFF = 1,
+  /* The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning. */
+  RZ_REASONING_ON = 2,
+};
 
-#define RZ_REASONING_MODEL 0  /* Reasoning of a reply: as the chat template has it by itself. */
-
-/* None. RZ_ERR_UNSUPPORTED where the template has no switch for it ("enable_thinking" or "thinking"). */
-#define RZ_REASONING_OFF 1
-
-/* The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning. */
-#define RZ_REASONING_ON 2
-
-/* Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled".
- * Without it such a reply leaves no trace. */
-#define RZ_REPLY_KEEP 1
-
-/* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". Its
- * parts are those that come after it. */
-#define RZ_REPLY_CONTINUE 2
+enum rz_reply_flag {
+  /* Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled".
+   * Without it such a reply leaves no trace. */
+  RZ_REPLY_KEEP = 1,
+  /* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". Its
+   * parts are those that come after it. */
+  RZ_REPLY_CONTINUE = 2,
+};
 
 /* Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
  * time: a second one gets RZ_ERR_BUSY. Any number of threads may read its state, its messages and its media at any
@@ -2707,9 +2704,9 @@ typedef struct rz_conversation_info {
    * (RZ_OVERFLOW_FORGET). */
   uint32_t n_messages;
   uint32_t first_in_prompt;
-  uint32_t state;  /* State of the reply: RZ_JOB_STATE_..., 0 before the first one and where it was given up. */
-  /* Why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
-  uint32_t end;
+  uint32_t state;  /* State of the reply: RZ_STATE_..., 0 before the first one and where it was given up. */
+  /* Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
+  uint32_t end_reason;
   /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
    * 0. */
   int32_t stopped;
@@ -2791,7 +2788,7 @@ rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error
 
 /* rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
  * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
- * alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_conversation_step of it returns the error. Any
+ * alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_step of it returns the error. Any
  * thread. Errors: those of rz_jobs_step. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
@@ -2965,17 +2962,19 @@ rz_score_into(rz_cache *cache,
  * Embeddings
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_POOLING_MODEL 0  /* Pooling: the one that the model was made with. */
-#define RZ_POOLING_NONE 1   /* Pooling: none, a vector for each token. */
-#define RZ_POOLING_MEAN 2   /* Pooling: the mean over all tokens. */
-#define RZ_POOLING_CLS 3    /* Pooling: the vector of the first token. */
-#define RZ_POOLING_LAST 4   /* Pooling: the vector of the last token. */
+enum rz_pooling {
+  RZ_POOLING_MODEL = 0,  /* Pooling: the one that the model was made with. */
+  RZ_POOLING_NONE = 1,   /* Pooling: none, a vector for each token. */
+  RZ_POOLING_MEAN = 2,   /* Pooling: the mean over all tokens. */
+  RZ_POOLING_CLS = 3,    /* Pooling: the vector of the first token. */
+  RZ_POOLING_LAST = 4,   /* Pooling: the vector of the last token. */
+  /* Pooling: the scores of the model's classifier, for rerankers. They are never normalised. */
+  RZ_POOLING_RANK = 5,
+};
 
-/* Pooling: the scores of the model's classifier, for rerankers. They are never normalised. */
-#define RZ_POOLING_RANK 5
-
-/* Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2). */
-#define RZ_EMBED_RAW 1
+enum rz_embed_flag {
+  RZ_EMBED_RAW = 1,  /* Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2). */
+};
 
 /* Parameters of rz_embed_into. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_embed_params {
@@ -3059,7 +3058,7 @@ typedef struct rz_metrics {
   rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
   rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
   rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
-  /* Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_MEDIA_STEPS counts
+  /* Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_ENCODE_STEPS counts
    * once it is done. */
   rz_phase_metrics encode;
 } rz_metrics;
@@ -3123,7 +3122,7 @@ typedef struct rz_kv_params {
   uint32_t n_kv_heads;   /* Key and value heads. */
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
   uint32_t capacity;     /* Positions to make room for. */
-  uint32_t type;         /* RZ_CACHE_TYPE_...; 0: F16. */
+  uint32_t kv_type;      /* RZ_TYPE_...; 0: F16. */
   uint32_t device;       /* Index of a device; 0: choose for me, which is the CPU. */
 } rz_kv_params;
 
@@ -3152,11 +3151,11 @@ rz_attention_gqa_into(const rz_attention_params *RZ_NULLABLE params,
 
 /* y = weights * x on the CPU, on the calling thread.
  *
- * `weights`: `rows` rows of `cols` values in blocks of GGML type `type`, one row behind the other, at any
+ * `weights`: `rows` rows of `cols` values in blocks of GGML type `weight_type`, one row behind the other, at any
  * alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
  * inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_matvec_into(uint32_t type,
+rz_matvec_into(uint32_t weight_type,
                const void *weights,
                size_t rows,
                size_t cols,
@@ -3164,13 +3163,13 @@ rz_matvec_into(uint32_t type,
                float *y,
                rz_error *RZ_NULLABLE err);
 
-/* Expands blocks of GGML type `type` to f32.
+/* Expands blocks of GGML type `weight_type` to f32.
  *
  * `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
  * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.
  * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_dequantize_into(uint32_t type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);
+rz_dequantize_into(uint32_t weight_type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);
 
 /* Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
  * shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,

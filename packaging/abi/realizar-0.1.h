@@ -1,37 +1,37 @@
 /* realizar: language models inside your own process.
  *
- * A model is loaded from a file and immutable from then on. A cache is one timeline of it: the tokens so far, and what
- * the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
+ * A model is loaded from a file and immutable from then on. A conversation holds messages with it, and streams its
+ * replies; each line that this program reads is a question:
  *
  *   #include <realizar.h>
  *   #include <stdio.h>
+ *   #include <string.h>
  *
- *   int main(void) {
+ *   static int32_t print(const char *text, size_t len, void *user) {
+ *     (void)user;
+ *     return fwrite(text, 1, len, stdout) < len || fflush(stdout) != 0;
+ *   }
+ *
+ *   int main(int argc, char **argv) {
  *     rz_error err;
  *     rz_model *model = NULL;
- *     rz_cache *cache = NULL;
- *     rz_textstream *stream = NULL;
- *     uint32_t tokens[64], token;
- *     char text[256];
- *     size_t n, len;
- *     if (rz_model_load("model.gguf", NULL, &model, &err) < 0) goto fail;
- *     if (rz_cache_new(model, NULL, &cache, &err) < 0) goto fail;
- *     if (rz_textstream_new(model, &stream, &err) < 0) goto fail;
- *     if (rz_tokenize_into(model, "Once upon", 9, RZ_TOKENIZE_ADD_SPECIAL, tokens, 64, &n, &err) < 0) goto fail;
- *     if (rz_prefill(cache, tokens, n, NULL, &err) < 0) goto fail;
- *     if (rz_sample(cache, NULL, &token, &err) < 0) goto fail;
- *     for (int i = 0; i < 100 && !rz_token_is_end(model, token); i++) {
- *       if (rz_textstream_push_into(stream, token, text, sizeof text, &len, &err) < 0) goto fail;
- *       fwrite(text, 1, len, stdout);
- *       if (rz_decode_token(cache, token, NULL, &token, &err) < 0) goto fail;
+ *     rz_conversation *chat = NULL;
+ *     char line[1000];
+ *     int failed = rz_model_load(argc > 1 ? argv[1] : "model.gguf", NULL, &model, &err) < 0 ||
+ *                  rz_conversation_new(model, NULL, &chat, &err) < 0;
+ *     while (!failed && fgets(line, sizeof line, stdin)) {
+ *       line[strcspn(line, "\n")] = '\0';
+ *       failed = rz_conversation_say(chat, line, print, NULL, &err) < 0;
+ *       putchar('\n');
  *     }
- *   fail:
- *     if (err.code < 0) fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
- *     rz_textstream_free(stream);
- *     rz_cache_free(cache);
+ *     if (failed) fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
+ *     rz_conversation_free(chat);
  *     rz_model_free(model);
- *     return err.code < 0;
+ *     return failed;
  *   }
+ *
+ * A conversation keeps its tokens in a cache, which can be used by itself: one text of a model, the tokens so far
+ * and what the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
  *
  * What holds for every function:
  *
@@ -39,23 +39,48 @@
  *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
  * - Results are written on success only, and a call that fails leaves its handles as they were. The exception: with
  *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written.
- * - Any function may be called from any thread. A handle passed as const may be used by any number of calls at once;
- *   one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once.
+ * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
+ *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. So does a
+ *   call with the handle as const beside it, where its errors name RZ_ERR_BUSY; those that read what others poll, such
+ *   as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
  * - What _new, _load or _fork gives, the matching _free takes back; NULL is fine. Handles are freed in any order,
  *   because each keeps alive what it needs. With the last one the library's last thread ends.
  * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
  * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
- *   the default. Begin with {0}: later versions append fields. A field or a flag that the library is too old for is
- *   RZ_ERR_VERSION.
- * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised. Fields
- *   that the library does not know become zero.
+ *   the default. RZ_INIT(rz_model_params, params) declares one so, in C and C++: later versions append fields. A field
+ *   or a flag that the library is too old for is RZ_ERR_VERSION.
+ * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised.
+ *   Fields that the library does not know become zero.
+ * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
+ *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
+ *   where nothing was measured.
  * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.
+ * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, the results that depend on
+ *   them are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, ranking scores and rows of
+ *   media. The message names the position of the token, the text or the row. Only the affected job or reply fails; a
+ *   call for several caches fails as a whole.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
- * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
- *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay. */
+ * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
+ *   destructor of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver
+ *   may stay.
+ * - A call needs 64 KiB of its thread's stack.
+ * - A child made with fork() may go on with models, and what was made of them, that no other thread was calling with at
+ *   that moment; the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the
+ *   parent.
+ *
+ * What waits for what: the workers of a runtime compute one step at a time. Calls of several threads, on one model or
+ * on several of a runtime, take turns in the order in which they came: a step that goes on for some milliseconds while
+ * another call waits lets that one go first, between two shares of its work, so that a token never waits for the whole
+ * of somebody's prompt. Steps of jobs with a budget go ahead of other calls, every second turn at most. Prompts of
+ * several threads are read a piece at a time in turn. While a call waits it heeds its cancels, deadlines and budget as
+ * it does at work, within some milliseconds. A runtime with one thread has no workers: nothing waits, and each call
+ * computes on its own thread. A call on a handle in use never waits, it gets RZ_ERR_BUSY. Many requests are answered
+ * fastest by one thread with rz_jobs_step or rz_decode_batch, which read the weights once for all of them; threads
+ * share the time, and nothing else. Calls beside one another each take scratch memory of their own, on the CPU up to
+ * nine times that of one step, within rz_runtime_params.memory_limit. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
@@ -63,8 +88,71 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Declares a struct of parameters or results: all zeros but struct_size. */
+#ifdef __cplusplus
+#define RZ_INIT(type, name) type name = {}; name.struct_size = sizeof(name)
+#else
+#define RZ_INIT(type, name) type name = {0}; name.struct_size = sizeof(name)
+#endif
+
+/* Marks the functions of the library. On Windows a program that is linked with the DLL may define RZ_SHARED before it
+ * includes this header: its calls then go to the DLL directly. Without RZ_SHARED, calls work with the static library
+ * and with the DLL, by way of the import library. */
+#ifndef RZ_API
+#if defined(_WIN32) && defined(RZ_SHARED)
+#define RZ_API __declspec(dllimport)
+#elif defined(__GNUC__) && !defined(_WIN32)
+#define RZ_API __attribute__((visibility("default")))
+#else
+#define RZ_API
+#endif
+#endif
+
+/* The calling convention of functions and callbacks. */
+#ifdef _WIN32
+#define RZ_CALL __cdecl
+#else
+#define RZ_CALL
+#endif
+
+/* RZ_NULLABLE marks a pointer that may be NULL, and RZ_NONNULL one that may not, as in this header all pointers
+ * without RZ_NULLABLE. Clang knows both, and hands them on to Swift and Zig. */
+#ifdef __clang__
+#define RZ_NULLABLE _Nullable
+#define RZ_NONNULL _Nonnull
+#else
+#define RZ_NULLABLE
+#define RZ_NONNULL
+#endif
+
+/* Marks functions whose results in the caller's memory are only valid if the returned status says so, and functions
+ * whose status says whether to call again. A program may define it as nothing before it includes this header. */
+#ifndef RZ_WARN_UNUSED
+#ifdef __GNUC__
+#define RZ_WARN_UNUSED __attribute__((warn_unused_result))
+#else
+#define RZ_WARN_UNUSED
+#endif
+#endif
+
+/* Marks functions that have a better successor, which `text` names. */
+#if defined(__GNUC__)
+#define RZ_DEPRECATED(text) __attribute__((deprecated(text)))
+#elif defined(_MSC_VER)
+#define RZ_DEPRECATED(text) __declspec(deprecated(text))
+#else
+#define RZ_DEPRECATED(text)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wnullability-extension"
+#pragma clang diagnostic ignored "-Wnullability-completeness"
+#pragma clang assume_nonnull begin
 #endif
 
 /* ------------------------------------------------------------------------------------------------
@@ -80,42 +168,55 @@ typedef int32_t rz_status;
  * record in on every return: on success with the status, 0 and an empty message. Since 0.1.0. */
 typedef struct rz_error {
   int32_t code;         /* The status that was returned. */
-  int32_t system_code;  /* `errno` of the system call that failed, else 0. */
+  int32_t system_code;  /* `errno` of the system call that failed, on Windows what GetLastError told, else 0. */
   /* The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
    * is left out. */
   char message[504];
 } rz_error;
 
-#define RZ_OK 0                           /* Success. */
-#define RZ_AGAIN 1                        /* Progress, and work is left: call again. */
-#define RZ_DONE 2                         /* Generation has ended. */
-#define RZ_ERR_INVALID_ARGUMENT (-1)      /* An argument can never work: NULL, out of range, not UTF-8. */
-#define RZ_ERR_BUSY (-2)                  /* The handle is in use by another call right now. */
-#define RZ_ERR_OUT_OF_MEMORY (-3)         /* The host's memory ran out. */
-#define RZ_ERR_DEVICE_OUT_OF_MEMORY (-4)  /* A device's memory ran out. */
-#define RZ_ERR_LIMIT (-5)                 /* A ceiling set by the caller would be passed. */
-#define RZ_ERR_IO (-6)                    /* A file could not be opened or read. */
-#define RZ_ERR_FORMAT (-7)                /* A file is damaged or hostile. */
-#define RZ_ERR_UNSUPPORTED (-8)           /* The request is valid, but this library does not implement it. */
-#define RZ_ERR_VERSION (-9)               /* A field or a flag that this library is too old for. */
-#define RZ_ERR_CANCELLED (-10)            /* An `rz_cancel` was fired, or a callback asked to stop. */
-#define RZ_ERR_DEADLINE (-11)             /* The time allowed has passed. */
-#define RZ_ERR_CONTEXT_FULL (-12)         /* The cache has no room for the tokens. */
-#define RZ_ERR_BUFFER_TOO_SMALL (-13)     /* The buffer is too small; the needed count was written. */
-#define RZ_ERR_DEVICE_UNAVAILABLE (-14)   /* The device cannot be used; the message says why. */
-#define RZ_ERR_DEVICE_LOST (-15)          /* The device failed and its work is lost. */
-#define RZ_ERR_MISMATCH (-16)             /* Things of different models in one call. */
-#define RZ_ERR_PANIC (-17)                /* A bug of this library, caught. Please report the message. */
-#define RZ_ERR_POISONED (-18)             /* A call on this handle ended in RZ_ERR_PANIC: free it. */
+enum rz_status_code {
+  RZ_OK = 0,                         /* Success. */
+  RZ_AGAIN = 1,                      /* Progress, and work is left: call again. */
+  RZ_DONE = 2,                       /* Generation has ended. */
+  RZ_ERR_INVALID_ARGUMENT = -1,      /* An argument that can never work: NULL, out of range, not UTF-8. */
+  RZ_ERR_BUSY = -2,                  /* The handle is in use by another call right now. */
+  RZ_ERR_OUT_OF_MEMORY = -3,         /* The host's memory ran out. */
+  RZ_ERR_DEVICE_OUT_OF_MEMORY = -4,  /* A device's memory ran out. */
+  RZ_ERR_LIMIT = -5,                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
+  RZ_ERR_IO = -6,                    /* A file could not be read or written, or a thread not be started. */
+  RZ_ERR_FORMAT = -7,                /* A file is damaged or hostile, or weights of a model have made a result NaN or infinite. */
+  RZ_ERR_UNSUPPORTED = -8,           /* The request is valid, but this library does not implement it. */
+  RZ_ERR_VERSION = -9,               /* A field or a flag that this library is too old for. */
+  RZ_ERR_CANCELLED = -10,            /* An `rz_cancel` was fired, or a callback asked to stop. */
+  RZ_ERR_DEADLINE = -11,             /* The time allowed has passed. */
+  RZ_ERR_CONTEXT_FULL = -12,         /* The cache has no room for the tokens. */
+  RZ_ERR_BUFFER_TOO_SMALL = -13,     /* The buffer is too small; the needed count was written. */
+  RZ_ERR_DEVICE_UNAVAILABLE = -14,   /* The device cannot be used; the message says why. */
+  /* The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other
+   * devices, is of no use any more; the CPU and other models go on, on the same device too, because each model has a
+   * context of its own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no
+   * memory), that they leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new
+   * process has the devices again. */
+  RZ_ERR_DEVICE_LOST = -15,
+  RZ_ERR_MISMATCH = -16,  /* Things of different models in one call. */
+  RZ_ERR_PANIC = -17,     /* A bug of this library, caught. Please report the message. */
+  /* A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it. */
+  RZ_ERR_POISONED = -18,
+  /* There is nothing of this name or number: a key, a device, a medium, an entry beyond the last one. */
+  RZ_ERR_NOT_FOUND = -19,
+  /* The call has to come after another one: there are no logits before a prefill, and no rows before the last step. */
+  RZ_ERR_NOT_READY = -20,
+};
 
 /* ------------------------------------------------------------------------------------------------
  * Version
  * ------------------------------------------------------------------------------------------------ */
 
-/* Version of this header. */
-#define RZ_VERSION_MAJOR 0
-#define RZ_VERSION_MINOR 1
-#define RZ_VERSION_PATCH 0
+#define RZ_VERSION_MAJOR 0  /* The major version of this header. */
+#define RZ_VERSION_MINOR 1  /* The minor version of this header. */
+#define RZ_VERSION_PATCH 0  /* The patch version of this header. */
+/* The three as one number, as rz_version_number() is that of the library. */
+#define RZ_VERSION_NUMBER (RZ_VERSION_MAJOR * 1000000 + RZ_VERSION_MINOR * 1000 + RZ_VERSION_PATCH)
 
 /* The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
  * built against an older header could notice, so a program that loads the library at run time compares it first:
@@ -123,24 +224,90 @@ typedef struct rz_error {
  * libraries too looks such a one up with dlsym, or compares rz_version(). */
 #define RZ_ABI_VERSION 1
 
+enum rz_feature {
+  /* Bit of rz_features: CUDA kernels are built in, so that models can be loaded onto NVIDIA GPUs. */
+  RZ_FEATURE_CUDA = 1,
+  /* Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone. */
+  RZ_FEATURE_IMAGES = 2,
+  /* Bit of rz_features: MP3, FLAC and Ogg Vorbis files are decoded; without it WAV files alone. */
+  RZ_FEATURE_SOUNDS = 4,
+  /* Bit of rz_features: the library starts threads; without it all work is done on the calling thread. */
+  RZ_FEATURE_THREADS = 8,
+};
+
 /* RZ_ABI_VERSION of the header that the library was built with; a program works with a library that has its own.
  * Any thread. Since 0.1.0. */
-uint32_t rz_abi_version(void);
+RZ_API uint32_t RZ_CALL
+rz_abi_version(void);
 
 /* Version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are those of the
  * header. The string is static. Any thread. Since 0.1.0. */
-const char *rz_version(void);
+RZ_API const char *RZ_CALL
+rz_version(void);
+
+/* Version of the library as a number, as RZ_VERSION_NUMBER is that of the header: 1,000,000 times the major, 1,000
+ * times the minor and the patch version, so that 0.1.0 is 1000 and a newer version is a greater number. Any thread.
+ * Since 0.1.0. */
+RZ_API uint32_t RZ_CALL
+rz_version_number(void);
+
+/* What this build of the library has: RZ_FEATURE_..., or-ed together. Whether a device can be used is in
+ * rz_device_info_get. Any thread. Since 0.1.0. */
+RZ_API uint32_t RZ_CALL
+rz_features(void);
 
 /* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
  * Any thread. Since 0.1.0. */
-const char *rz_status_name(rz_status status);
+RZ_API const char *RZ_CALL
+rz_status_name(rz_status status);
+
+/* ------------------------------------------------------------------------------------------------
+ * Memory of the host
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any
+ * thread, several at once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
+typedef void *RZ_NULLABLE (RZ_CALL *rz_alloc_callback)(size_t size, size_t align, void *RZ_NULLABLE user);
+
+/* Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at
+ * once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
+typedef void (RZ_CALL *rz_free_callback)(void *ptr, size_t size, size_t align, void *RZ_NULLABLE user);
+
+/* An allocator. Since 0.1.0. */
+typedef struct rz_allocator {
+  uint32_t struct_size;                 /* sizeof(rz_allocator). */
+  uint32_t reserved;                    /* 0. */
+  rz_alloc_callback RZ_NULLABLE alloc;  /* Gives memory. */
+  rz_free_callback RZ_NULLABLE free;    /* Takes it back. */
+  void *RZ_NULLABLE user;               /* Handed to both as it is; valid as long as the library is loaded. */
+} rz_allocator;
+
+/* Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call but
+ * those of rz_abi_version, rz_version, rz_status_name and rz_layout_get; again with the same values it changes
+ * nothing.
+ *
+ * Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they
+ * are used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
+ * (RZ_MODEL_MMAP), what the C library and a GPU's driver take for themselves.
+ *
+ * An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With
+ * the first call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last
+ * handle that is freed gives them back. Work that could not stop midway begins with a larger block, which is given
+ * back untouched where memory lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice
+ * with a grammar, 64 MiB to compile one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after another
+ * call), RZ_ERR_INVALID_ARGUMENT (also when another allocator is set), RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as
+ * much at once, or not aligned; nothing is set then). Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_allocator_set(const rz_allocator *allocator, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Devices
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_DEVICE_CPU 1   /* `rz_device_info.kind`: the processors of the host. */
-#define RZ_DEVICE_CUDA 2  /* `rz_device_info.kind`: an NVIDIA GPU. */
+enum rz_device_kind {
+  RZ_DEVICE_CPU = 1,   /* `rz_device_info.kind`: the processors of the host. */
+  RZ_DEVICE_CUDA = 2,  /* `rz_device_info.kind`: an NVIDIA GPU. */
+};
 
 /* A device. Since 0.1.0. */
 typedef struct rz_device_info {
@@ -156,245 +323,707 @@ typedef struct rz_device_info {
 } rz_device_info;
 
 /* Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
- * Wherever a device is asked for, 0 stands for "choose for me". Any thread. Since 0.1.0. */
-uint32_t rz_device_count(void);
+ * Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since
+ * 0.1.0. */
+RZ_API uint32_t RZ_CALL
+rz_device_count(void);
 
-/* Describes device `index`, or with 0 the one that would be chosen.
+/* Describes device `index`; 0 is the CPU here, because a choice depends on the model: rz_model_info.device tells it.
  *
- * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason.
- * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0. */
-rz_status rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *err);
+ * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may
+ * be no driver for it, or it has computed something else than the CPU when a model was to be put on it. Any thread.
+ * Errors: RZ_ERR_NOT_FOUND for an index beyond rz_device_count(). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Runtime: worker threads, log, ceilings
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_LOG_ERROR 1    /* Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST. */
-#define RZ_LOG_WARNING 2  /* Log level: something is worse than the caller may expect. */
-#define RZ_LOG_INFO 3     /* Log level: what a model is and where it was loaded to. */
+enum rz_log_level {
+  RZ_LOG_ERROR = 1,    /* Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST. */
+  RZ_LOG_WARNING = 2,  /* Log level: something is worse than the caller may expect. */
+  RZ_LOG_INFO = 3,     /* Log level: what a model is and where it was loaded to. */
+};
 
-/* Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
- * number of threads may use it at once. A model that is loaded without one gets its own, with all defaults. */
+enum rz_thread_kind {
+  RZ_THREAD_COMPUTE = 1,   /* Role of a thread: it computes tokens. */
+  RZ_THREAD_LOAD = 2,      /* Role of a thread: it reads and packs weights; it ends with the load. */
+  RZ_THREAD_TEMPLATE = 3,  /* Role of a thread: it renders chat templates and compiles grammars. */
+  RZ_THREAD_STORE = 4,     /* Role of a thread: it writes the files of an rz_store. */
+};
+
+/* Worker threads, a log and a ceiling on memory, shared by the models that are loaded with it. Any number of threads
+ * may use it at once. A model that is loaded without one gets its own, with all defaults. */
 typedef struct rz_runtime rz_runtime;
 
 /* Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
- * thread, several at once. It must return normally: no longjmp, no C++ exception. */
-typedef void (*rz_log_callback)(int32_t level, const char *message, size_t len, void *user);
+ * thread, several at once. It may call the library; a call on a handle in use gets RZ_ERR_BUSY. It must return
+ * normally: no longjmp, no C++ exception. */
+typedef void (RZ_CALL *rz_log_callback)(int32_t level, const char *message, size_t len, void *RZ_NULLABLE user);
+
+/* Computes chunk `i` of a step, below the `n` of rz_parallel_callback, whose `context` it takes. Called by the host,
+ * from any thread. */
+typedef void (RZ_CALL *rz_chunk_callback)(uint32_t i, void *context);
+
+/* Calls `chunk(i, context)` for each i below `n` once, in any order, any number of them at once, on any threads, one
+ * or the caller's own among them, and returns when all have returned: 0, or another number where it could not, which
+ * makes the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes
+ * from the threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads
+ * may all be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++
+ * exception.
+ *
+ * Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may
+ * not compute with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill,
+ * rz_decode_token, rz_job_step and all others that wait for the workers). Another runtime may be used, and handles may
+ * be made and freed. */
+typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
+                                                rz_chunk_callback chunk,
+                                                void *context,
+                                                void *RZ_NULLABLE user);
+
+/* Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
+ * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread among those of
+ * its role: from 1 for RZ_THREAD_COMPUTE and RZ_THREAD_LOAD, whose number 0 is the calling thread, else from 0. The
+ * callback does not run on threads of the host, nor on those that calls start in a child made with fork().
+ *
+ * For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
+ * callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
+ * ends told, before the call returns that ends them: rz_runtime_threads_set, a load, and the rz_..._free that frees
+ * the last handle with the runtime. Several threads call at once. It must not call the library, and must return
+ * normally: no longjmp, no C++ exception. */
+typedef void (RZ_CALL *rz_thread_callback)(uint32_t role, uint32_t index, int32_t starts, void *RZ_NULLABLE user);
 
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
-  /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
-   * 0: one a processor core. */
+  /* Threads that compute: the calling one and `threads` - 1 workers, so 1 makes no worker. 0: one per processor
+   * core, or one per fast core if cores differ.
+   *
+   * The first load of a model with a tokenizer starts as many further threads, at most four and at least one. They
+   * render chat templates and compile grammars, one call at a time each in the order of arrival, and sleep
+   * otherwise; each has 64 MiB of stack, most of which is never touched. If the system gives none, that load fails
+   * with RZ_ERR_IO. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and
+   * loads, whose threads end with them; with one thread a load has none. In a child made with fork(), which has none
+   * of these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_IO. */
   uint32_t threads;
   /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
-   * fail with RZ_ERR_LIMIT. */
+   * fail with RZ_ERR_LIMIT. rz_runtime_memory_limit_set changes it. */
   uint64_t memory_limit;
   /* Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
    * Copied. The calling thread is never bound. */
-  const uint32_t *cpus;
+  const uint32_t *RZ_NULLABLE cpus;
   size_t n_cpus;  /* Number of `cpus`. */
   /* Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody. */
-  rz_log_callback log;
-  void *log_user;  /* Handed to `log` as it is. */
+  rz_log_callback RZ_NULLABLE log;
+  void *RZ_NULLABLE log_user;  /* Handed to `log` as it is. */
+  /* Runs the computation on the host's threads instead of workers; the library then starts no worker, and one
+   * thread for chat templates and grammars. `threads` is the number of shares of a job, and `cpus` must be NULL.
+   * NULL: workers. */
+  rz_parallel_callback RZ_NULLABLE parallel;
+  void *RZ_NULLABLE parallel_user;  /* Handed to `parallel` as it is. */
+  /* Runs on each thread of the library as it starts and as it ends; NULL: nothing does. */
+  rz_thread_callback RZ_NULLABLE on_thread;
+  void *RZ_NULLABLE on_thread_user;  /* Handed to `on_thread` as it is. */
 } rz_runtime_params;
+
+/* The state of a runtime. Since 0.1.0. */
+typedef struct rz_runtime_info {
+  uint32_t struct_size;  /* sizeof(rz_runtime_info), set by the caller. */
+  /* Threads that compute from the next step on, the calling one among them; with rz_runtime_params.parallel the
+   * number of shares of a job. */
+  uint32_t threads;
+  /* Threads for chat templates and grammars; 0 before the first load of a model with a tokenizer. */
+  uint32_t template_threads;
+  uint32_t reserved;  /* 0. */
+  /* Bytes of host memory that count against the ceiling now: weights, caches, scratch memory. */
+  uint64_t memory_used;
+  uint64_t memory_peak;   /* The most that memory_used was since the runtime was made. */
+  uint64_t memory_limit;  /* The ceiling; 0: none. */
+} rz_runtime_info;
 
 /* Makes a runtime and starts its workers; they sleep while there is no work.
  *
  * `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
- * many threads, a processor that does not exist), RZ_ERR_IO (the system gives no more threads),
+ * many threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
+ * RZ_ERR_IO (the system gives no more threads),
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_runtime_new(const rz_runtime_params *params, rz_runtime **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_runtime_new(const rz_runtime_params *RZ_NULLABLE params, rz_runtime **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Models that were loaded with it keep the runtime alive; with the last of them the
  * workers end and are joined. Any thread. Since 0.1.0. */
-void rz_runtime_free(rz_runtime *runtime);
+RZ_API void RZ_CALL
+rz_runtime_free(rz_runtime *RZ_NULLABLE runtime);
+
+/* Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now
+ * keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads),
+ * RZ_ERR_IO (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *RZ_NULLABLE err);
+
+/* Changes the ceiling in bytes on weights and caches in host memory (rz_runtime_params.memory_limit); 0: none.
+ *
+ * It may be less than what is in use, as when the system asks programs to use less: what is there stays, and calls
+ * that need more fail with RZ_ERR_LIMIT until enough was freed, also steps that need more scratch memory.
+ * rz_cache_release, rz_store_clear and the functions that free handles give memory back. Any thread, while other calls
+ * run. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_runtime_memory_limit_set(rz_runtime *runtime, uint64_t memory_limit, rz_error *RZ_NULLABLE err);
+
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread, while other calls run. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_runtime_info_get(const rz_runtime *runtime, rz_runtime_info *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Cancelling
  * ------------------------------------------------------------------------------------------------ */
+
+/* A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is
+ * left. */
+#define RZ_NO_LIMIT 0xFFFFFFFFFFFFFFFFu
 
 /* A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
  * be fired and reset from any thread while calls use it. */
 typedef struct rz_cancel rz_cancel;
 
 /* Makes a flag that is not fired. `*out` is freed with rz_cancel_free. Any thread. Since 0.1.0. */
-rz_status rz_cancel_new(rz_cancel **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cancel_new(rz_cancel **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0. */
-void rz_cancel_free(rz_cancel *cancel);
+RZ_API void RZ_CALL
+rz_cancel_free(rz_cancel *RZ_NULLABLE cancel);
 
-/* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the layer at hand: within
- * milliseconds for one token, some tens of them for the long prompt of a large model. Calls that begin later stop at
- * once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0. */
-void rz_cancel_fire(rz_cancel *cancel);
+/* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand:
+ * within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that
+ * is there. Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler
+ * included. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_cancel_fire(rz_cancel *RZ_NULLABLE cancel);
 
-/* Makes a fired flag fit for use again. NULL is fine. Any thread. Since 0.1.0. */
-void rz_cancel_reset(rz_cancel *cancel);
+/* Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed.
+ * RZ_NO_LIMIT takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with
+ * RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the clock where it looks at the flag. Any thread.
+ * Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_cancel_deadline(rz_cancel *cancel, uint64_t us_from_now, rz_error *RZ_NULLABLE err);
+
+/* Makes a fired flag fit for use again, and takes its deadline back. NULL is fine. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_cancel_reset(rz_cancel *RZ_NULLABLE cancel);
+
+/* 1 if `cancel` was fired, or its deadline has passed, and it was not reset since; else 0, also for NULL. Any thread,
+ * a signal handler included. Since 0.1.0. */
+RZ_API int32_t RZ_CALL
+rz_cancel_is_fired(const rz_cancel *RZ_NULLABLE cancel);
 
 /* ------------------------------------------------------------------------------------------------
  * Models
  * ------------------------------------------------------------------------------------------------ */
 
-/* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
- * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it where one token is decoded at a
- * time; results still differ between devices, and with the number of layers that are on them. */
-#define RZ_MODEL_DETERMINISTIC 1
+enum rz_model_flag {
+  /* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
+   * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still
+   * differ between devices, and with the number of layers that are on them. */
+  RZ_MODEL_DETERMINISTIC = 1,
+  /* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
+   * memory of its own, and generates several times slower, because they are packed anew for each token;
+   * rz_model_params.packed_path has the first two without the third. A mapped file that somebody shortens while it is in
+   * use ends the process with SIGBUS; that is why it is the caller's choice. */
+  RZ_MODEL_MMAP = 2,
+  /* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
+  RZ_MODEL_TEXT_ONLY = 4,
+  /* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before
+   * the one ahead of it has ended. */
+  RZ_MODEL_PROFILE = 8,
+  /* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
+   * for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
+   * through the last layer of the network as a whole, and saved caches are told from those of a model without the flag.
+   * Of several devices the last has it. RZ_ERR_UNSUPPORTED for a file without such layers, and for an architecture whose
+   * layers are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and
+   * Qwen 3 Next, and GGUF files of Hunyuan 3. */
+  RZ_MODEL_MTP = 16,
+  /* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with
+   * a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
+   * RZ_ERR_UNSUPPORTED. The results are those of the model only if what was passed over changes none. A known key with a
+   * value that is not supported is refused all the same. */
+  RZ_MODEL_ALLOW_UNKNOWN = 32,
+  /* Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
+   * product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
+   * "amx-bf16" then; else, and for layers on GPUs, the flag changes nothing.
+   *
+   * Prompts take less time, because a tile of weights is rounded once for hundreds of tokens and no sum is scaled. The
+   * price: weights of all types but F32, and what they are multiplied with, have eight significant bits, so that
+   * results are others than without the flag and than on other processors. They still depend neither on threads, nor on
+   * how a prompt is cut, nor on other caches of a batch. Tokens one after the other take more work as well: slower where
+   * few threads generate, hidden where memory is the limit. Saved caches are told from those of a model with exact sums.
+   * The system lets the process use AMX, and makes its signal frames 8 KiB larger; where a thread has an alternative
+   * stack for signals that is too small for them, it does not, and the flag changes nothing. */
+  RZ_MODEL_BF16_PRODUCTS = 64,
+};
 
-/* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once and
- * generates several times slower. A mapped file that somebody shortens while it is in use ends the process with SIGBUS;
- * that is why it is the caller's choice. */
-#define RZ_MODEL_MMAP 2
+enum rz_limit {
+  RZ_DEVICES_MAX = 16,  /* GPUs of one model, at most. */
+};
 
-/* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
-#define RZ_MODEL_TEXT_ONLY 4
+#define RZ_TOKEN_NONE 0xFFFFFFFFu  /* Instead of a token id: the model names none. */
 
-/* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
- * one ahead of it has ended. */
-#define RZ_MODEL_PROFILE 8
-
-#define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
-
-/* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
- * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
-#define RZ_TEMPLATE_WRITES_BOS 2
-
-#define RZ_TOKEN_NONE UINT32_MAX  /* Instead of a token id: the model names none. */
+enum rz_sampling_flag {
+  RZ_SAMPLING_TEMPERATURE = 1,  /* Bits of rz_model_sampling.advised: the makers advise the field. */
+  RZ_SAMPLING_TOP_K = 2,
+  RZ_SAMPLING_TOP_P = 4,
+  RZ_SAMPLING_MIN_P = 8,
+  RZ_SAMPLING_REPEAT_PENALTY = 16,
+  RZ_SAMPLING_PENALTY_WINDOW = 32,
+};
 
 /* Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
  * streams may use it at once. Counts its users, so it may be freed before them. */
 typedef struct rz_model rz_model;
 
-/* Receives the progress of a load in bytes, on the thread that loads. Non-zero stops the load with RZ_ERR_CANCELLED.
- * It must return normally: no longjmp, no C++ exception. */
-typedef int32_t (*rz_progress_callback)(uint64_t done, uint64_t total, void *user);
+/* Receives the progress of a load in bytes. Non-zero stops the load with RZ_ERR_CANCELLED. Comes on the thread that
+ * loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
+typedef int32_t (RZ_CALL *rz_progress_callback)(uint64_t done, uint64_t total, void *RZ_NULLABLE user);
 
 /* Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_model_params {
   uint32_t struct_size;  /* sizeof(rz_model_params). */
-  uint32_t device;       /* Index of a device; 0: choose for me. */
+  /* Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes
+   * the whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates
+   * at which both read memory, which are measured once a process in some tens of milliseconds, that of the GPU
+   * counted at half. If no single GPU has room for it, all of them together count as one. No GPU is asked for
+   * weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, `placement` or
+   * RZ_MODEL_MMAP, and one that fails costs the load nothing but time. Layers that a GPU has no kernels for stay on
+   * the CPU. Named or chosen, a GPU is first tested: each kind of operation that the model needs runs on it and on
+   * the CPU, once a process (see `tested_path`), which takes milliseconds. One that differs is
+   * RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
+  uint32_t device;
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
-  const rz_runtime *runtime;
+  const rz_runtime *RZ_NULLABLE runtime;
   uint32_t flags;  /* RZ_MODEL_... flags, or-ed together. */
-  /* Layers to be placed on a GPU, where `device` is one: the last ones, and the output matrix with them. The others are
-   * computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the device,
-   * beside a cache of default capacity and the scratch of a step. More layers than there are stand for all. */
+  /* Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
+   * them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
+   * memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
+   * stand for all. */
   uint32_t gpu_layers;
   /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
   uint32_t quantize;
-  uint32_t reserved;              /* 0. */
-  rz_progress_callback progress;  /* Told how far the load is; NULL: nobody. */
-  void *progress_user;            /* Handed to `progress` as it is. */
-  const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
+  /* Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
+   * that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
+   * longer for each of theirs, because a pass takes longer the more tokens it has. A number beyond the room of a
+   * step counts as that, and passes without tokens of others are not bounded. On a CPU no result depends on it. */
+  uint32_t mixed_prefill_tokens;
+  rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is; NULL: nobody. */
+  void *RZ_NULLABLE progress_user;            /* Handed to `progress` as it is. */
+  const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
+  /* Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
+   *
+   * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
+   * the disk. Later loads map the file, so that they take as long as their vocabulary. Processes share one copy in
+   * memory, which the system may evict and read again; the speed of token generation is the same as without the
+   * file. The library replaces a file that was made from another model, from another version of this model or by
+   * another release of the library, and a file that was cut or is zeros. Any other file is RZ_ERR_FORMAT, and stays.
+   * A file that cannot be read or written fails no load: the weights are in memory then, and the log says why.
+   * Processes and containers may share the folder: each writes under a temporary name and renames the file when it
+   * is complete. Models are identified by the sizes and times of their files, and by three rows of each matrix. Each
+   * load reads the whole file and compares a checksum; a damaged file is replaced. If another process changes or
+   * shortens the file while it is in use, this process may end. With layers on GPUs the file has the layers and
+   * experts that stay on the host (`placement`), and is replaced if others stay; if none stay, it is neither read
+   * nor made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
+  const char *RZ_NULLABLE packed_path;
+  /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
+   * counts, and has to be 0 otherwise. Copied.
+   *
+   * The first layers are on the CPU, where `gpu_layers` or the free memory leave it some, those behind them on the
+   * first GPU, and so on; the last GPU has the output matrix. Each part of a cache lies where its layers are. A GPU
+   * waits for the one before it, so that several take a larger model and are no faster than one. What passes from
+   * one to the next goes directly where the devices reach each other, else by way of page-locked memory of the host.
+   * A fault of one of them costs the model all of them. Since 0.1.0. */
+  const uint32_t *RZ_NULLABLE devices;
+  size_t n_devices;  /* Number of `devices`, at most RZ_DEVICES_MAX. */
+  /* Sizes of the parts of `devices`, `n_devices` positive numbers that count in relation to one another; NULL: in
+   * proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
+   * RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied. */
+  const float *RZ_NULLABLE device_split;
+  /* The place of experts of mixtures whose layers are on GPUs, NUL-terminated; NULL: with their layers. Of a layer
+   * whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by the
+   * experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of GPUs has there
+   * what every token needs. Copied.
+   *
+   * "experts=auto": on GPUs as many as fit beside everything else and a cache of default capacity, those of the last
+   * layers. "experts=cpu": all on the CPU. "experts=cpu:16": on the CPU those of the first 16 layers that have
+   * experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
+   * many last layers as take that many bytes together.
+   *
+   * Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by
+   * them, where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from
+   * tells from how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the
+   * largest expert. An end ",copied=512" has steps of 512 tokens or more do so, whatever is measured,
+   * ",copied=never" none. None does in a model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
+   *
+   * Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
+   * with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
+   * experts, another text, and "experts=gpu" where no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the
+   * runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
+   * ended. Since 0.1.0. */
+  const char *RZ_NULLABLE placement;
+  /* Path of a file in which the tests that GPUs have passed are kept, as rz_model_load takes one; NULL: they are
+   * forgotten with the process.
+   *
+   * The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs.
+   * A test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that
+   * is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
+   * have failed are not kept: each process tests them again. Since 0.1.0. */
+  const char *RZ_NULLABLE tested_path;
 } rz_model_params;
 
-/* Description of a model. Since 0.1.0. */
-typedef struct rz_model_info {
-  uint32_t struct_size;     /* sizeof(rz_model_info), set by the caller. */
-  char architecture[32];    /* Family of the network, such as "llama" or "qwen3". */
-  char name[64];            /* The model's own name; empty where the file gives none. */
-  uint32_t n_layers;        /* Transformer layers. */
-  uint32_t hidden_dim;      /* Width of the residual stream, in values. */
-  uint32_t ffn_dim;         /* Width of the feed-forward block, in values. */
-  uint32_t n_heads;         /* Query heads. */
-  uint32_t n_kv_heads;      /* Key and value heads. */
-  uint32_t head_dim;        /* Values of a head. */
-  uint32_t vocab_size;      /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
-  uint32_t context_length;  /* Tokens the model was made for, as the file declares. */
-  uint32_t device;          /* Index of the device it was loaded to. */
-  uint32_t bos_token;       /* Token that begins a text, or RZ_TOKEN_NONE. */
-  uint32_t eos_token;       /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
-  uint64_t n_params;        /* Parameters. */
-  uint64_t weight_bytes;    /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
-  uint32_t gpu_layers;      /* Layers on a GPU; the others are computed on the CPU. */
-  uint32_t chat_template;   /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
-} rz_model_info;
+/* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
+typedef struct rz_model_sampling {
+  uint32_t struct_size;  /* sizeof(rz_model_sampling), set by the caller. */
+  /* RZ_SAMPLING_... bits of the fields that are advised, or-ed together; 0: there is no advice. */
+  uint32_t advised;
+  float temperature;  /* 0: always the most likely token. 1 where it is not advised. */
+  uint32_t top_k;     /* This and the fields below are 0 where they are not advised. */
+  float top_p;
+  float min_p;
+  float repeat_penalty;
+  uint32_t penalty_window;
+} rz_model_sampling;
 
 /* Loads a model.
  *
  * `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder
  * with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
- * reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged),
+ * reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file; the system gives no thread,
+ * see rz_runtime_params.threads), RZ_ERR_FORMAT (damaged),
  * RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
  * (unknown flags). Since 0.1.0. */
-rz_status rz_model_load(const char *path, const rz_model_params *params, rz_model **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_load(const char *path, const rz_model_params *RZ_NULLABLE params, rz_model **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the weights go with the last of
  * them. Any thread. Since 0.1.0. */
-void rz_model_free(rz_model *model);
+RZ_API void RZ_CALL
+rz_model_free(rz_model *RZ_NULLABLE model);
 
-/* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that ends
- * with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0. */
-rz_status rz_model_info_get(const rz_model *model,
-                            rz_model_info *out,
-                            rz_error *err);
+/* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
+ * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by
+ * itself.
+ *
+ * `out->struct_size` is set by the caller. Advice out of its range is not told; the log has a line for it. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_sampling_get(const rz_model *model, rz_model_sampling *out, rz_error *RZ_NULLABLE err);
 
 /* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
  * its length and kind, such as "[24 integers]".
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
  * the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT for a key that the model does not have. Since 0.1.0. */
-rz_status rz_model_meta_into(const rz_model *model,
-                             const char *key,
-                             char *out,
-                             size_t capacity,
-                             size_t *len,
-                             rz_error *err);
+ * RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_meta_into(const rz_model *model,
+                   const char *key,
+                   char *RZ_NULLABLE out,
+                   size_t capacity,
+                   size_t *len,
+                   rz_error *RZ_NULLABLE err);
 
 /* Writes key `index` of the model's metadata, in alphabetical order; keys are asked for from 0 until
  * RZ_ERR_INVALID_ARGUMENT.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the last key. Since 0.1.0. */
-rz_status rz_model_meta_key_into(const rz_model *model,
-                                 size_t index,
-                                 char *out,
-                                 size_t capacity,
-                                 size_t *len,
-                                 rz_error *err);
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last key. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_meta_key_into(const rz_model *model,
+                       size_t index,
+                       char *RZ_NULLABLE out,
+                       size_t capacity,
+                       size_t *len,
+                       rz_error *RZ_NULLABLE err);
 
-/* Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are asked
- * for from 0 until RZ_ERR_INVALID_ARGUMENT.
+/* Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are
+ * asked for from 0 until RZ_ERR_NOT_FOUND.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last element),
- * RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0. */
-rz_status rz_model_meta_element_into(const rz_model *model,
-                                     const char *key,
-                                     size_t index,
-                                     char *out,
-                                     size_t capacity,
-                                     size_t *len,
-                                     rz_error *err);
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND (no such key, beyond the last element),
+ * RZ_ERR_INVALID_ARGUMENT (no array), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see
+ * rz_token_bytes_into. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_meta_element_into(const rz_model *model,
+                           const char *key,
+                           size_t index,
+                           char *RZ_NULLABLE out,
+                           size_t capacity,
+                           size_t *len,
+                           rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * What a model is and can do
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_template_flag {
+  RZ_TEMPLATE_PRESENT = 1,  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
+  /* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
+   * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
+  RZ_TEMPLATE_WRITES_BOS = 2,
+};
+
+enum rz_capability {
+  /* Bit of rz_model_info.capabilities: the model makes logits, so that it can generate tokens. Not set for models that
+   * make embeddings alone, nor with RZ_MODEL_TEXT_ONLY. */
+  RZ_CAN_GENERATE = 1,
+  /* Bit of rz_model_info.capabilities: the chat template has a place for system messages. Without the bit their text
+   * goes into user messages (rz_chat_render_into). */
+  RZ_CAN_SYSTEM = 2,
+  /* Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is
+   * known. */
+  RZ_CAN_TOOLS = 4,
+  RZ_CAN_REASON = 8,  /* Bit of rz_model_info.capabilities: replies may begin with reasoning. */
+  /* Bit of rz_model_info.capabilities: reasoning can be switched, RZ_REASONING_ON and RZ_REASONING_OFF. */
+  RZ_CAN_SWITCH_REASONING = 16,
+  /* Bit of rz_model_info.capabilities: the chat template has a place for images in user messages. They need an encoder
+   * (rz_encoder_load). Models whose template lacks the place take images too if there is an encoder for them. */
+  RZ_CAN_IMAGES = 32,
+  RZ_CAN_AUDIO = 64,   /* Bit of rz_model_info.capabilities: the same for audio. */
+  RZ_CAN_VIDEO = 128,  /* Bit of rz_model_info.capabilities: the same for video. */
+};
+
+/* Description of a model. Since 0.1.0. */
+typedef struct rz_model_info {
+  uint32_t struct_size;         /* sizeof(rz_model_info), set by the caller. */
+  char architecture[32];        /* Family of the network, such as "llama" or "qwen3". */
+  char name[64];                /* The model's own name; empty where the file gives none. */
+  uint32_t n_layers;            /* Transformer layers. */
+  uint32_t hidden_dim;          /* Width of the residual stream, in values. */
+  uint32_t ffn_dim;             /* Width of the feed-forward block, in values. */
+  uint32_t n_heads;             /* Query heads. */
+  uint32_t n_kv_heads;          /* Key and value heads. */
+  uint32_t head_dim;            /* Values of a head. */
+  uint32_t vocab_size;          /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
+  uint32_t context_length;      /* Tokens the model was made for, as the file declares. */
+  uint32_t device;              /* Index of the device it was loaded to; of several GPUs the first. */
+  uint32_t bos_token;           /* Token that begins a text, or RZ_TOKEN_NONE. */
+  uint32_t eos_token;           /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
+  uint64_t n_params;            /* Parameters. */
+  uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
+  uint32_t gpu_layers;          /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
+  uint32_t chat_template;       /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
+  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];   /* Layers on each of `devices`. */
+  uint32_t n_unknown;           /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
+  uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
+  uint64_t experts_host;        /* Bytes of experts on the host whose layers are on GPUs. */
+  uint64_t experts_device;      /* Bytes of experts on GPUs. */
+  /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
+  uint32_t experts_host_layers;
+  /* 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens. */
+  uint32_t reads_source;
+  /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
+  char isa[32];
+  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
+   * no step does. Since 0.1.0. */
+  uint32_t experts_copied_from;
+  /* What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together. */
+  uint32_t capabilities;
+  uint32_t embedding_dim;  /* Floats of the embedding of a text by rz_embed_into; 0: the model makes none. */
+  /* The pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: its file names none, so that the caller
+   * has to. */
+  uint32_t pooling;
+  uint32_t n_scores;  /* Scores of its classifier (RZ_POOLING_RANK); 0: it has none. */
+  uint32_t reserved;  /* 0. */
+} rz_model_info;
+
+/* Describes a model. `out->struct_size` is set by the caller. All of it was computed by the load. Any thread. Since
+ * 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Models from bytes of the caller
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_source_kind {
+  RZ_SOURCE_MEMORY = 1,  /* Kind of a source: `size` bytes at `data`. */
+  /* Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its end. */
+  RZ_SOURCE_FD = 2,
+  RZ_SOURCE_READER = 3,  /* Kind of a source: `size` bytes that `read` gives. */
+};
+
+/* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or
+ * the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
+ * call the library. It must return normally: no longjmp, no C++ exception. */
+typedef int32_t (RZ_CALL *rz_source_callback)(uint64_t offset, void *out, size_t n, void *RZ_NULLABLE user);
+
+/* Bytes of one file of a model. Since 0.1.0. */
+typedef struct rz_source {
+  uint32_t struct_size;  /* sizeof(rz_source), the same in all sources of a call. */
+  uint32_t kind;         /* RZ_SOURCE_... */
+  /* The file's name, NUL-terminated, as it would be in the folder of the model ("config.json",
+   * "model-00001-of-00002.gguf"). NULL where there is only one. */
+  const char *RZ_NULLABLE name;
+  const void *RZ_NULLABLE data;  /* The bytes of RZ_SOURCE_MEMORY. */
+  uint64_t size;                 /* Number of bytes. */
+  /* The open file descriptor of RZ_SOURCE_FD, which stays the caller's. Its position is neither used nor changed. */
+  int32_t fd;
+  uint32_t reserved;                    /* 0. */
+  uint64_t offset;                      /* Offset of the bytes in the file of RZ_SOURCE_FD. */
+  rz_source_callback RZ_NULLABLE read;  /* Function of RZ_SOURCE_READER. */
+  void *RZ_NULLABLE user;               /* Handed to `read` as it is. */
+} rz_source;
+
+/* rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
+ * .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the
+ * weights.
+ *
+ * Several sources each have the name of their file, by which the others find it. Sources are read during the call
+ * only: memory, descriptors and what `user` points to may go afterwards.
+ *
+ * With RZ_MODEL_MMAP all sources are of the kind RZ_SOURCE_FD, whose bytes are mapped where they are, at any offset,
+ * and used without a copy, such as an uncompressed asset of an Android package; the mapping stays when the descriptor
+ * is closed. Other kinds are RZ_ERR_UNSUPPORTED then. `params` may be NULL. `*out` is freed with rz_model_free. Any
+ * thread. Errors: those of rz_model_load; RZ_ERR_IO also for an errno of `read`, for a range beyond the end of the
+ * file of `fd`, and for a file of the set that is not among the sources. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_load_from(const rz_source *RZ_NULLABLE sources,
+                   size_t n,
+                   const rz_model_params *RZ_NULLABLE params,
+                   rz_model **out,
+                   rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Text and tokens
  * ------------------------------------------------------------------------------------------------ */
 
-/* Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks. */
-#define RZ_TOKENIZE_ADD_SPECIAL 1
+enum rz_tokenize_flag {
+  /* Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks. */
+  RZ_TOKENIZE_ADD_SPECIAL = 1,
+  /* Flag of rz_tokenize_into: "<|im_end|>" in the text becomes its token. Not for text that users typed. */
+  RZ_TOKENIZE_PARSE_SPECIAL = 2,
+};
 
-/* Flag of rz_tokenize_into: "<|im_end|>" in the text becomes its token. Not for text that users typed. */
-#define RZ_TOKENIZE_PARSE_SPECIAL 2
+enum rz_detokenize_flag {
+  RZ_DETOKENIZE_SPECIAL = 1,  /* Flag of rz_detokenize_into: write special tokens too. */
+};
 
-#define RZ_DETOKENIZE_SPECIAL 1  /* Flag of rz_detokenize_into: write special tokens too. */
-#define RZ_TOKEN_NORMAL 1        /* Attribute of a token: reached by cutting text into tokens. */
-
-/* Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it. */
-#define RZ_TOKEN_CONTROL 2
-
-#define RZ_TOKEN_USER 4  /* Attribute of a token: found as a whole in any text. */
-#define RZ_TOKEN_BYTE 8  /* Attribute of a token: stands for one byte. */
-#define RZ_TOKEN_END 16  /* Attribute of a token: ends a turn or a text, as rz_token_is_end says. */
-
-/* Flag of rz_chat_render_into: end with the opening of the assistant's turn. */
-#define RZ_CHAT_ADD_GENERATION_PROMPT 1
+enum rz_token_attribute {
+  RZ_ATTR_NORMAL = 1,  /* Attribute of a token: reached by cutting text into tokens. */
+  /* Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it. */
+  RZ_ATTR_CONTROL = 2,
+  RZ_ATTR_USER = 4,  /* Attribute of a token: found as a whole in any text. */
+  RZ_ATTR_BYTE = 8,  /* Attribute of a token: stands for one byte. */
+  RZ_ATTR_END = 16,  /* Attribute of a token: ends a turn or a text, as rz_token_is_end says. */
+};
 
 /* Turns tokens into text as they come, holding back the bytes of an unfinished character. Mutable, so one call at a
  * time. */
 typedef struct rz_textstream rz_textstream;
+
+/* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
+ *
+ * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8),
+ * RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_tokenize_into(const rz_model *model,
+                 const char *RZ_NULLABLE text,
+                 size_t text_len,
+                 uint32_t flags,
+                 uint32_t *RZ_NULLABLE out,
+                 size_t capacity,
+                 size_t *n,
+                 rz_error *RZ_NULLABLE err);
+
+/* Turns `n` token ids into text, the first of which begins it.
+ *
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
+ * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
+ * U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+ * (a token outside the vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_detokenize_into(const rz_model *model,
+                   const uint32_t *RZ_NULLABLE tokens,
+                   size_t n,
+                   uint32_t flags,
+                   char *RZ_NULLABLE out,
+                   size_t capacity,
+                   size_t *len,
+                   rz_error *RZ_NULLABLE err);
+
+/* 1 when `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the vocabulary).
+ * Any thread. Since 0.1.0. */
+RZ_API int32_t RZ_CALL
+rz_token_is_end(const rz_model *RZ_NULLABLE model, uint32_t token);
+
+/* Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind
+ * each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
+ *
+ * `*len` receives their number and `*attributes` RZ_ATTR_NORMAL and the like, or-ed together; `attributes` may be
+ * NULL. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
+ * thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is
+ * not implemented). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_token_bytes_into(const rz_model *model,
+                    uint32_t token,
+                    void *RZ_NULLABLE out,
+                    size_t capacity,
+                    size_t *len,
+                    uint32_t *RZ_NULLABLE attributes,
+                    rz_error *RZ_NULLABLE err);
+
+/* Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put
+ * there is left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is
+ * freed with rz_textstream_free, before or after the model. Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that
+ * is not implemented). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *RZ_NULLABLE err);
+
+/* Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text.
+ * So the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
+ * character that they leave incomplete is completed.
+ *
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_textstream_follow(rz_textstream *stream, const uint32_t *RZ_NULLABLE tokens, size_t n, rz_error *RZ_NULLABLE err);
+
+/* Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
+ *
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL and the token was not added: call again with more room. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_textstream_push_into(rz_textstream *stream,
+                        uint32_t token,
+                        char *RZ_NULLABLE out,
+                        size_t capacity,
+                        size_t *len,
+                        rz_error *RZ_NULLABLE err);
+
+/* Ends the text: writes what was held back, with U+FFFD for an unfinished character, and makes the stream fit for
+ * another text. Sizes and errors are those of rz_textstream_push_into. Any thread. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_textstream_flush_into(rz_textstream *stream,
+                         char *RZ_NULLABLE out,
+                         size_t capacity,
+                         size_t *len,
+                         rz_error *RZ_NULLABLE err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_textstream_free(rz_textstream *RZ_NULLABLE stream);
+
+/* ------------------------------------------------------------------------------------------------
+ * Chats
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_chat_flag {
+  /* Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the
+   * assistant's turn. */
+  RZ_CHAT_ADD_GENERATION_PROMPT = 1,
+};
 
 /* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
 typedef struct rz_chat_message {
@@ -402,101 +1031,179 @@ typedef struct rz_chat_message {
   const char *content;  /* Text of the message. */
 } rz_chat_message;
 
-/* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
- *
- * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8),
- * RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
-rz_status rz_tokenize_into(const rz_model *model,
-                           const char *text,
-                           size_t text_len,
-                           uint32_t flags,
-                           uint32_t *out,
-                           size_t capacity,
-                           size_t *n,
-                           rz_error *err);
-
-/* Turns `n` token ids into text.
- *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
- * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
- * U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
- * (a token outside the vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
-rz_status rz_detokenize_into(const rz_model *model,
-                             const uint32_t *tokens,
-                             size_t n,
-                             uint32_t flags,
-                             char *out,
-                             size_t capacity,
-                             size_t *len,
-                             rz_error *err);
-
-/* 1 when `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the vocabulary).
- * Any thread. Since 0.1.0. */
-int32_t rz_token_is_end(const rz_model *model, uint32_t token);
-
-/* Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind each
- * other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
- *
- * `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be NULL.
- * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not
- * implemented). Since 0.1.0. */
-rz_status rz_token_bytes_into(const rz_model *model,
-                              uint32_t token,
-                              void *out,
-                              size_t capacity,
-                              size_t *len,
-                              uint32_t *attributes,
-                              rz_error *err);
-
-/* Makes a text stream for the tokens of a model. `*out` is freed with rz_textstream_free, before or after the model.
- * Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
-rz_status rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *err);
-
-/* Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
- *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL and the token was not added: call again with more room. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_textstream_push_into(rz_textstream *stream,
-                                  uint32_t token,
-                                  char *out,
-                                  size_t capacity,
-                                  size_t *len,
-                                  rz_error *err);
-
-/* Ends the text: writes what was held back, with U+FFFD for an unfinished character, and makes the stream fit for
- * another text. Sizes and errors are those of rz_textstream_push_into. Any thread. Since 0.1.0. */
-rz_status rz_textstream_flush_into(rz_textstream *stream, char *out, size_t capacity, size_t *len, rz_error *err);
-
-/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_textstream_free(rz_textstream *stream);
-
 /* Writes `n` messages as the text that the model was trained on, by the chat template in its file.
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
- * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
- * RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
- * somebody spells in a message become real ones then. The template runs on a thread that ends with the call. Any thread.
- * Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
- * template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
- * Since 0.1.0. */
-rz_status rz_chat_render_into(const rz_model *model,
-                              const rz_chat_message *messages,
-                              size_t n,
-                              uint32_t flags,
-                              char *out,
-                              size_t capacity,
-                              size_t *len,
-                              rz_error *err);
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for it)
+ * the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
+ * too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
+ * become real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or
+ * system messages after the first message, their text moves into user messages: into the next message if that is a
+ * user message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
+ * template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
+ * template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
+ * thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
+ * (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (rz_runtime_params.threads),
+ * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_render_into(const rz_model *model,
+                    const rz_chat_message *RZ_NULLABLE messages,
+                    size_t n,
+                    uint32_t flags,
+                    char *RZ_NULLABLE out,
+                    size_t capacity,
+                    size_t *len,
+                    rz_error *RZ_NULLABLE err);
+
+/* rz_chat_render_into for a whole conversation in JSON, `json_len` bytes of UTF-8, as servers take it:
+ *
+ * {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
+ * "add_generation_prompt": true, "response_format": {...}}
+ *
+ * All but "messages" may be absent. A message has a "role", a "content" (a text or a list of parts of type "text";
+ * null or absent only next to "tool_calls", "reasoning_content" or "refusal") and the other members of OpenAI's
+ * messages: "name", "refusal", "annotations", "tool_call_id" and "tool_calls". "function.arguments" of a tool call may
+ * be an object or its JSON as a text. A message may also have "reasoning_content" (or its synonyms "reasoning" and
+ * "thinking"), "finish_reason" and every name that the template reads; other members are an error unless they are
+ * null. Ids of tool calls may be any text: if a template requires a form, they are replaced in calls and results
+ * alike. If a template leaves tool calls out and the form of the model's calls is known, the calls are written into
+ * the text of their message. "variables" are handed to the template, such as "enable_thinking".
+ * "add_generation_prompt" overrides the flag. "tool_choice" ("auto", "none", "required", or {"function": {"name":
+ * "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
+ * RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are as for rz_chat_render_into. In addition
+ * RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type, and RZ_ERR_UNSUPPORTED names a part that is no
+ * text, an integer of more than 64 bits, and tool calls, tool results or tools that the template leaves out. Since
+ * 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_render_json_into(const rz_model *model,
+                         const char *RZ_NULLABLE json,
+                         size_t json_len,
+                         uint32_t flags,
+                         char *RZ_NULLABLE out,
+                         size_t capacity,
+                         size_t *len,
+                         rz_error *RZ_NULLABLE err);
+
+/* Writes the tokens of a conversation in JSON, which is that of rz_chat_render_json_into.
+ *
+ * Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
+ * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
+ * `*n` receives the number of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: those of rz_chat_render_json_into. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_tokenize_into(const rz_model *model,
+                      const char *RZ_NULLABLE json,
+                      size_t json_len,
+                      uint32_t flags,
+                      uint32_t *RZ_NULLABLE out,
+                      size_t capacity,
+                      size_t *n,
+                      rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Replies
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_chat_event_kind {
+  RZ_CHAT_EVENT_REASONING = 1,  /* Kind of a part of a reply: what the model thinks ahead of its answer. */
+  RZ_CHAT_EVENT_CONTENT = 2,    /* Kind of a part of a reply: text of the answer. */
+  /* Kind of a part of a reply: the whole name of a tool, which follows the id of its call. */
+  RZ_CHAT_EVENT_TOOL_NAME = 3,
+  /* Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object. */
+  RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4,
+  /* Kind of a part of a reply: the end. Its text is half a tag, or a call without its name, if the reply broke off in
+   * one; otherwise it is empty. */
+  RZ_CHAT_EVENT_END = 5,
+  /* Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the
+   * same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
+   * takes; an id that the model has written before the arguments is kept. */
+  RZ_CHAT_EVENT_TOOL_ID = 6,
+  /* Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
+   * With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
+   * whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels). */
+  RZ_CHAT_EVENT_UNPARSED = 256,
+};
+
+/* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
+ * them. Mutable, so one call at a time. */
+typedef struct rz_chat_parser rz_chat_parser;
+
+/* Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens
+ * were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
+ *
+ * The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
+ * conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
+ * the runtime. Any thread. Errors: as rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED if there are tools and the form of
+ * calls cannot be inferred from the template. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_parser_new(const rz_model *model,
+                   const char *RZ_NULLABLE json,
+                   size_t json_len,
+                   rz_chat_parser **out,
+                   rz_error *RZ_NULLABLE err);
+
+/* Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end
+ * does.
+ *
+ * Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the
+ * end), RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+ * 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_chat_parser_push(rz_chat_parser *parser, uint32_t token, rz_error *RZ_NULLABLE err);
+
+/* Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a
+ * tag might have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors:
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
+
+/* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`,
+ * from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is
+ * none right now, and behind the end none at all.
+ *
+ * A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
+ * arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
+ * schema. White space next to tags is left out, and the tags are; all else is handed on, as content with
+ * RZ_CHAT_EVENT_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls; what
+ * follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of one
+ * that is the whole reply, fenced or not, is a call.
+ *
+ * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
+ * what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_chat_parser_next_into(rz_chat_parser *parser,
+                         uint32_t *kind,
+                         uint32_t *index,
+                         char *RZ_NULLABLE out,
+                         size_t capacity,
+                         size_t *len,
+                         rz_error *RZ_NULLABLE err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_chat_parser_free(rz_chat_parser *RZ_NULLABLE parser);
 
 /* ------------------------------------------------------------------------------------------------
  * Choosing tokens
  * ------------------------------------------------------------------------------------------------ */
 
-/* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
- * caches of any model. */
+enum rz_filter {
+  RZ_FILTER_TOP_N_SIGMA = 1,  /* Filters of tokens, and the temperature, as `order` of rz_sampler_params has them. */
+  RZ_FILTER_TOP_K = 2,
+  RZ_FILTER_TYPICAL_P = 3,
+  RZ_FILTER_TOP_P = 4,
+  RZ_FILTER_MIN_P = 5,
+  RZ_FILTER_XTC = 6,
+  RZ_FILTER_TEMPERATURE = 7,
+};
+
+enum rz_sampler_flag {
+  /* Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
+   * makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`. */
+  RZ_SAMPLER_TEMPERATURE_FIRST = 1,
+};
+
+/* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time, but any
+ * number of rz_job_new may copy it at once. Usable with caches of any model. */
 typedef struct rz_sampler rz_sampler;
 
 /* Added to one logit before anything else; -INFINITY forbids the token. Never grows. Since 0.1.0. */
@@ -506,87 +1213,434 @@ typedef struct rz_logit_bias {
   float bias;  /* Number to add to the logit. */
 } rz_logit_bias;
 
-/* Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
+/* Some tokens one after another. Never grows. Since 0.1.0. */
+typedef struct rz_token_sequence {
+  const uint32_t *RZ_NULLABLE tokens;
+  size_t n_tokens;  /* Number of `tokens`, at least 1. */
+} rz_token_sequence;
+
+/* Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all
+ * zeros, or NULL, choose the most likely token.
  *
- * In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0. */
+ * Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The
+ * filters and the temperature come next, in the order of `order`, each on the distribution that those ahead of it
+ * left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a
+ * higher temperature flattens what the filters keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST
+ * the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes last. With a temperature of
+ * 0 there are no filters and no draw: the most likely of the tokens that are left is chosen.
+ *
+ * A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
+ * temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
+ * numbers. Since 0.1.0. */
 typedef struct rz_sampler_params {
-  uint32_t struct_size;         /* sizeof(rz_sampler_params). */
-  float temperature;            /* Divides the logits; 0: always the most likely token. */
-  uint32_t top_k;               /* Keep the k most likely tokens. */
-  float top_p;                  /* Keep the most likely tokens that together reach this probability. */
-  float min_p;                  /* Drop tokens less likely than this share of the likeliest one. */
-  float repeat_penalty;         /* Logits of recent tokens are divided by it, or multiplied where negative. */
-  float presence_penalty;       /* Taken from the logit of every recent token. */
-  float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
-  uint32_t penalty_window;      /* Number of the last tokens that count as recent; 0: 64. */
-  uint32_t flags;               /* RZ_SAMPLER_..., or-ed. */
-  uint64_t seed;                /* Seed of the random numbers; 0 is one like any other. */
-  const rz_logit_bias *biases;  /* Copied; NULL: none. */
-  size_t n_biases;              /* Number of `biases`. */
+  uint32_t struct_size;                     /* sizeof(rz_sampler_params). */
+  float temperature;                        /* Divides the logits; 0: always the most likely token. */
+  uint32_t top_k;                           /* Keep the k most likely tokens. */
+  float top_p;                              /* Keep the most likely tokens that together reach this probability. */
+  float min_p;                              /* Drop tokens less likely than this share of the likeliest one. */
+  float repeat_penalty;                     /* Logits of recent tokens are divided by it, or multiplied where negative. */
+  float presence_penalty;                   /* Taken from the logit of every recent token. */
+  float frequency_penalty;                  /* Taken from the logit of a recent token as often as it occurred. */
+  uint32_t penalty_window;                  /* Number of the last tokens that count as recent; 0: 64. */
+  uint32_t flags;                           /* RZ_SAMPLER_..., or-ed. */
+  uint64_t seed;                            /* Seed of the random numbers; 0 is one like any other. */
+  const rz_logit_bias *RZ_NULLABLE biases;  /* Copied; NULL: none. */
+  size_t n_biases;                          /* Number of `biases`. */
+  /* Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1: off. */
+  float typical_p;
+  /* Drop logits more than so many standard deviations, of the logits that are left, below the largest. */
+  float top_n_sigma;
+  /* XTC: chance with which all tokens of at least xtc_threshold are dropped, but the least likely of them. */
+  float xtc_probability;
+  float xtc_threshold;  /* 0: 0.1. Beyond 0.5 there is never more than one such token, and XTC drops none. */
+  /* The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer
+   * the entropy is to that of equal probabilities. */
+  float temperature_range;
+  float temperature_exponent;  /* Power to which the entropy's share of that one is raised; 0: 1. */
+  /* Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than
+   * a bound, which begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where
+   * llama.cpp has none. */
+  float mirostat_tau;
+  float mirostat_eta;  /* How much of its difference a draw corrects; 0: 0.1. */
+  /* DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit
+   * of the token that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096
+   * count as 4096. */
+  float dry_multiplier;
+  float dry_base;               /* At least 1; 0: 1.75. */
+  uint32_t dry_allowed_length;  /* 0: 2. */
+  /* Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all. */
+  uint32_t dry_window;
+  /* No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not
+   * chosen. At most 4096. */
+  uint32_t no_repeat_ngram_size;
+  uint32_t reserved;  /* 0. */
+  /* Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single
+   * token. llama.cpp's are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an
+   * asterisk in their text. */
+  const rz_token_sequence *RZ_NULLABLE dry_breakers;
+  size_t n_dry_breakers;  /* Number of `dry_breakers`. */
+  /* Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that
+   * one is not chosen; a sequence of one token never comes. The same text may come in other tokens. */
+  const rz_token_sequence *RZ_NULLABLE banned_sequences;
+  size_t n_banned_sequences;  /* Number of `banned_sequences`. */
+  /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
+  const uint32_t *RZ_NULLABLE order;
+  size_t n_order;  /* Number of `order`. */
 } rz_sampler_params;
 
 /* Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range. Since 0.1.0. */
-rz_status rz_sampler_new(const rz_sampler_params *params, rz_sampler **out, rz_error *err);
+ * Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range, and for an `order` that has
+ * an unknown filter, one twice, or not one that is on. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_sampler_new(const rz_sampler_params *RZ_NULLABLE params, rz_sampler **out, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_sampler_free(rz_sampler *sampler);
+RZ_API void RZ_CALL
+rz_sampler_free(rz_sampler *RZ_NULLABLE sampler);
+
+/* ------------------------------------------------------------------------------------------------
+ * Grammars
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_grammar_kind {
+  /* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
+   * with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind.
+   * "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
+   * annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
+   * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
+  RZ_GRAMMAR_JSON_SCHEMA = 1,
+  /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
+  RZ_GRAMMAR_REGEX = 2,
+  /* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between
+   * angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
+  RZ_GRAMMAR_LARK = 3,
+  /* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Every text that the rules derive is allowed,
+   * wherever its parts may end. */
+  RZ_GRAMMAR_GBNF = 4,
+  RZ_GRAMMAR_JSON = 5,     /* Kind of a grammar: any JSON value. Takes no text. */
+  RZ_GRAMMAR_CHOICES = 6,  /* Kind of a grammar: one of some texts, given as a JSON array of strings. */
+  /* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
+   * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
+   * "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
+   * or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
+   * schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
+   * and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT.
+   * Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
+   * and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not. */
+  RZ_GRAMMAR_TOOLS = 7,
+  /* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
+   * ends too. Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind
+   * commas and colons, as templates write it. */
+  RZ_GRAMMAR_WHITESPACE = 256,
+  /* Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
+   * (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
+   * that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the same
+   * with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with "strict". */
+  RZ_GRAMMAR_BEST_EFFORT = 512,
+};
+
+/* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
+ * vocabulary of the one it was made for. */
+typedef struct rz_grammar rz_grammar;
+
+/* Compiles a grammar of `kind`, RZ_GRAMMAR_..., with RZ_GRAMMAR_WHITESPACE and RZ_GRAMMAR_BEST_EFFORT, from `len`
+ * bytes of UTF-8. `*out` is freed with rz_grammar_free, before or after the model.
+ *
+ * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
+ * complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
+ * long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
+ * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
+ * where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
+ * text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_grammar_new(const rz_model *model,
+               uint32_t kind,
+               const char *RZ_NULLABLE text,
+               size_t len,
+               rz_grammar **out,
+               rz_error *RZ_NULLABLE err);
+
+/* Frees the handle; NULL is fine. Samplers that use the grammar go on. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
+
+/* Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. `grammar` may be
+ * NULL, which takes the grammar away.
+ *
+ * The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that
+ * are appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
+ * repeated, and the host may append tokens of its own, where the grammar allows them: otherwise the choice ends with
+ * RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
+ * can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
+ * memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls
+ * with a cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE grammar, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Caches
  * ------------------------------------------------------------------------------------------------ */
 
-/* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers of
- * 14 bits with scales, which it multiplies faster. */
-#define RZ_CACHE_TYPE_F16 1
+enum rz_element_type {
+  /* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
+   * of 14 bits with scales, which it multiplies faster. */
+  RZ_TYPE_F16 = 1,
+  /* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
+   * On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
+   * weights, is rounded to 8 bits too. */
+  RZ_TYPE_Q8_0 = 8,
+  /* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
+   * otherwise as RZ_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
+   * better than keys: keys of 4 bits change what small models choose. Since 0.1.0. */
+  RZ_TYPE_Q4_0 = 2,
+  RZ_TYPE_F32 = 256,  /* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
+};
 
-#define RZ_CACHE_TYPE_Q8_0 8  /* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8). */
-
-/* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
-#define RZ_CACHE_TYPE_F32 256
-
-/* One timeline of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
+/* One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
  * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
 typedef struct rz_cache rz_cache;
 
 /* Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_cache_params {
   uint32_t struct_size;  /* sizeof(rz_cache_params). */
-  /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a warning. */
+  /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
+   * warning. */
   uint32_t capacity;
-  uint32_t k_type;  /* Type of the keys, RZ_CACHE_TYPE_...; 0: F16. */
-  uint32_t v_type;  /* Type of the values, RZ_CACHE_TYPE_...; 0: F16. */
+  uint32_t k_type;  /* Type of the keys, RZ_TYPE_...; 0: F16. */
+  uint32_t v_type;  /* Type of the values, RZ_TYPE_...; 0: F16. */
 } rz_cache_params;
 
 /* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
  * thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
  * an unknown type or a model without weights. Since 0.1.0. */
-rz_status rz_cache_new(const rz_model *model, const rz_cache_params *params, rz_cache **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_new(const rz_model *model,
+             const rz_cache_params *RZ_NULLABLE params,
+             rz_cache **out,
+             rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_cache_free(rz_cache *cache);
+RZ_API void RZ_CALL
+rz_cache_free(rz_cache *RZ_NULLABLE cache);
 
 /* Tokens in the cache; while a call is changing it, those before that call. 0 for NULL. Any thread, at any time.
  * Since 0.1.0. */
-uint32_t rz_cache_len(const rz_cache *cache);
+RZ_API uint32_t RZ_CALL
+rz_cache_len(const rz_cache *RZ_NULLABLE cache);
 
 /* Tokens that the cache has room for. 0 for NULL. Any thread, at any time. Since 0.1.0. */
-uint32_t rz_cache_capacity(const rz_cache *cache);
+RZ_API uint32_t RZ_CALL
+rz_cache_capacity(const rz_cache *RZ_NULLABLE cache);
 
 /* Rewinds to the first `len` tokens; 0 clears. There are no logits until the next token is appended. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT where `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *RZ_NULLABLE err);
 
 /* Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
- * and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later heed
- * it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes
- * `cache`, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
+ * and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are
+ * made later heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while
+ * a call changes `cache`, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_cache_cancel_set(rz_cache *cache, const rz_cancel *RZ_NULLABLE cancel, rz_error *RZ_NULLABLE err);
 
-/* Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. `*out`
- * is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
+/* Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own
+ * ways. On the CPU they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each
+ * counts with its whole capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any
+ * thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *RZ_NULLABLE err);
+
+/* Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it
+ * begins, as far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long
+ * text, can be rewound to some places only; a cache that was released has no such tokens.
+ *
+ * To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are
+ * none, rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_match(const rz_cache *cache,
+               const uint32_t *RZ_NULLABLE tokens,
+               size_t n,
+               uint32_t *common,
+               rz_error *RZ_NULLABLE err);
+
+/* Copies the tokens of the cache.
+ *
+ * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_tokens_into(const rz_cache *cache,
+                     uint32_t *RZ_NULLABLE out,
+                     size_t capacity,
+                     size_t *n,
+                     rz_error *RZ_NULLABLE err);
+
+/* Forgets `drop` tokens behind the first `keep`, to make room in a long conversation; those behind them move up.
+ *
+ * The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token
+ * depend on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs
+ * them does so, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLABLE err);
+
+/* Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the
+ * tokens and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill,
+ * to the same bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors:
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Low-rank adapters
+ * ------------------------------------------------------------------------------------------------ */
+
+/* A low-rank adapter (LoRA, arXiv 2106.09685) of one model: for some of its matrices W two narrow ones, so that their
+ * products become `W x + scale * alpha / rank * B (A x)`. The model's weights stay as they are. Immutable: any number
+ * of threads and caches may use it at once. Counts its users, so it may be freed before them. */
+typedef struct rz_adapter rz_adapter;
+
+/* Loads an adapter for `model`.
+ *
+ * `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
+ * adapter_model.safetensors, whichever of the two kinds of files the model came from. Every key of the configuration
+ * and every tensor is accounted for: what would change a result and is not implemented is refused by name. Factors of
+ * embeddings and of experts are not implemented.
+ *
+ * Factors keep their types in memory, but for those of single precision beside weights of other types, which become
+ * halves; they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free,
+ * before or after the model and the caches that use it. Any thread; takes as long as reading the file does.
+ *
+ * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
+ * the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
+ * what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
+ * layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since
+ * 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_adapter_load(const rz_model *model, const char *path, rz_adapter **out, rz_error *RZ_NULLABLE err);
+
+/* Frees the handle; NULL is fine. Caches that use the adapter go on. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_adapter_free(rz_adapter *RZ_NULLABLE adapter);
+
+/* Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none.
+ * `scales` may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
+ *
+ * Empties the cache unless it is empty: what it holds was computed with other adapters. Forks that are made later use
+ * them too, and the cache keeps them alive. Caches with different adapters, or with none, work in one batch:
+ * rz_decode_batch and rz_jobs_step group them. A result depends neither on the others in a batch nor on threads nor on
+ * how a prompt was cut. A cache with adapters cannot be saved. Any thread.
+ *
+ * Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
+ * RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_cache_adapters_set(rz_cache *cache,
+                      rz_adapter *const *RZ_NULLABLE adapters,
+                      const float *RZ_NULLABLE scales,
+                      size_t n,
+                      rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Saved caches
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Takes the next `n` bytes of what is saved. Returns 0, or the errno that ends the call with RZ_ERR_IO. Comes on the
+ * thread that saves, during the call. It may call the library; a call that changes what is saved gets RZ_ERR_BUSY. It
+ * must return normally: no longjmp, no C++ exception. */
+typedef int32_t (RZ_CALL *rz_write_callback)(const void *data, size_t n, void *RZ_NULLABLE user);
+
+/* Fills `out` with the next `n` bytes of what was saved. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
+ * a file that ends too early too. Comes on the thread that loads, during the call. It may call the library. It must
+ * return normally: no longjmp, no C++ exception. */
+typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLABLE user);
+
+/* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
+ * network remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
+ *
+ * The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same
+ * model: its weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with
+ * RZ_MODEL_MMAP is read as a whole for its first fingerprint.
+ *
+ * Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an
+ * errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_cache_save(const rz_cache *cache, rz_write_callback write, void *RZ_NULLABLE user, rz_error *RZ_NULLABLE err);
+
+/* Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on
+ * this thread. What follows in it is the same, to the bit, as in the cache that was saved.
+ *
+ * `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
+ * tokens; other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any
+ * thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one),
+ * RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from
+ * which the model turns its rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT,
+ * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_load(const rz_model *model,
+              const rz_cache_params *RZ_NULLABLE params,
+              rz_read_callback read,
+              void *RZ_NULLABLE user,
+              rz_cache **out,
+              rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * What a model will take
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Memory that a model and its caches take, in bytes. Since 0.1.0. */
+typedef struct rz_plan {
+  uint32_t struct_size;     /* sizeof(rz_plan), set by the caller. */
+  uint32_t gpu_layers;      /* Layers on GPUs. */
+  uint64_t weights_host;    /* Weights in memory of the host, as they are packed. */
+  uint64_t weights_device;  /* Weights on GPUs. */
+  uint64_t cache_host;      /* One cache with room for all its tokens: keys, values, tokens and logits. */
+  uint64_t cache_device;    /* The part of one cache that is on GPUs. */
+  uint64_t cache_token;     /* Bytes that one more token of capacity adds to a cache. */
+  /* Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time. */
+  uint64_t scratch_host;
+  uint64_t scratch_device;      /* The part of it that is on GPUs. */
+  uint64_t load_peak_host;      /* The most that is held while the model is loaded. */
+  uint64_t total_host;          /* The model, its tokenizer, scratch and all caches. */
+  uint64_t total_device;        /* The part of it that is on GPUs. */
+  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];   /* Layers on each of `devices`. */
+  uint64_t device_weights[16];  /* The part of weights_device on each of them. */
+  uint64_t device_cache[16];    /* The part of cache_device on each of them. */
+  uint64_t device_scratch[16];  /* The part of scratch_device on each of them. */
+  uint64_t device_total[16];    /* The part of total_device on each of them. */
+  uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
+  /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
+  uint32_t experts_host_layers;
+  uint64_t experts_host;    /* The part of weights_host that is experts of layers on GPUs. */
+  uint64_t experts_device;  /* The part of weights_device that is experts. */
+} rz_plan;
+
+/* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
+ * tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
+ * GPU nothing is set aside: a context is made, which takes what its driver takes, and the layers are placed by the
+ * memory that is free now, so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their
+ * number was given.
+ *
+ * Either `path` is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path` may be NULL, and
+ * is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no
+ * token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the stacks of
+ * threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no memory for
+ * is told in bytes all the same. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_plan(const char *RZ_NULLABLE path,
+              const rz_source *RZ_NULLABLE sources,
+              size_t n,
+              const rz_model_params *RZ_NULLABLE params,
+              const rz_cache_params *RZ_NULLABLE cache_params,
+              uint32_t n_caches,
+              rz_plan *out,
+              rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Generating
@@ -594,20 +1648,27 @@ rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
 
 /* Appends `n` tokens, at least one; afterwards the logits of the last one are available.
  *
- * `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
- * (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL, RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
-rz_status rz_prefill(rz_cache *cache,
-                     const uint32_t *tokens,
-                     size_t n,
-                     const rz_cancel *cancel,
-                     rz_error *err);
+ * `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was.
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL,
+ * RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_prefill(rz_cache *cache,
+           const uint32_t *RZ_NULLABLE tokens,
+           size_t n,
+           const rz_cancel *RZ_NULLABLE cancel,
+           rz_error *RZ_NULLABLE err);
 
-/* Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL, which
- * on a GPU brings back four bytes only.
+/* Appends `token` and writes the one that follows to `*next`. `sampler` may be NULL, for the most likely one. A GPU
+ * chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
+ * recent tokens; logits are computed once more where they are asked for.
  *
  * A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
-rz_status rz_decode_token(rz_cache *cache, uint32_t token, rz_sampler *sampler, uint32_t *next, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_decode_token(rz_cache *cache,
+                uint32_t token,
+                rz_sampler *RZ_NULLABLE sampler,
+                uint32_t *next,
+                rz_error *RZ_NULLABLE err);
 
 /* Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written
  * (RZ_OK) or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can
@@ -616,56 +1677,1290 @@ rz_status rz_decode_token(rz_cache *cache, uint32_t token, rz_sampler *sampler, 
  * `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way,
  * by a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
  * cache. `sampler` and `cancel` may be NULL. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
-rz_status rz_generate_into(rz_cache *cache,
-                           uint32_t token,
-                           rz_sampler *sampler,
-                           uint32_t *out,
-                           size_t capacity,
-                           size_t *n,
-                           const rz_cancel *cancel,
-                           rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_generate_into(rz_cache *cache,
+                 uint32_t token,
+                 rz_sampler *RZ_NULLABLE sampler,
+                 uint32_t *RZ_NULLABLE out,
+                 size_t capacity,
+                 size_t *n,
+                 const rz_cancel *RZ_NULLABLE cancel,
+                 rz_error *RZ_NULLABLE err);
 
 /* `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
  * cache i, and the one that follows is written to next[i].
  *
- * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. No cache and no sampler may
- * occur twice. A call that fails leaves all caches as they were. Any thread. Errors: those of rz_prefill, and
- * RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
-rz_status rz_decode_batch(rz_cache *const *caches,
-                          const uint32_t *tokens,
-                          size_t n,
-                          rz_sampler *const *samplers,
-                          uint32_t *next,
-                          rz_error *err);
+ * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and
+ * all may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any
+ * thread. Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
+                const uint32_t *RZ_NULLABLE tokens,
+                size_t n,
+                rz_sampler *const *RZ_NULLABLE samplers,
+                uint32_t *next,
+                rz_error *RZ_NULLABLE err);
 
-/* Copies the logits after the last token, one f32 for each entry of the vocabulary.
+/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Those that a GPU keeps are fetched
+ * first, so the cache is not const.
  *
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are none, before the first
- * token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_logits_into(rz_cache *cache, float *out, size_t capacity, size_t *n, rz_error *err);
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_READY where there are none, before the first token
+ * and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_logits_into(rz_cache *cache, float *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
-/* Chooses a token from the current logits of `cache`, the most likely one where `sampler` is NULL, without
- * appending it.
+/* Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
+ * one.
  *
  * Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0. */
-rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_sample(rz_cache *cache, rz_sampler *RZ_NULLABLE sampler, uint32_t *token, rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Pictures and sounds
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_media_kind {
+  RZ_MEDIA_IMAGE = 1,  /* Kind of a medium: a picture. */
+  RZ_MEDIA_AUDIO = 2,  /* Kind of a medium: a sound. */
+  RZ_MEDIA_TEXT = 4,   /* Kind of a medium: the source text of an encoder and a decoder. */
+  /* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1,
+   * and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture and
+   * the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0. */
+  RZ_MEDIA_VECTOR = 8,
+  /* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows makes none. Since 0.1.0. */
+  RZ_MEDIA_VIDEO = 16,
+};
+
+/* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
+ * token. */
+#define RZ_TOKEN_MEDIA 0xFFFFFFFEu
+
+/* The rows of a picture, a sound, a video or a source text, which a model takes among its tokens: made once, used
+ * in any number of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may
+ * use it at once. */
+typedef struct rz_media rz_media;
+
+/* Description of a medium. Since 0.1.0. */
+typedef struct rz_media_info {
+  uint32_t struct_size;  /* sizeof(rz_media_info), set by the caller. */
+  uint32_t kind;         /* RZ_MEDIA_... */
+  uint32_t n_rows;       /* Rows, each of which takes the place of a token in a cache. */
+  /* Tokens of a prompt that it takes: its rows, and the model's tokens around and between them. */
+  uint32_t n_tokens;
+  uint32_t row_dim;  /* Numbers of a row. */
+  /* Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile, of a video of a
+   * pair of frames. */
+  uint32_t columns;
+  uint32_t lines;
+  uint32_t tile_columns;  /* Tiles beside and above one another; 0 where the picture is one tile. */
+  uint32_t tile_lines;
+  uint32_t has_overview;  /* 1: a tile with the whole picture comes with them. */
+  /* Pixels of the picture, turned upright, or of a frame; of a sound its samples and 0; 0 for rows of the caller. */
+  uint32_t width;
+  uint32_t height;
+  /* Pixels of all tiles together as the model sees them, by which places that it names are mapped back; of a sound
+   * its samples at the rate of the encoder and 0. */
+  uint32_t seen_width;
+  uint32_t seen_height;
+  uint64_t bytes;      /* Bytes of memory that it takes. */
+  uint64_t encode_ns;  /* Nanoseconds that its encoding took. */
+  /* The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for
+   * tables of the caller. */
+  uint8_t hash[32];
+  /* Pairs of frames of a video, each of which has `lines` lines of `columns` rows; 0 of other media. */
+  uint32_t pairs;
+  uint32_t reserved;  /* 0. */
+} rz_media_info;
+
+/* Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are
+ * taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
+ *
+ * `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows
+ * as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with
+ * rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
+ * width, a number that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT
+ * (also more rows that see each other than a step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_rows(const rz_model *model,
+                   uint32_t kind,
+                   const float *RZ_NULLABLE rows,
+                   size_t n_rows,
+                   uint32_t row_dim,
+                   uint32_t columns,
+                   uint32_t lines,
+                   rz_media **out,
+                   rz_error *RZ_NULLABLE err);
+
+/* Makes a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
+ * rz_model_info.reads_source) writes another text of.
+ *
+ * The encoder reads all tokens in one step. They are taken as they are: let rz_tokenize_into add the end token
+ * (RZ_TOKENIZE_ADD_SPECIAL). The medium is the rows that it makes of them and the token that the decoder starts from,
+ * so that a prompt of this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
+ * model begins with one source, whose rows count as tokens of its capacity, and has it until it is rewound to 0; other
+ * prompts are RZ_ERR_INVALID_ARGUMENT. `*out` is freed with rz_media_free, before or after the model. `cancel` may be
+ * NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no tokens,
+ * more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_tokens(const rz_model *model,
+                     const uint32_t *RZ_NULLABLE tokens,
+                     size_t n,
+                     const rz_cancel *RZ_NULLABLE cancel,
+                     rz_media **out,
+                     rz_error *RZ_NULLABLE err);
+
+/* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done, the time is the time of
+ * the work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any
+ * thread, during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *RZ_NULLABLE err);
+
+/* Copies the rows of a medium, `[n_rows][row_dim]`.
+ *
+ * `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is
+ * done). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_rows_into(const rz_media *media,
+                   float *RZ_NULLABLE out,
+                   size_t capacity,
+                   size_t *n,
+                   rz_error *RZ_NULLABLE err);
+
+/* Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
+ * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_media_save(const rz_media *media, rz_write_callback write, void *RZ_NULLABLE user, rz_error *RZ_NULLABLE err);
+
+/* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is
+ * freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium,
+ * or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_load(const rz_model *model,
+              rz_read_callback read,
+              void *RZ_NULLABLE user,
+              rz_media **out,
+              rz_error *RZ_NULLABLE err);
+
+/* Frees the handle; NULL is fine. Prompts and caches that have the medium go on. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_media_free(rz_media *RZ_NULLABLE media);
+
+/* ------------------------------------------------------------------------------------------------
+ * Encoders, and media of pictures
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_encoder_flag {
+  RZ_ENCODER_IMAGE = 1,  /* Encoder flag: the encoder of pictures, of a file that has one of sound too. */
+  RZ_ENCODER_AUDIO = 2,  /* Encoder flag: the encoder of sound, of a file that has one of pictures too. */
+};
+
+enum rz_pixel_format {
+  RZ_PIXELS_RGB8 = 1,  /* Format of pixels: three bytes, red first. */
+  /* Format of pixels: four bytes, red first. The fourth is alpha: pixels that are not opaque show
+   * rz_media_params.background. */
+  RZ_PIXELS_RGBA8 = 2,
+  RZ_PIXELS_BGRA8 = 3,  /* Format of pixels: four bytes, blue first. The fourth is alpha. */
+  RZ_PIXELS_GRAY8 = 4,  /* Format of pixels: one byte. */
+};
+
+enum rz_encode_flag {
+  RZ_ENCODE_STEPS = 1,  /* Flag of a medium: only prepare it; rz_media_step encodes it in slices of time. */
+};
+
+/* The encoder of a model that sees or hears, with the projector that turns what it gives into rows as wide as the
+ * model's embeddings. Immutable: any number of calls may use it at once. */
+typedef struct rz_encoder rz_encoder;
+
+/* Parameters of an encoder. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_encoder_params {
+  uint32_t struct_size;  /* sizeof(rz_encoder_params). */
+  /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, or-ed together; without one of the former the encoder of pictures is
+   * loaded, or that of sound where there is none. */
+  uint32_t flags;
+  uint32_t device;    /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
+  uint32_t quantize;  /* GGML type id to which matrices of floats are converted; 0: none. */
+  /* The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
+  uint32_t max_rows;
+  uint32_t reserved;                          /* 0. */
+  rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is, in bytes; NULL: nobody. */
+  void *RZ_NULLABLE progress_user;            /* Handed to `progress` as it is. */
+  const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
+} rz_encoder_params;
+
+/* Description of an encoder. Since 0.1.0. */
+typedef struct rz_encoder_info {
+  uint32_t struct_size;  /* sizeof(rz_encoder_info), set by the caller. */
+  uint32_t is_mutual;    /* 1: the rows of a picture see each other, so that one step of the model computes them. */
+  char projector[32];    /* Kind of the projector, such as "qwen3vl_merger" or "voxtral". */
+  /* Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter; of media of
+   * the kind RZ_MEDIA_VECTOR those of a vector of rz_embed_into. */
+  uint32_t row_dim;
+  uint32_t n_layers;  /* Layers of the encoder. */
+  /* Pixels of the side of a tile; 0: a picture is one tile of any size, or the encoder is one of sound. */
+  uint32_t tile_side;
+  uint32_t grain;     /* Pixels of which the sides of tiles are multiples; 0 of sound. */
+  uint32_t min_rows;  /* The fewest and the most rows of a picture or a sound. */
+  uint32_t max_rows;
+  uint64_t weight_bytes;   /* Bytes of weights in memory. */
+  uint64_t scratch_bytes;  /* Bytes of scratch that each call takes which encodes a picture or a sound, at most. */
+  uint32_t kinds;          /* The kinds of media that it makes, RZ_MEDIA_..., or-ed together. */
+  uint32_t sample_rate;    /* Samples a second that sound is brought to; 0 of pictures. */
+} rz_encoder_info;
+
+/* Memory that an encoder takes beside that of its model, in bytes. Since 0.1.0. */
+typedef struct rz_encoder_plan {
+  uint32_t struct_size;   /* sizeof(rz_encoder_plan), set by the caller. */
+  uint32_t max_rows;      /* Rows of the largest picture, or of the longest sound. */
+  uint64_t weights_host;  /* Weights, as they are packed. */
+  uint64_t scratch_host;  /* Scratch of a call that encodes a picture or a sound, at most. */
+  uint64_t row;           /* One row of a medium. */
+} rz_encoder_plan;
+
+/* A picture in memory, its rows from the top. Since 0.1.0. */
+typedef struct rz_pixels {
+  uint32_t struct_size;          /* sizeof(rz_pixels). */
+  uint32_t format;               /* RZ_PIXELS_... */
+  uint32_t width;                /* Pixels of a row, 1 to 65535. */
+  uint32_t height;               /* Rows, 1 to 65535. */
+  size_t stride;                 /* Bytes from one row to the next; 0: rows follow one another. */
+  const void *RZ_NULLABLE data;  /* The first byte. Read during the call only. */
+} rz_pixels;
+
+/* Parameters of a medium. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_media_params {
+  uint32_t struct_size;  /* sizeof(rz_media_params). */
+  /* The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's. */
+  uint32_t min_rows;
+  /* The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's. */
+  uint32_t max_rows;
+  uint32_t max_tiles;  /* The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone. */
+  /* The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
+   * million. */
+  uint32_t max_pixels;
+  uint32_t flags;  /* RZ_ENCODE_STEPS, or 0. */
+  /* Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_ENCODE_STEPS it is
+   * rz_media_step that calls it. */
+  rz_progress_callback RZ_NULLABLE progress;
+  void *RZ_NULLABLE progress_user;  /* Handed to `progress` as it is. */
+  /* Stops the call when fired; NULL: nothing does. With RZ_ENCODE_STEPS it stops steps, and the medium keeps it
+   * alive. */
+  const rz_cancel *RZ_NULLABLE cancel;
+  uint32_t background;  /* The background color of transparent pixels, 0xffRRGGBB; 0: white. */
+  uint32_t reserved;    /* 0. */
+} rz_media_params;
+
+/* Loads the encoder that belongs to `model`.
+ *
+ * `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that
+ * of the model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the
+ * model. `params` may be NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as
+ * long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
+ * RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
+ * other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or sounds
+ * that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model
+ * without weights), RZ_ERR_VERSION. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_encoder_load(const rz_model *model,
+                const char *path,
+                const rz_encoder_params *RZ_NULLABLE params,
+                rz_encoder **out,
+                rz_error *RZ_NULLABLE err);
+
+/* rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. Any thread. Errors:
+ * those of rz_encoder_load and rz_model_load_from. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_encoder_load_from(const rz_model *model,
+                     const rz_source *RZ_NULLABLE sources,
+                     size_t n,
+                     const rz_encoder_params *RZ_NULLABLE params,
+                     rz_encoder **out,
+                     rz_error *RZ_NULLABLE err);
+
+/* Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_encoder_free(rz_encoder *RZ_NULLABLE encoder);
+
+/* Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
+ * 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *RZ_NULLABLE err);
+
+/* Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by
+ * the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_encoder_plan_get(const rz_model *model,
+                    const char *path,
+                    const rz_encoder_params *RZ_NULLABLE params,
+                    rz_encoder_plan *out,
+                    rz_error *RZ_NULLABLE err);
+
+/* Encodes a picture in memory.
+ *
+ * It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
+ * other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
+ * against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
+ * Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
+ * allows), RZ_ERR_UNSUPPORTED (an encoder of sound), RZ_ERR_LIMIT (also more rows than are allowed),
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_pixels(const rz_encoder *encoder,
+                     const rz_pixels *pixels,
+                     const rz_media_params *RZ_NULLABLE params,
+                     rz_media **out,
+                     rz_error *RZ_NULLABLE err);
+
+/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify; of an
+ * animation, the first image.
+ *
+ * The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
+ * 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
+ * part; changed bits within its data can go unnoticed. Any thread. Errors: as rz_media_from_pixels, and RZ_ERR_FORMAT
+ * (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
+ * RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_image(const rz_encoder *encoder,
+                    const void *RZ_NULLABLE data,
+                    size_t size,
+                    const rz_media_params *RZ_NULLABLE params,
+                    rz_media **out,
+                    rz_error *RZ_NULLABLE err);
+
+/* Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
+ * and sizes; time and hash are 0. With an encoder of sound `width` is samples of a channel at the rate of the encoder,
+ * and `height` 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
+ * rz_media_from_pixels, of a sound those of rz_media_from_samples. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_measure(const rz_encoder *encoder,
+                 uint32_t width,
+                 uint32_t height,
+                 const rz_media_params *RZ_NULLABLE params,
+                 rz_media_info *out,
+                 rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Media of sounds
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Encodes sound: `n` samples of `channels` together, one of each after the other, full scale from -1 to 1, `rate` of
+ * each channel a second.
+ *
+ * Several channels become their mean, as files do that the models' makers load. Samples are brought to the rate of the
+ * encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30 seconds each in most models. Of
+ * `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts, and `cancel` count. The result
+ * depends neither on threads nor on other calls. `*out` is freed with rz_media_free, before or after the encoder. Rows
+ * count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
+ * Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a million, channels
+ * other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an encoder of
+ * pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_VERSION. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_samples(const rz_encoder *encoder,
+                      const float *RZ_NULLABLE samples,
+                      size_t n,
+                      uint32_t channels,
+                      uint32_t rate,
+                      const rz_media_params *RZ_NULLABLE params,
+                      rz_media **out,
+                      rz_error *RZ_NULLABLE err);
+
+/* rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or ADPCM), an
+ * MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
+ *
+ * Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
+ * length open. With RZ_ENCODE_STEPS too the file is decoded within this call, because its length decides the rows; a
+ * fired cancel or deadline ends it. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged),
+ * RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_audio(const rz_encoder *encoder,
+                    const void *RZ_NULLABLE data,
+                    size_t size,
+                    const rz_media_params *RZ_NULLABLE params,
+                    rz_media **out,
+                    rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Media of videos
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, which do
+ * not fall.
+ *
+ * The host decodes the video and chooses frames; the makers of most models take two a second. Frames are taken in
+ * pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other
+ * models frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose
+ * `struct_size` are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the
+ * other bounds are on all frames together; `progress` is told of pairs. With RZ_ENCODE_STEPS the medium tells its
+ * rows ahead of the work (rz_media_info_get). The result depends neither on threads nor on other calls. `*out` is
+ * freed with rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any
+ * number at once. Errors: those of rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames,
+ * frames of several sizes, times that fall, are negative or above a million; the message has the number of the
+ * frame), RZ_ERR_UNSUPPORTED (an encoder that takes no video). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_from_frames(const rz_encoder *encoder,
+                     const rz_pixels *RZ_NULLABLE frames,
+                     const double *RZ_NULLABLE times,
+                     size_t n,
+                     const rz_media_params *RZ_NULLABLE params,
+                     rz_media **out,
+                     rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Media in slices of time
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Works for about `budget_us` microseconds on a medium that was made with RZ_ENCODE_STEPS: with 0 for one share of its
+ * work, with RZ_NO_LIMIT to its end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made
+ * otherwise can at once. Until then prompts refuse it.
+ *
+ * A step is paused between two shares of its work; the rows are the same however it is cut. A fired cancel, a deadline
+ * and `progress` pause it too: it goes on when it is stepped after rz_cancel_reset. Any thread, one call at a time.
+ * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_FORMAT (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the
+ * first four it is no medium any more. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_media_step(rz_media *media, uint64_t budget_us, rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Prompts with pictures and sounds
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_prompt_flag {
+  /* Flag of rz_prompt_new: the rows of media alone, without the model's tokens around and between them. */
+  RZ_PROMPT_BARE = 1,
+};
+
+/* Tokens and media in their order. Immutable: any number of calls may use it at once. */
+typedef struct rz_prompt rz_prompt;
+
+/* A part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0. */
+typedef struct rz_part {
+  const uint32_t *RZ_NULLABLE tokens;  /* Tokens, which are copied; NULL for a medium. */
+  size_t n_tokens;                     /* Number of `tokens`. */
+  /* A medium, which the prompt keeps alive; NULL for tokens. It may occur several times. */
+  const rz_media *RZ_NULLABLE media;
+} rz_part;
+
+/* Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
+ *
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
+ * vocabulary, a medium that rz_media_step is not done with; the message has the number of the part), RZ_ERR_MISMATCH
+ * (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR), RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_prompt_new(const rz_model *model,
+              const rz_part *RZ_NULLABLE parts,
+              size_t n,
+              uint32_t flags,
+              rz_prompt **out,
+              rz_error *RZ_NULLABLE err);
+
+/* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
+ * may also have parts of the types "image", "audio" and "video" with a member "media", the number of one of the
+ * `n_media` media:
+ *
+ * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
+ *
+ * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has
+ * is ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with
+ * those of the model's tokens around it that the template does not write itself. To a template that knows no parts
+ * the content is a text, and the medium stands where its part stood. Placeholders that messages spell are text,
+ * like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the
+ * tokens that begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new;
+ * RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part, a medium
+ * that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_prompt_from_chat(const rz_model *model,
+                    const char *RZ_NULLABLE json,
+                    size_t json_len,
+                    uint32_t flags,
+                    rz_media *const *RZ_NULLABLE media,
+                    size_t n_media,
+                    rz_prompt **out,
+                    rz_error *RZ_NULLABLE err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_prompt_free(rz_prompt *RZ_NULLABLE prompt);
+
+/* Tokens of the prompt, each row of a medium counted as one. 0 for NULL. Any thread. Since 0.1.0. */
+RZ_API size_t RZ_CALL
+rz_prompt_len(const rz_prompt *RZ_NULLABLE prompt);
+
+/* Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
+ *
+ * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_prompt_tokens_into(const rz_prompt *prompt,
+                      uint32_t *RZ_NULLABLE out,
+                      size_t capacity,
+                      size_t *n,
+                      rz_error *RZ_NULLABLE err);
+
+/* rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see
+ * each other the result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a
+ * prompt of another model). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *common, rz_error *RZ_NULLABLE err);
+
+/* rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what
+ * rz_cache_match_prompt wrote, once the cache was rewound to it.
+ *
+ * The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
+ * any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
+ * step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
+ * as a whole or not at all. `cancel` may be NULL. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt
+ * of another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_prefill_prompt(rz_cache *cache,
+                  const rz_prompt *prompt,
+                  size_t first,
+                  const rz_cancel *RZ_NULLABLE cancel,
+                  rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Jobs: generating in slices of time
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_draft_kind {
+  RZ_DRAFT_NONE = 0,  /* No drafts of a job's next tokens, but for those that a grammar forces. */
+  /* Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt,
+   * such as edited text, code and summaries. */
+  RZ_DRAFT_LOOKUP = 1,
+  /* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first
+   * reads the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a
+   * file of its own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or
+   * speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads
+   * such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of
+   * such jobs take scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a
+   * cache as RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded on the CPU (device 0 or
+   * 1), and a copy of it drafts on the GPU of a model that is on one, of several the last: it is made with the first
+   * such job, and freed with the assistant or the model, whichever is freed first, once no job has it. */
+  RZ_DRAFT_MODEL = 2,
+  /* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its
+   * own for one layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself
+   * appends. */
+  RZ_DRAFT_MTP = 3,
+};
+
+enum rz_reply_state {
+  RZ_STATE_PROMPT = 1,  /* State of a job: its prompt is being read. */
+  RZ_STATE_TOKENS = 2,  /* State of a job: it makes tokens. */
+  RZ_STATE_ENDED = 3,   /* State of a job: it has ended. */
+};
+
+enum rz_end_reason {
+  RZ_END_TOKEN = 1,    /* A job ended with a token that ends a turn or the text. */
+  RZ_END_LENGTH = 2,   /* A job ended with `max_tokens` tokens. */
+  RZ_END_STOP = 3,     /* A job ended with a stop string. */
+  RZ_END_CONTEXT = 4,  /* A job ended because its cache is full. */
+  RZ_END_GRAMMAR = 5,  /* A job ended because its grammar was complete. */
+  /* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
+   * bound. */
+  RZ_END_FAILED = 6,
+};
+
+/* A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
+ * so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
+ * the cache get RZ_ERR_BUSY, but for rz_cache_len, rz_cache_capacity and rz_cache_free.
+ *
+ * The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and
+ * wherever it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped
+ * with. */
+typedef struct rz_job rz_job;
+
+/* Parameters of a job. Zero in a field stands for the default; `tokens` and `n_tokens` have none. Since 0.1.0. */
+typedef struct rz_job_params {
+  uint32_t struct_size;                /* sizeof(rz_job_params). */
+  uint32_t max_tokens;                 /* Tokens to make at most; 0: as many as the cache has room for. */
+  const uint32_t *RZ_NULLABLE tokens;  /* The prompt, appended to what the cache holds. Copied. */
+  size_t n_tokens;                     /* Number of `tokens`, at least one. */
+  /* Chooses the tokens; NULL: always the most likely one. Copied as it is now, so that several jobs may be given the
+   * same one, and what they draw does not depend on each other. */
+  const rz_sampler *RZ_NULLABLE sampler;
+  /* Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler,
+   * if any. */
+  const rz_grammar *RZ_NULLABLE grammar;
+  /* Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the
+   * first that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end. */
+  const char *const *RZ_NULLABLE stops;
+  size_t n_stops;  /* Number of `stops`. */
+  /* Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it
+   * alive. */
+  const rz_cancel *RZ_NULLABLE cancel;
+  uint32_t flags;      /* 0. */
+  uint32_t reserved;   /* 0. */
+  uint32_t draft;      /* The source of drafts, RZ_DRAFT_... */
+  uint32_t draft_max;  /* Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
+  /* With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps
+   * it alive. */
+  const rz_model *RZ_NULLABLE draft_model;
+  /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0:
+   * none. */
+  uint32_t logprobs;
+  int32_t priority;  /* Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there. */
+  /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
+   * end the prompt. The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops`
+   * act on the content of the reply alone, not on reasoning, calls and tags. NULL: the job gives a text. */
+  const char *RZ_NULLABLE chat;
+  size_t chat_len;
+  /* The prompt in place of `tokens`, which are NULL then; NULL: `tokens`. The job keeps its media alive. */
+  const rz_prompt *RZ_NULLABLE prompt;
+  size_t prompt_first;  /* Number of the first of its tokens that is appended, as in rz_prefill_prompt. */
+} rz_job_params;
+
+/* The state of a job. Since 0.1.0. */
+typedef struct rz_job_info {
+  uint32_t struct_size;  /* sizeof(rz_job_info), set by the caller. */
+  uint32_t state;        /* RZ_STATE_... */
+  /* The reason why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
+  uint32_t end_reason;
+  /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
+   * 0. */
+  int32_t stopped;
+  uint32_t prompt_total;  /* Tokens of the prompt, and those of them that are in the cache. */
+  uint32_t prompt_done;
+  uint32_t n_tokens;   /* Tokens made, one that ends the text included. */
+  uint32_t cache_len;  /* Tokens in the cache. */
+  /* Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with
+   * the making of drafts. */
+  uint64_t prompt_ns;
+  uint64_t tokens_ns;
+  uint64_t first_token_ns;  /* Nanoseconds from rz_job_new to the first token; 0 before that. */
+  /* Tokens of drafts that passes computed, those that a grammar forced included, and those of them that were chosen. */
+  uint32_t drafted;
+  uint32_t accepted;
+} rz_job_info;
+
+/* Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
+ *
+ * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
+ * RZ_ERR_CONTEXT_FULL where the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no
+ * tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new, RZ_ERR_CANCELLED and
+ * RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
+ *
+ * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
+ * takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what
+ * was guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit; with layers on a GPU and
+ * without RZ_MODEL_DETERMINISTIC, of a job that is stepped by itself. A job drafts what its grammar leaves no choice
+ * in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
+ * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
+ * vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
+ * model loaded without RZ_MODEL_MTP; a head, and a model whose layers hand on more than one hidden state, or that has
+ * the keys and values which the head reads on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
+ * RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in a tenth of one. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **out, rz_error *RZ_NULLABLE err);
+
+/* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has
+ * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
+ *
+ * A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts,
+ * before one that would take longer than is left. Where the call has its turn in time (see "What waits for what"
+ * above), one share is done in any case; where other calls have the workers for the whole of its budget, nothing is.
+ * Work on a GPU is paused between kernels of prompts, and one token is one piece there. A recurrent layer is one
+ * share, whatever the length of the piece.
+ *
+ * While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
+ * calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
+ * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
+ * Any thread. Errors: those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and
+ * that of a job which has failed (RZ_END_FAILED), each time. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
+
+/* `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that
+ * make tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
+ * RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
+ *
+ * Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are
+ * given again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+ *
+ * Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
+ * longest. So does what a pass computes of prompts (rz_model_params.mixed_prefill_tokens), of one priority to the
+ * prompt of which the least is left. Nobody waits for ever: a job without a part in 16 passes goes ahead of every
+ * priority, those first that have waited longest, and such jobs have up to a quarter of the places and, one a pass, of
+ * what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
+ * long.
+ *
+ * No job stops the others. One that cannot go on ends alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and
+ * rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
+ * (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
+ * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: those of rz_job_step but for failed jobs,
+ * RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
+
+/* Returns the status of the error with which a job has ended (RZ_END_FAILED), and its message in `err`; RZ_OK for any
+ * other job. Any thread, while another call works on the job too. Errors beside those of the job: RZ_ERR_POISONED.
+ * Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
+
+/* Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It
+ * goes on with the text of the cache and the prompt, so that a space at the start of a word stays where these have
+ * text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
+ * token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
+ *
+ * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
+ * the result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without
+ * a tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *len, rz_error *RZ_NULLABLE err);
+
+/* Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
+ * become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
+ * end.
+ *
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_next_into(rz_job *job,
+                 uint32_t *kind,
+                 uint32_t *index,
+                 char *RZ_NULLABLE out,
+                 size_t capacity,
+                 size_t *len,
+                 rz_error *RZ_NULLABLE err);
+
+/* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
+ * included.
+ *
+ * `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
+ * the result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+ * 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
+
+/* Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
+ * rz_job_params.logprobs: for each a row of that number and one entries, in `tokens` the token itself and then the
+ * likeliest in its place, descending, and in `logprobs` the natural logarithms of their probabilities. These are those
+ * of rz_logprobs_into ahead of the token: the softmax of the logits, before any sampler. A vocabulary of fewer tokens
+ * makes rows shorter.
+ *
+ * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL
+ * to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for
+ * a job that keeps none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_logprobs_into(rz_job *job,
+                     uint32_t *RZ_NULLABLE tokens,
+                     float *RZ_NULLABLE logprobs,
+                     size_t capacity,
+                     size_t *n,
+                     rz_error *RZ_NULLABLE err);
+
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the job, the counts
+ * are as of the last pass over the weights. Errors: RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_job_info_get(const rz_job *job, rz_job_info *out, rz_error *RZ_NULLABLE err);
+
+/* Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the
+ * prompt whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_job_free(rz_job *RZ_NULLABLE job);
+
+/* ------------------------------------------------------------------------------------------------
+ * Stores of prefixes
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Remembers what prompts left behind, for any cache of one model that begins with the same tokens: a prompt that was
+ * computed once is not computed again, by other conversations, and with a folder by other processes. Usable by any
+ * number of threads at once. A hit changes no bit of what follows. */
+typedef struct rz_store rz_store;
+
+/* Parameters of a store. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_store_params {
+  uint32_t struct_size;  /* sizeof(rz_store_params). */
+  uint32_t min_tokens;   /* Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
+  /* Bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. What one has in common
+   * with another that it goes on from counts once. A store with a folder takes as much as one prefix, or a quarter
+   * of the limit, beyond that: it waits for the disk. */
+  uint64_t memory_limit;
+  /* Folder of files, NUL-terminated; created for this user alone if it is missing. NULL: prefixes that do not fit in
+   * memory are forgotten. Each prefix is written about two seconds after it was stored, so that it survives however
+   * the process ends and other processes see it. The file of a longer prefix replaces the file of the prefix that it
+   * extends, which other processes then find in the longer file. A prefix that cannot be written stays in memory,
+   * with a line in the log. Several stores and processes of one user may share the folder, also for different
+   * models. Its files decide answers: on Unix a folder that another user owns, or that others may write to (also by
+   * its group), is rejected. A store with a folder has a thread that writes, whatever the threads of the runtime, so
+   * that no call waits for the disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of
+   * conversations write, unless a prefix was written less than two seconds ago. */
+  const char *RZ_NULLABLE path;
+  size_t max_entries;  /* Prefixes in memory; 0: 1,024. */
+  /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: a tenth of what
+   * is free on its disk now, the folder's own files counted as free, at most 16 GiB. A file that is being written
+   * comes on top. */
+  uint64_t disk_limit;
+} rz_store_params;
+
+/* The state of a store. Since 0.1.0. */
+typedef struct rz_store_info {
+  uint32_t struct_size;  /* sizeof(rz_store_info), set by the caller. */
+  uint32_t n_entries;    /* Prefixes in memory, and in files of the model. */
+  uint32_t n_files;
+  /* Prefixes that were forgotten because they could not be written, as on a full disk, since the store was made. The
+   * log says why. */
+  uint32_t n_unwritten;
+  uint64_t memory_bytes;  /* Bytes of both. */
+  uint64_t disk_bytes;
+  uint64_t hits;  /* Times that a prefix was found, and was not, since the store was made. */
+  uint64_t misses;
+  uint64_t reused_tokens;  /* Tokens that were not computed because of it. */
+  uint64_t memory_limit;   /* The limits in effect (rz_store_params); disk_limit is 0 without a folder. */
+  uint64_t disk_limit;
+} rz_store_info;
+
+/* Makes a store. `params` may be NULL; `*out` is freed with rz_store_free, before or after the model and the
+ * conversations that use it.
+ *
+ * Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
+ * and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, with a line
+ * in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
+ * that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
+ * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused; the system gives no more
+ * threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_store_new(const rz_model *model,
+             const rz_store_params *RZ_NULLABLE params,
+             rz_store **out,
+             rz_error *RZ_NULLABLE err);
+
+/* Makes a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
+ * never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
+ *
+ * The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
+ * ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
+ * another capacity is copied. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since
+ * 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_store_take(const rz_store *store,
+              const uint32_t *RZ_NULLABLE tokens,
+              size_t n,
+              const rz_cache_params *RZ_NULLABLE params,
+              rz_cache **out,
+              uint32_t *common,
+              rz_error *RZ_NULLABLE err);
+
+/* rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
+ * from token `*common` on. Any thread. Errors: those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
+ * Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_store_take_prompt(const rz_store *store,
+                     const rz_prompt *prompt,
+                     const rz_cache_params *RZ_NULLABLE params,
+                     rz_cache **out,
+                     uint32_t *common,
+                     rz_error *RZ_NULLABLE err);
+
+/* Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
+ * Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
+ *
+ * A prefix that was computed with adapters is remembered for those with the same factors and scales in the same order.
+ * Only reads the cache. A prefix that has no room any more goes to the folder after the call; where it cannot be
+ * written it is forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all
+ * that it holds. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *RZ_NULLABLE err);
+
+/* Forgets all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_store_clear(rz_store *store, rz_error *RZ_NULLABLE err);
+
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_store_info_get(const rz_store *store, rz_store_info *out, rz_error *RZ_NULLABLE err);
+
+/* Frees the handle; NULL is fine. With the last conversation that uses it the store ends, and what it has in memory
+ * goes to the folder within the call, where there is one: rz_store_clear ahead of it saves the time. Any thread. Since
+ * 0.1.0. */
+RZ_API void RZ_CALL
+rz_store_free(rz_store *RZ_NULLABLE store);
+
+/* ------------------------------------------------------------------------------------------------
+ * Conversations
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_overflow {
+  /* What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
+   * RZ_ERR_CONTEXT_FULL. */
+  RZ_OVERFLOW_FAIL = 0,
+  /* It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
+   * stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
+   * included. The messages stay in the conversation. */
+  RZ_OVERFLOW_FORGET = 1,
+};
+
+enum rz_reasoning {
+  RZ_REASONING_MODEL = 0,  /* Reasoning of a reply: as the chat template has it by itself. */
+  /* None. RZ_ERR_UNSUPPORTED where the template has no switch for it ("enable_thinking" or "thinking"). */
+  RZ_REASONING_OFF = 1,
+  /* The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning. */
+  RZ_REASONING_ON = 2,
+};
+
+enum rz_reply_flag {
+  /* Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled".
+   * Without it such a reply leaves no trace. */
+  RZ_REPLY_KEEP = 1,
+  /* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". Its
+   * parts are those that come after it. */
+  RZ_REPLY_CONTINUE = 2,
+};
+
+/* Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
+ * time: a second one gets RZ_ERR_BUSY. Any number of threads may read its state, its messages and its media at any
+ * moment, while another call works on it too (rz_conversation_info_get, _json_into, _media_get). Conversations of one
+ * model work side by side.
+ *
+ * The prompt of a reply is the whole conversation as the model's chat template writes it, so that what a template does
+ * with earlier reasoning is right. Of its tokens only those are computed that the cache does not hold: those of the
+ * new messages, as a rule. */
+typedef struct rz_conversation rz_conversation;
+
+/* Parameters of a conversation. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_conversation_params {
+  uint32_t struct_size;  /* sizeof(rz_conversation_params). */
+  uint32_t overflow;     /* RZ_OVERFLOW_... */
+  /* What it begins with: the JSON of rz_chat_tokenize_into, `json_len` bytes, in which "messages" may be absent.
+   * NULL: nothing. */
+  const char *RZ_NULLABLE json;
+  size_t json_len;
+  const rz_cache_params *RZ_NULLABLE cache;  /* Parameters of its cache; NULL: the defaults. */
+  /* Adapters of every reply, and the factor of each; `scales` NULL: 1. The conversation keeps them alive. */
+  rz_adapter *const *RZ_NULLABLE adapters;
+  const float *RZ_NULLABLE scales;
+  size_t n_adapters;  /* Number of `adapters`. */
+  /* Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive. */
+  const rz_cancel *RZ_NULLABLE cancel;
+  /* Where prefixes of prompts are looked up, and where prompts and replies are left, those of forks too; NULL: none.
+   * The conversation keeps it alive. Prefixes are those of conversations with equal adapters and scales, or none. */
+  const rz_store *RZ_NULLABLE store;
+} rz_conversation_params;
+
+/* Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0. */
+typedef struct rz_reply_params {
+  uint32_t struct_size;  /* sizeof(rz_reply_params). */
+  uint32_t max_tokens;   /* Tokens to make at most, reasoning included; 0: as many as the cache has room for. */
+  /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
+   * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
+  const rz_sampler_params *RZ_NULLABLE sampler;
+  /* RZ_GRAMMAR_... and its flags: the kind of a grammar for the content, which follows the reasoning; 0: any text.
+   * If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
+   * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
+   * and a named tool allow only tool calls. */
+  uint32_t grammar_kind;
+  uint32_t flags;                   /* RZ_REPLY_..., or-ed. */
+  const char *RZ_NULLABLE grammar;  /* The grammar, `grammar_len` bytes. */
+  size_t grammar_len;
+  /* Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
+  const char *const *RZ_NULLABLE stops;
+  size_t n_stops;      /* Number of `stops`. */
+  uint32_t reasoning;  /* RZ_REASONING_... */
+  /* Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
+   * up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and where
+   * `max_tokens` leaves no room for an answer. */
+  uint32_t reasoning_tokens;
+  uint32_t draft;  /* Drafts, as in rz_job_params. */
+  uint32_t draft_max;
+  const rz_model *RZ_NULLABLE draft_model;
+  /* Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
+   * 32; 0: none. */
+  uint32_t logprobs;
+  int32_t priority;  /* Among the replies of rz_conversations_step the higher go first, as in rz_job_params. */
+  /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
+  const rz_cancel *RZ_NULLABLE cancel;
+} rz_reply_params;
+
+/* Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
+ * NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
+ * may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
+ * exception. */
+typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
+
+/* The state of a conversation and of its last reply. Since 0.1.0. */
+typedef struct rz_conversation_info {
+  uint32_t struct_size;  /* sizeof(rz_conversation_info), set by the caller. */
+  /* Number of messages, and of the first of a turn that is in prompts: not 0 where turns were left out
+   * (RZ_OVERFLOW_FORGET). */
+  uint32_t n_messages;
+  uint32_t first_in_prompt;
+  uint32_t state;  /* State of the reply: RZ_STATE_..., 0 before the first one and where it was given up. */
+  /* Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
+  uint32_t end_reason;
+  /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
+   * 0. */
+  int32_t stopped;
+  /* Tokens of its prompt, those of them that the cache held, and those that were to be computed and are in the cache
+   * by now. */
+  uint32_t prompt_tokens;
+  uint32_t reused_tokens;
+  uint32_t prompt_done;
+  uint32_t n_tokens;  /* Tokens made, one that ends the reply included, and those of them that are reasoning. */
+  uint32_t reasoning_tokens;
+  uint32_t drafted;  /* Tokens of drafts that passes computed, and those of them that were chosen. */
+  uint32_t accepted;
+  uint32_t cache_len;  /* Tokens in the cache, and those that it has room for. */
+  uint32_t cache_capacity;
+  uint32_t n_media;  /* Media that its messages name. */
+  /* Nanoseconds that the passes took in which its prompt took part, and those in which its tokens did. */
+  uint64_t prompt_ns;
+  uint64_t tokens_ns;
+  uint64_t first_token_ns;  /* Nanoseconds from rz_conversation_reply to the first token; 0 before that. */
+} rz_conversation_info;
+
+/* Makes a conversation. `params` may be NULL; `*out` is freed with rz_conversation_free, before or after the model.
+ *
+ * Any thread. Errors: RZ_ERR_UNSUPPORTED (a model without a tokenizer or a chat template), RZ_ERR_INVALID_ARGUMENT
+ * (JSON of another form, a model without weights), RZ_ERR_MISMATCH (an adapter or a store of another model),
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_new(const rz_model *model,
+                    const rz_conversation_params *RZ_NULLABLE params,
+                    rz_conversation **out,
+                    rz_error *RZ_NULLABLE err);
+
+/* Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
+ * rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. An unfinished reply
+ * is given up first (rz_conversation_reply).
+ *
+ * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED (a part
+ * that is no text: rz_conversation_add_media), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_add(rz_conversation *conversation, const char *RZ_NULLABLE json, size_t len, rz_error *RZ_NULLABLE err);
+
+/* rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
+ * text. Any thread. Errors: those of rz_conversation_add. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_add_text(rz_conversation *conversation,
+                         const char *role,
+                         const char *RZ_NULLABLE text,
+                         size_t len,
+                         rz_error *RZ_NULLABLE err);
+
+/* Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
+ *
+ * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
+ * compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
+ * rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the conversation. A call
+ * that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say. While the
+ * call waits for the thread, it heeds the cancels of the conversation and of `params`.
+ *
+ * Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
+ * refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
+ * RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
+ * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
+ * no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
+ * Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_reply(rz_conversation *conversation,
+                      const rz_reply_params *RZ_NULLABLE params,
+                      rz_error *RZ_NULLABLE err);
+
+/* Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
+ * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.
+ *
+ * A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
+ * those of rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since
+ * 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *RZ_NULLABLE err);
+
+/* rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
+ * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
+ * alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_step of it returns the error. Any
+ * thread. Errors: those of rz_jobs_step. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
+                      size_t n,
+                      uint64_t budget_us,
+                      rz_error *RZ_NULLABLE err);
+
+/* Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_DONE: there is none right now, and after
+ * RZ_CHAT_EVENT_END none at all. What may yet become a stop string is held back until that is decided.
+ *
+ * Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_next_into(rz_conversation *conversation,
+                          uint32_t *kind,
+                          uint32_t *index,
+                          char *RZ_NULLABLE out,
+                          size_t capacity,
+                          size_t *len,
+                          rz_error *RZ_NULLABLE err);
+
+/* Copies the log-probabilities of the tokens of content made since the last call that succeeded, of a reply with
+ * rz_reply_params.logprobs: rows, sizes and errors are those of rz_job_logprobs_into, `*n` being 0 for a reply that
+ * keeps none. Any thread. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_logprobs_into(rz_conversation *conversation,
+                              uint32_t *RZ_NULLABLE tokens,
+                              float *RZ_NULLABLE logprobs,
+                              size_t capacity,
+                              size_t *n,
+                              rz_error *RZ_NULLABLE err);
+
+/* A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
+ * default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
+ * ends the reply, which keeps what was said; the call returns RZ_OK then.
+ *
+ * Any thread. Errors, which leave the messages and an unfinished reply as they were: those of
+ * rz_conversation_add_text, _reply and _step.
+ * Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_say(rz_conversation *conversation,
+                    const char *text,
+                    rz_text_callback RZ_NULLABLE on_text,
+                    void *RZ_NULLABLE user,
+                    rz_error *RZ_NULLABLE err);
+
+/* Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
+ * "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
+ * tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
+ *
+ * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask
+ * for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors:
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_json_into(const rz_conversation *conversation,
+                          uint32_t first,
+                          char *RZ_NULLABLE out,
+                          size_t capacity,
+                          size_t *len,
+                          rz_error *RZ_NULLABLE err);
+
+/* Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
+ * stays. An unfinished reply is given up first. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer),
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
+
+/* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork). A
+ * reply that is being made is not in it.
+ *
+ * Any thread. Errors: RZ_ERR_BUSY (beside a call that changes the conversation), RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
+
+/* Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does. Any thread. Errors:
+ * those of rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_save(const rz_conversation *conversation,
+                     rz_write_callback write,
+                     void *RZ_NULLABLE user,
+                     rz_error *RZ_NULLABLE err);
+
+/* Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
+ * would have, to the bit. `params` may be NULL; of it `cache`, `cancel`, `store` and `overflow` count, whose 0 stands
+ * for what was saved, and `json` and `adapters` have to be absent.
+ *
+ * `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
+ * other parameters. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_load(const rz_model *model,
+                     const rz_conversation_params *RZ_NULLABLE params,
+                     rz_read_callback read,
+                     void *RZ_NULLABLE user,
+                     rz_conversation **out,
+                     rz_error *RZ_NULLABLE err);
+
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the conversation,
+ * the counts are as of the last pass over the weights, and a reply has ended once it is a message. Errors:
+ * RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_info *out, rz_error *RZ_NULLABLE err);
+
+/* Frees the conversation, at any moment; NULL is fine. Any thread. Since 0.1.0. */
+RZ_API void RZ_CALL
+rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
+
+/* ------------------------------------------------------------------------------------------------
+ * Conversations with pictures
+ * ------------------------------------------------------------------------------------------------ */
+
+/* rz_conversation_add for messages with pictures: parts of their contents are as rz_prompt_from_chat takes them, each
+ * with the number of one of the `n_media` media, and each of these is in at least one part.
+ *
+ * The conversation keeps the media alive, each once, told apart by their hashes, and forgets those of messages that
+ * rz_conversation_rewind forgets. In its JSON a part has the number of its medium in the conversation
+ * (rz_conversation_media_get). Rows that its cache holds are not computed again. Any thread. Errors, which change
+ * nothing: those of rz_conversation_add and rz_prompt_from_chat but for the template's, which rz_conversation_reply
+ * has: RZ_ERR_UNSUPPORTED for a picture that the template leaves out, as in a role that has none. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_add_media(rz_conversation *conversation,
+                          const char *RZ_NULLABLE json,
+                          size_t len,
+                          rz_media *const *RZ_NULLABLE media,
+                          size_t n_media,
+                          rz_error *RZ_NULLABLE err);
+
+/* Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
+ * is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_POISONED.
+ * Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_media_get(const rz_conversation *conversation,
+                          uint32_t number,
+                          rz_media **out,
+                          rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Probabilities
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Writes the `k` likeliest tokens after the last one, the likeliest first, to `tokens`, and the natural logarithms of
+ * their probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
+ *
+ * `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives,
+ * summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
+ * rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_logprobs_into(rz_cache *cache,
+                 uint32_t k,
+                 uint32_t *RZ_NULLABLE tokens,
+                 float *RZ_NULLABLE logprobs,
+                 size_t *n,
+                 rz_error *RZ_NULLABLE err);
+
+/* Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
+ * tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
+ *
+ * Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after
+ * every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
+ * rz_prefill. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_score_into(rz_cache *cache,
+              const uint32_t *RZ_NULLABLE tokens,
+              size_t n,
+              float *RZ_NULLABLE logprobs,
+              const rz_cancel *RZ_NULLABLE cancel,
+              rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Embeddings
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_POOLING_MODEL 0  /* Pooling: the one that the model was made with. */
-#define RZ_POOLING_NONE 1   /* Pooling: none, a vector for each token. */
-#define RZ_POOLING_MEAN 2   /* Pooling: the mean over all tokens. */
-#define RZ_POOLING_CLS 3    /* Pooling: the vector of the first token. */
-#define RZ_POOLING_LAST 4   /* Pooling: the vector of the last token. */
+enum rz_pooling {
+  RZ_POOLING_MODEL = 0,  /* Pooling: the one that the model was made with. */
+  RZ_POOLING_NONE = 1,   /* Pooling: none, a vector for each token. */
+  RZ_POOLING_MEAN = 2,   /* Pooling: the mean over all tokens. */
+  RZ_POOLING_CLS = 3,    /* Pooling: the vector of the first token. */
+  RZ_POOLING_LAST = 4,   /* Pooling: the vector of the last token. */
+  /* Pooling: the scores of the model's classifier, for rerankers. They are never normalised. */
+  RZ_POOLING_RANK = 5,
+};
 
-/* Pooling: the scores of the model's classifier, for rerankers. They are never normalised. */
-#define RZ_POOLING_RANK 5
-
-/* Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2). */
-#define RZ_EMBED_RAW 1
+enum rz_embed_flag {
+  RZ_EMBED_RAW = 1,  /* Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2). */
+};
 
 /* Parameters of rz_embed_into. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_embed_params {
@@ -685,25 +2980,42 @@ typedef struct rz_embed_params {
  * nothing is computed. On any other failure neither changes.
  *
  * Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
- * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one list
- * of tokens, as the model's makers write it. A text must fit the model's context_length. An embedding depends on the
- * tokens of its own text alone, to the bit: not on the others, their order, or the number of threads. No rz_cache is used
- * or changed. The model is only read; the memory that the call takes grows with the longest text and is given back.
+ * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
+ * list of tokens, as the model's makers write it. A text must fit the model's context_length; those of SigLIP are
+ * filled up to it with the token that pads, unless RZ_POOLING_NONE asks for the vectors of tokens. An embedding
+ * depends on the tokens of its own text alone: not on the others, their order, or the number of threads; to the bit on
+ * the CPU, and on a GPU with RZ_MODEL_DETERMINISTIC. No rz_cache is used or changed. The model is only read; the
+ * memory that the call takes grows with the longest text and is given back.
  *
  * `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
  * tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown
- * flags), RZ_ERR_UNSUPPORTED (the model names no pooling, has no classifier, or has layers on a GPU),
- * RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_embed_into(const rz_model *model,
-                        const rz_embed_params *params,
-                        const uint32_t *const *tokens,
-                        const size_t *lengths,
-                        size_t n,
-                        float *out,
-                        size_t capacity,
-                        size_t *written,
-                        const rz_cancel *cancel,
-                        rz_error *err);
+ * flags), RZ_ERR_UNSUPPORTED (the model names no pooling, or has no classifier), RZ_ERR_DEVICE_LOST,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_embed_into(const rz_model *model,
+              const rz_embed_params *RZ_NULLABLE params,
+              const uint32_t *const *RZ_NULLABLE tokens,
+              const size_t *RZ_NULLABLE lengths,
+              size_t n,
+              float *RZ_NULLABLE out,
+              size_t capacity,
+              size_t *written,
+              const rz_cancel *RZ_NULLABLE cancel,
+              rz_error *RZ_NULLABLE err);
+
+/* rz_embed_into for `n` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
+ * (rz_prompt_from_chat). Rows count as tokens. `params` and `cancel` may be NULL. Any thread. Errors: those of
+ * rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_embed_prompts_into(const rz_model *model,
+                      const rz_embed_params *RZ_NULLABLE params,
+                      rz_prompt *const *RZ_NULLABLE prompts,
+                      size_t n,
+                      float *RZ_NULLABLE out,
+                      size_t capacity,
+                      size_t *written,
+                      const rz_cancel *RZ_NULLABLE cancel,
+                      rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Metrics
@@ -725,13 +3037,16 @@ typedef struct rz_metrics {
   rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
   rz_phase_metrics sample;      /* Choosing tokens. */
   rz_phase_metrics detokenize;  /* Tokens to text. */
-  /* Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
-   * are the fields below. */
+  /* Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only,
+   * as are all whose names begin so. */
   rz_phase_metrics gpu_products;
   rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
   rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
   rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
   rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
+  /* Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_ENCODE_STEPS counts
+   * once it is done. */
+  rz_phase_metrics encode;
 } rz_metrics;
 
 /* The work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass
@@ -752,18 +3067,19 @@ typedef struct rz_backend_metrics {
   uint64_t latency_histogram[32];
 } rz_backend_metrics;
 
-/* Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
- * may be apart by a call in progress. Any thread. Since 0.1.0. */
-rz_status rz_metrics_get(const rz_model *model,
-                         rz_metrics *out,
-                         rz_error *err);
+/* Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so
+ * numbers may be apart by a call in progress. Any thread. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *RZ_NULLABLE err);
 
 /* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_CUDA. `out->struct_size` is set by the caller.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0. */
-rz_status rz_backend_metrics_get(const rz_model *model, uint32_t device_kind, rz_backend_metrics *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_backend_metrics_get(const rz_model *model, uint32_t device_kind, rz_backend_metrics *out, rz_error *RZ_NULLABLE err);
 
 /* Sets the counters of a model to zero. NULL is fine. Any thread. Since 0.1.0. */
-void rz_metrics_reset(const rz_model *model);
+RZ_API void RZ_CALL
+rz_metrics_reset(const rz_model *RZ_NULLABLE model);
 
 /* ------------------------------------------------------------------------------------------------
  * Kernels on memory of the caller
@@ -792,8 +3108,8 @@ typedef struct rz_kv_params {
   uint32_t n_kv_heads;   /* Key and value heads. */
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
   uint32_t capacity;     /* Positions to make room for. */
-  uint32_t type;         /* RZ_CACHE_TYPE_...; 0: F16. */
-  uint32_t device;       /* Index of a device; 0: choose for me. */
+  uint32_t kv_type;      /* RZ_TYPE_...; 0: F16. */
+  uint32_t device;       /* Index of a device; 0: choose for me, which is the CPU. */
 } rz_kv_params;
 
 /* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
@@ -808,40 +3124,44 @@ typedef struct rz_kv_params {
  * so that equal inputs may give results that differ by the rounding of half precision. Named, each device gives the
  * same bits every time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a GPU named, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
-rz_status rz_attention_gqa_into(const rz_attention_params *params,
-                                const float *q,
-                                const float *k_cache,
-                                const float *v_cache,
-                                size_t cache_len,
-                                const float *current_k,
-                                const float *current_v,
-                                float *out,
-                                rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_attention_gqa_into(const rz_attention_params *RZ_NULLABLE params,
+                      const float *q,
+                      const float *k_cache,
+                      const float *v_cache,
+                      size_t cache_len,
+                      const float *current_k,
+                      const float *current_v,
+                      float *out,
+                      rz_error *RZ_NULLABLE err);
 
 /* y = weights * x on the CPU, on the calling thread.
  *
- * `weights`: `rows` rows of `cols` values in blocks of GGML type `type`, one row behind the other, at any
+ * `weights`: `rows` rows of `cols` values in blocks of GGML type `weight_type`, one row behind the other, at any
  * alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
  * inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0. */
-rz_status rz_matvec_into(uint32_t type,
-                         const void *weights,
-                         size_t rows,
-                         size_t cols,
-                         const float *x,
-                         float *y,
-                         rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_matvec_into(uint32_t weight_type,
+               const void *weights,
+               size_t rows,
+               size_t cols,
+               const float *x,
+               float *y,
+               rz_error *RZ_NULLABLE err);
 
-/* Expands blocks of GGML type `type` to f32.
+/* Expands blocks of GGML type `weight_type` to f32.
  *
  * `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
  * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.
  * Since 0.1.0. */
-rz_status rz_dequantize_into(uint32_t type, const void *blocks, size_t n_values, float *out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_dequantize_into(uint32_t weight_type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);
 
 /* Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
  * shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_kv_new(const rz_kv_params *params, rz_kv **out, rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_kv_new(const rz_kv_params *RZ_NULLABLE params, rz_kv **out, rz_error *RZ_NULLABLE err);
 
 /* Appends one position to `layer` and attends from it over all positions of that layer, itself included.
  *
@@ -849,21 +3169,24 @@ rz_status rz_kv_new(const rz_kv_params *params, rz_kv **out, rz_error *err);
  * `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
  * thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
  * Since 0.1.0. */
-rz_status rz_kv_attend_into(rz_kv *kv,
-                            uint32_t layer,
-                            const float *q,
-                            const float *k,
-                            const float *v,
-                            float *out,
-                            uint32_t *new_len,
-                            rz_error *err);
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_kv_attend_into(rz_kv *kv,
+                  uint32_t layer,
+                  const float *q,
+                  const float *k,
+                  const float *v,
+                  float *out,
+                  uint32_t *new_len,
+                  rz_error *RZ_NULLABLE err);
 
 /* Rewinds every layer to its first `len` positions; 0 clears. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where
  * `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_kv_truncate(rz_kv *kv, uint32_t len, rz_error *err);
+RZ_API rz_status RZ_CALL
+rz_kv_truncate(rz_kv *kv, uint32_t len, rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_kv_free(rz_kv *kv);
+RZ_API void RZ_CALL
+rz_kv_free(rz_kv *RZ_NULLABLE kv);
 
 /* ------------------------------------------------------------------------------------------------
  * Layouts of structs
@@ -881,9 +3204,15 @@ typedef struct rz_layout {
 /* Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
  *
  * `out->struct_size` is set by the caller. A binding that writes these structs down in another language asks for the
- * entries from 0 until RZ_ERR_INVALID_ARGUMENT and compares. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the
- * last entry. Since 0.1.0. */
-rz_status rz_layout_get(uint32_t index, rz_layout *out, rz_error *err);
+ * entries from 0 until RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry.
+ * Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_layout_get(uint32_t index, rz_layout *out, rz_error *RZ_NULLABLE err);
+
+#ifdef __clang__
+#pragma clang assume_nonnull end
+#pragma clang diagnostic pop
+#endif
 
 #ifdef __cplusplus
 } /* extern "C" */

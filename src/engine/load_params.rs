@@ -39,7 +39,7 @@ pub struct LoadParams<'a> {
     /// GGML type that float matrices are converted to; 0: none.
     pub quantize: u32,
     /// Tokens of prompts, at most, that a pass of jobs computes beside single tokens; 0: chosen here.
-    pub prompt_tokens_beside: u32,
+    pub mixed_prefill_tokens: u32,
     /// File of packed weights, which is mapped, or made first; `None`: they are packed into memory.
     pub packed_path: Option<&'a Path>,
     /// File of the verdicts of self-tests of GPUs; `None`: they last as long as the process.

@@ -70,7 +70,7 @@ pub struct Network {
     /// The room of one step.
     pub limits: StepLimits,
     /// Tokens of prompts, at most, in a pass that has single tokens too.
-    pub prompt_tokens_beside: usize,
+    pub mixed_prefill_tokens: usize,
     /// The network turns by time, row and column of media, and not by places.
     pub has_turns: bool,
     /// Rows of a picture see each other.
@@ -190,7 +190,7 @@ impl Network {
             experts,
             executors,
             limits,
-            prompt_tokens_beside: match params.prompt_tokens_beside as usize {
+            mixed_prefill_tokens: match params.mixed_prefill_tokens as usize {
                 0 => PROMPT_TOKENS_BESIDE,
                 n => n.min(limits.max_tokens),
             },

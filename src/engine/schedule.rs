@@ -157,7 +157,7 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     // However many jobs make tokens, prompts have an output, and a part of the tokens.
     let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!readers.is_empty()));
     let due = readers.iter().map(|&i| jobs[i].due_of_prompt()).max().unwrap_or(0);
-    let beside = (kept * network.prompt_tokens_beside.min(limits.max_tokens / 4)).max(due);
+    let beside = (kept * network.mixed_prefill_tokens.min(limits.max_tokens / 4)).max(due);
     let tokens = limits.max_tokens.saturating_sub(beside);
     let mut outputs = tokens.min(most - kept);
     let spare = most - outputs;
@@ -181,7 +181,7 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
         pass.members.push(member);
     }
     outputs += spare;
-    let beside = if pass.tokens() > 0 { network.prompt_tokens_beside } else { network.job_piece() };
+    let beside = if pass.tokens() > 0 { network.mixed_prefill_tokens } else { network.job_piece() };
     let room = limits.max_tokens.min(pass.tokens() + beside);
     let n_aged = order(&mut readers, jobs, 1, Job::prompt_left);
     for (n, &i) in readers.iter().enumerate() {

@@ -87,12 +87,12 @@ impl rz_conversation {
 pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
 
 /// What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
-/// RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_JOB_CONTEXT.
+/// RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_END_CONTEXT.
 pub const RZ_OVERFLOW_FAIL: u32 = 0;
 /// It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
 /// stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
 /// included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is made: one
-/// that fills the cache ends by RZ_JOB_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are left out
+/// that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are left out
 /// too. The messages stay in the conversation.
 pub const RZ_OVERFLOW_FORGET: u32 = 1;
 

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn rz_attention_gqa_into(
 
 /// y = weights * x on the CPU, on the calling thread.
 ///
-/// `weights`: `rows` rows of `cols` values in blocks of type `weight_type` (RZ_TYPE_..., or another GGML type id), one row behind the other, at any
+/// `weights`: `rows` rows of `cols` values in blocks of GGML type `weight_type`, one row behind the other, at any
 /// alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
 /// inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn rz_matvec_into(
     })
 }
 
-/// Expands blocks of type `weight_type` (RZ_TYPE_..., or another GGML type id) to f32.
+/// Expands blocks of GGML type `weight_type` to f32.
 ///
 /// `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
 /// not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.

@@ -274,7 +274,7 @@ pub(super) fn with_params<T>(
         gpu_layers: params.gpu_layers,
         placement,
         copied,
-        prompt_tokens_beside: params.mixed_prefill_tokens,
+        mixed_prefill_tokens: params.mixed_prefill_tokens,
         isa: None,
         quantize: params.quantize,
         packed_path,

@@ -75,11 +75,11 @@ const (
 	rz_TOKENIZE_ADD_SPECIAL       = 1
 	rz_TOKENIZE_PARSE_SPECIAL     = 2
 	rz_DETOKENIZE_SPECIAL         = 1
-	rz_TOKEN_NORMAL               = 1
-	rz_TOKEN_CONTROL              = 2
-	rz_TOKEN_USER                 = 4
-	rz_TOKEN_BYTE                 = 8
-	rz_TOKEN_END                  = 16
+	rz_ATTR_NORMAL                = 1
+	rz_ATTR_CONTROL               = 2
+	rz_ATTR_USER                  = 4
+	rz_ATTR_BYTE                  = 8
+	rz_ATTR_END                   = 16
 	rz_CHAT_ADD_GENERATION_PROMPT = 1
 	rz_CHAT_EVENT_REASONING       = 1
 	rz_CHAT_EVENT_CONTENT         = 2
@@ -105,37 +105,37 @@ const (
 	rz_GRAMMAR_TOOLS              = 7
 	rz_GRAMMAR_WHITESPACE         = 256
 	rz_GRAMMAR_BEST_EFFORT        = 512
-	rz_CACHE_TYPE_F16             = 1
-	rz_CACHE_TYPE_Q8_0            = 8
-	rz_CACHE_TYPE_Q4_0            = 2
-	rz_CACHE_TYPE_F32             = 256
+	rz_TYPE_F16                   = 1
+	rz_TYPE_Q8_0                  = 8
+	rz_TYPE_Q4_0                  = 2
+	rz_TYPE_F32                   = 256
 	rz_MEDIA_IMAGE                = 1
 	rz_MEDIA_AUDIO                = 2
 	rz_MEDIA_TEXT                 = 4
 	rz_MEDIA_VECTOR               = 8
 	rz_MEDIA_VIDEO                = 16
-	rz_TOKEN_MEDIA                = 0xFFFFFFFF - 1
+	rz_TOKEN_MEDIA                = 0xFFFFFFFE
 	rz_ENCODER_IMAGE              = 1
 	rz_ENCODER_AUDIO              = 2
 	rz_PIXELS_RGB8                = 1
 	rz_PIXELS_RGBA8               = 2
 	rz_PIXELS_BGRA8               = 3
 	rz_PIXELS_GRAY8               = 4
-	rz_MEDIA_STEPS                = 1
+	rz_ENCODE_STEPS               = 1
 	rz_PROMPT_BARE                = 1
 	rz_DRAFT_NONE                 = 0
 	rz_DRAFT_LOOKUP               = 1
 	rz_DRAFT_MODEL                = 2
 	rz_DRAFT_MTP                  = 3
-	rz_JOB_STATE_PROMPT           = 1
-	rz_JOB_STATE_TOKENS           = 2
-	rz_JOB_STATE_ENDED            = 3
-	rz_JOB_END                    = 1
-	rz_JOB_LENGTH                 = 2
-	rz_JOB_STOP                   = 3
-	rz_JOB_CONTEXT                = 4
-	rz_JOB_GRAMMAR                = 5
-	rz_JOB_FAILED                 = 6
+	rz_STATE_PROMPT               = 1
+	rz_STATE_TOKENS               = 2
+	rz_STATE_ENDED                = 3
+	rz_END_TOKEN                  = 1
+	rz_END_LENGTH                 = 2
+	rz_END_STOP                   = 3
+	rz_END_CONTEXT                = 4
+	rz_END_GRAMMAR                = 5
+	rz_END_FAILED                 = 6
 	rz_OVERFLOW_FAIL              = 0
 	rz_OVERFLOW_FORGET            = 1
 	rz_REASONING_MODEL            = 0
@@ -201,21 +201,21 @@ type rz_model_params struct {
 	flags                uint32
 	gpu_layers           uint32
 	quantize             uint32
-	prompt_tokens_beside uint32
+	mixed_prefill_tokens uint32
 	progress             uintptr
 	progress_user        uintptr
 	cancel               uintptr
 	packed_path          *byte
 	devices              *uint32
 	n_devices            uintptr
-	shares               *float32
+	device_split         *float32
 	placement            *byte
 	tested_path          *byte
 }
 
 type rz_model_sampling struct {
 	struct_size    uint32
-	told           uint32
+	advised        uint32
 	temperature    float32
 	top_k          uint32
 	top_p          float32
@@ -469,7 +469,7 @@ type rz_job_params struct {
 type rz_job_info struct {
 	struct_size    uint32
 	state          uint32
-	end            uint32
+	end_reason     uint32
 	stopped        int32
 	prompt_total   uint32
 	prompt_done    uint32
@@ -543,7 +543,7 @@ type rz_conversation_info struct {
 	n_messages       uint32
 	first_in_prompt  uint32
 	state            uint32
-	end              uint32
+	end_reason       uint32
 	stopped          int32
 	prompt_tokens    uint32
 	reused_tokens    uint32

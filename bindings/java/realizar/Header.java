@@ -40,7 +40,7 @@ final class Header {
     static final int RZ_THREAD_LOAD = 2;
     static final int RZ_THREAD_TEMPLATE = 3;
     static final int RZ_THREAD_STORE = 4;
-    static final long RZ_NO_LIMIT = -1;
+    static final long RZ_NO_LIMIT = 0xFFFFFFFFFFFFFFFFL;
     static final int RZ_MODEL_DETERMINISTIC = 1;
     static final int RZ_MODEL_MMAP = 2;
     static final int RZ_MODEL_TEXT_ONLY = 4;
@@ -49,7 +49,7 @@ final class Header {
     static final int RZ_MODEL_ALLOW_UNKNOWN = 32;
     static final int RZ_MODEL_BF16_PRODUCTS = 64;
     static final int RZ_DEVICES_MAX = 16;
-    static final int RZ_TOKEN_NONE = -1;
+    static final int RZ_TOKEN_NONE = 0xFFFFFFFF;
     static final int RZ_SAMPLING_TEMPERATURE = 1;
     static final int RZ_SAMPLING_TOP_K = 2;
     static final int RZ_SAMPLING_TOP_P = 4;
@@ -72,11 +72,11 @@ final class Header {
     static final int RZ_TOKENIZE_ADD_SPECIAL = 1;
     static final int RZ_TOKENIZE_PARSE_SPECIAL = 2;
     static final int RZ_DETOKENIZE_SPECIAL = 1;
-    static final int RZ_TOKEN_NORMAL = 1;
-    static final int RZ_TOKEN_CONTROL = 2;
-    static final int RZ_TOKEN_USER = 4;
-    static final int RZ_TOKEN_BYTE = 8;
-    static final int RZ_TOKEN_END = 16;
+    static final int RZ_ATTR_NORMAL = 1;
+    static final int RZ_ATTR_CONTROL = 2;
+    static final int RZ_ATTR_USER = 4;
+    static final int RZ_ATTR_BYTE = 8;
+    static final int RZ_ATTR_END = 16;
     static final int RZ_CHAT_ADD_GENERATION_PROMPT = 1;
     static final int RZ_CHAT_EVENT_REASONING = 1;
     static final int RZ_CHAT_EVENT_CONTENT = 2;
@@ -102,37 +102,37 @@ final class Header {
     static final int RZ_GRAMMAR_TOOLS = 7;
     static final int RZ_GRAMMAR_WHITESPACE = 256;
     static final int RZ_GRAMMAR_BEST_EFFORT = 512;
-    static final int RZ_CACHE_TYPE_F16 = 1;
-    static final int RZ_CACHE_TYPE_Q8_0 = 8;
-    static final int RZ_CACHE_TYPE_Q4_0 = 2;
-    static final int RZ_CACHE_TYPE_F32 = 256;
+    static final int RZ_TYPE_F16 = 1;
+    static final int RZ_TYPE_Q8_0 = 8;
+    static final int RZ_TYPE_Q4_0 = 2;
+    static final int RZ_TYPE_F32 = 256;
     static final int RZ_MEDIA_IMAGE = 1;
     static final int RZ_MEDIA_AUDIO = 2;
     static final int RZ_MEDIA_TEXT = 4;
     static final int RZ_MEDIA_VECTOR = 8;
     static final int RZ_MEDIA_VIDEO = 16;
-    static final int RZ_TOKEN_MEDIA = -1 - 1;
+    static final int RZ_TOKEN_MEDIA = 0xFFFFFFFE;
     static final int RZ_ENCODER_IMAGE = 1;
     static final int RZ_ENCODER_AUDIO = 2;
     static final int RZ_PIXELS_RGB8 = 1;
     static final int RZ_PIXELS_RGBA8 = 2;
     static final int RZ_PIXELS_BGRA8 = 3;
     static final int RZ_PIXELS_GRAY8 = 4;
-    static final int RZ_MEDIA_STEPS = 1;
+    static final int RZ_ENCODE_STEPS = 1;
     static final int RZ_PROMPT_BARE = 1;
     static final int RZ_DRAFT_NONE = 0;
     static final int RZ_DRAFT_LOOKUP = 1;
     static final int RZ_DRAFT_MODEL = 2;
     static final int RZ_DRAFT_MTP = 3;
-    static final int RZ_JOB_STATE_PROMPT = 1;
-    static final int RZ_JOB_STATE_TOKENS = 2;
-    static final int RZ_JOB_STATE_ENDED = 3;
-    static final int RZ_JOB_END = 1;
-    static final int RZ_JOB_LENGTH = 2;
-    static final int RZ_JOB_STOP = 3;
-    static final int RZ_JOB_CONTEXT = 4;
-    static final int RZ_JOB_GRAMMAR = 5;
-    static final int RZ_JOB_FAILED = 6;
+    static final int RZ_STATE_PROMPT = 1;
+    static final int RZ_STATE_TOKENS = 2;
+    static final int RZ_STATE_ENDED = 3;
+    static final int RZ_END_TOKEN = 1;
+    static final int RZ_END_LENGTH = 2;
+    static final int RZ_END_STOP = 3;
+    static final int RZ_END_CONTEXT = 4;
+    static final int RZ_END_GRAMMAR = 5;
+    static final int RZ_END_FAILED = 6;
     static final int RZ_OVERFLOW_FAIL = 0;
     static final int RZ_OVERFLOW_FORGET = 1;
     static final int RZ_REASONING_MODEL = 0;
@@ -193,20 +193,20 @@ final class Header {
         .field("flags", 4)
         .field("gpu_layers", 4)
         .field("quantize", 4)
-        .field("prompt_tokens_beside", 4)
+        .field("mixed_prefill_tokens", 4)
         .field("progress", 8)
         .field("progress_user", 8)
         .field("cancel", 8)
         .field("packed_path", 8)
         .field("devices", 8)
         .field("n_devices", 8)
-        .field("shares", 8)
+        .field("device_split", 8)
         .field("placement", 8)
         .field("tested_path", 8);
 
     static final Struct rz_model_sampling = new Struct("rz_model_sampling")
         .field("struct_size", 4)
-        .field("told", 4)
+        .field("advised", 4)
         .field("temperature", 4)
         .field("top_k", 4)
         .field("top_p", 4)
@@ -443,7 +443,7 @@ final class Header {
     static final Struct rz_job_info = new Struct("rz_job_info")
         .field("struct_size", 4)
         .field("state", 4)
-        .field("end", 4)
+        .field("end_reason", 4)
         .field("stopped", 4)
         .field("prompt_total", 4)
         .field("prompt_done", 4)
@@ -512,7 +512,7 @@ final class Header {
         .field("n_messages", 4)
         .field("first_in_prompt", 4)
         .field("state", 4)
-        .field("end", 4)
+        .field("end_reason", 4)
         .field("stopped", 4)
         .field("prompt_tokens", 4)
         .field("reused_tokens", 4)

@@ -146,7 +146,7 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     U32(t, options, params, device);
     U32(t, options, params, gpu_layers);
     U32(t, options, params, quantize);
-    params->mixed_prefill_tokens = (uint32_t)uint_member(t, options, "prompt_tokens_beside", UINT32_MAX);
+    params->mixed_prefill_tokens = (uint32_t)uint_member(t, options, "mixed_prefill_tokens", UINT32_MAX);
     params->packed_path = terminated_member(t, options, "packed_path");
     params->placement = terminated_member(t, options, "placement");
     params->tested_path = terminated_member(t, options, "tested_path");

@@ -447,7 +447,7 @@ class _Loading:
         gpu_layers: int = 0,
         placement: Optional[str] = None,
         quantize: int = 0,
-        prompt_tokens_beside: int = 0,
+        mixed_prefill_tokens: int = 0,
         deterministic: bool = False,
         mmap: bool = False,
         text_only: bool = False,
@@ -467,7 +467,7 @@ class _Loading:
         self.watch = _Watch(progress, cancel)
         self.params = _c.rz_model_params(
             device=device, gpu_layers=gpu_layers, quantize=quantize,
-            flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), mixed_prefill_tokens=prompt_tokens_beside,
+            flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), mixed_prefill_tokens=mixed_prefill_tokens,
         )  # fmt: skip
         self.devices = _ids(devices, "devices")
         if len(self.devices):
@@ -606,7 +606,7 @@ class Model(Handle):
 
         `threads` that compute, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
         layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
-        free memory); `gpu_layers`; `placement` of experts whose layers are on GPUs, such as "experts=auto" or "experts=cpu"; `quantize`, a GGML type id for matrices of floats; `prompt_tokens_beside`, how many
+        free memory); `gpu_layers`; `placement` of experts whose layers are on GPUs, such as "experts=auto" or "experts=cpu"; `quantize`, a GGML type id for matrices of floats; `mixed_prefill_tokens`, how many
         tokens of prompts a pass computes at most beside single tokens (64; more bring first tokens sooner and others later).
 
         `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`, `bf16_products`: the flags RZ_MODEL_... of the library.

@@ -122,11 +122,11 @@ RZ_SOURCE_READER = 3
 RZ_TOKENIZE_ADD_SPECIAL = 1
 RZ_TOKENIZE_PARSE_SPECIAL = 2
 RZ_DETOKENIZE_SPECIAL = 1
-RZ_TOKEN_NORMAL = 1
-RZ_TOKEN_CONTROL = 2
-RZ_TOKEN_USER = 4
-RZ_TOKEN_BYTE = 8
-RZ_TOKEN_END = 16
+RZ_ATTR_NORMAL = 1
+RZ_ATTR_CONTROL = 2
+RZ_ATTR_USER = 4
+RZ_ATTR_BYTE = 8
+RZ_ATTR_END = 16
 RZ_CHAT_ADD_GENERATION_PROMPT = 1
 RZ_CHAT_EVENT_REASONING = 1
 RZ_CHAT_EVENT_CONTENT = 2
@@ -152,37 +152,37 @@ RZ_GRAMMAR_CHOICES = 6
 RZ_GRAMMAR_TOOLS = 7
 RZ_GRAMMAR_WHITESPACE = 256
 RZ_GRAMMAR_BEST_EFFORT = 512
-RZ_CACHE_TYPE_F16 = 1
-RZ_CACHE_TYPE_Q8_0 = 8
-RZ_CACHE_TYPE_Q4_0 = 2
-RZ_CACHE_TYPE_F32 = 256
+RZ_TYPE_F16 = 1
+RZ_TYPE_Q8_0 = 8
+RZ_TYPE_Q4_0 = 2
+RZ_TYPE_F32 = 256
 RZ_MEDIA_IMAGE = 1
 RZ_MEDIA_AUDIO = 2
 RZ_MEDIA_TEXT = 4
 RZ_MEDIA_VECTOR = 8
 RZ_MEDIA_VIDEO = 16
-RZ_TOKEN_MEDIA = 0xFFFFFFFF - 1
+RZ_TOKEN_MEDIA = 0xFFFFFFFE
 RZ_ENCODER_IMAGE = 1
 RZ_ENCODER_AUDIO = 2
 RZ_PIXELS_RGB8 = 1
 RZ_PIXELS_RGBA8 = 2
 RZ_PIXELS_BGRA8 = 3
 RZ_PIXELS_GRAY8 = 4
-RZ_MEDIA_STEPS = 1
+RZ_ENCODE_STEPS = 1
 RZ_PROMPT_BARE = 1
 RZ_DRAFT_NONE = 0
 RZ_DRAFT_LOOKUP = 1
 RZ_DRAFT_MODEL = 2
 RZ_DRAFT_MTP = 3
-RZ_JOB_STATE_PROMPT = 1
-RZ_JOB_STATE_TOKENS = 2
-RZ_JOB_STATE_ENDED = 3
-RZ_JOB_END = 1
-RZ_JOB_LENGTH = 2
-RZ_JOB_STOP = 3
-RZ_JOB_CONTEXT = 4
-RZ_JOB_GRAMMAR = 5
-RZ_JOB_FAILED = 6
+RZ_STATE_PROMPT = 1
+RZ_STATE_TOKENS = 2
+RZ_STATE_ENDED = 3
+RZ_END_TOKEN = 1
+RZ_END_LENGTH = 2
+RZ_END_STOP = 3
+RZ_END_CONTEXT = 4
+RZ_END_GRAMMAR = 5
+RZ_END_FAILED = 6
 RZ_OVERFLOW_FAIL = 0
 RZ_OVERFLOW_FORGET = 1
 RZ_REASONING_MODEL = 0
@@ -267,14 +267,14 @@ class rz_model_params(Sized):
         ("flags", c_uint32),
         ("gpu_layers", c_uint32),
         ("quantize", c_uint32),
-        ("prompt_tokens_beside", c_uint32),
+        ("mixed_prefill_tokens", c_uint32),
         ("progress", rz_progress_callback),
         ("progress_user", c_void_p),
         ("cancel", c_void_p),
         ("packed_path", c_char_p),
         ("devices", POINTER(c_uint32)),
         ("n_devices", c_size_t),
-        ("shares", POINTER(c_float)),
+        ("device_split", POINTER(c_float)),
         ("placement", c_char_p),
         ("tested_path", c_char_p),
     ]
@@ -283,7 +283,7 @@ class rz_model_params(Sized):
 class rz_model_sampling(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
-        ("told", c_uint32),
+        ("advised", c_uint32),
         ("temperature", c_float),
         ("top_k", c_uint32),
         ("top_p", c_float),
@@ -571,7 +571,7 @@ class rz_job_info(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
         ("state", c_uint32),
-        ("end", c_uint32),
+        ("end_reason", c_uint32),
         ("stopped", c_int32),
         ("prompt_total", c_uint32),
         ("prompt_done", c_uint32),
@@ -655,7 +655,7 @@ class rz_conversation_info(Sized):
         ("n_messages", c_uint32),
         ("first_in_prompt", c_uint32),
         ("state", c_uint32),
-        ("end", c_uint32),
+        ("end_reason", c_uint32),
         ("stopped", c_int32),
         ("prompt_tokens", c_uint32),
         ("reused_tokens", c_uint32),

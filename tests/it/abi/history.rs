@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::header::{code, code_of, functions_of};
+use super::header::{code, code_of, constants, functions_of};
 use super::layouts::{Member, computed_of};
 
 /// Everything that a program sees of a header, by what it is called; `code` is without comments.
@@ -18,10 +18,6 @@ struct Interface {
 }
 
 fn interface(code: &str) -> Interface {
-    let constant = |line: &str| {
-        let (name, value) = line.strip_prefix("#define ")?.split_once(' ')?;
-        Some((name.to_owned(), value.trim().to_owned()))
-    };
     let declarations: Vec<&str> = code.lines().filter(|line| !line.starts_with('#')).collect();
     let flat = declarations.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     let mut types = BTreeMap::new();
@@ -36,7 +32,7 @@ fn interface(code: &str) -> Interface {
         }
     }
     Interface {
-        constants: code.lines().filter_map(constant).collect(),
+        constants: constants(code).map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         functions: functions_of(code),
         types,
         code: code.to_owned(),
@@ -110,7 +106,7 @@ fn every_change_that_is_no_addition_is_found() {
         assert!(now.contains(from), "{from} is not in the header");
         breaks(&interface(&now), &interface(&now.replacen(from, to, 1))).len()
     };
-    assert_eq!(count("#define RZ_DONE 2", "#define RZ_DONE 2\n#define RZ_MORE 3"), 0);
+    assert_eq!(count("  RZ_DONE = 2,", "  RZ_DONE = 2,\n  RZ_MORE = 3,"), 0);
     assert_eq!(count("#define RZ_VERSION_MINOR 1", "#define RZ_VERSION_MINOR 2"), 0);
     assert_eq!(count("uint32_t rz_device_count(void);", "uint32_t rz_device_count(void);\nvoid rz_new(void);"), 0);
     assert_eq!(
@@ -119,8 +115,8 @@ fn every_change_that_is_no_addition_is_found() {
     );
     assert_eq!(count("uint32_t reserved;\n} rz_embed_params;", "uint32_t n_more;\n} rz_embed_params;"), 0);
     assert_eq!(count("uint32_t reserved;\n} rz_embed_params;", "float more;\n} rz_embed_params;"), 2);
-    assert_eq!(count("#define RZ_DONE 2", "#define RZ_DONE 3"), 1);
-    assert_eq!(count("#define RZ_DONE 2", ""), 1);
+    assert_eq!(count("RZ_DONE = 2,", "RZ_DONE = 3,"), 1);
+    assert_eq!(count("  RZ_DONE = 2,\n", ""), 1);
     assert_eq!(count("uint32_t rz_device_count(void);", ""), 2);
     assert_eq!(count("uint32_t rz_device_count(void);", "uint64_t rz_device_count(void);"), 1);
     assert_eq!(count("const rz_cancel *cancel,", "rz_cancel *cancel,"), 1);

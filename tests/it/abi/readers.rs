@@ -86,7 +86,7 @@ fn a_job_is_read_while_it_is_stepped() {
         assert_eq!(status, RZ_DONE);
     });
     assert!(n > 0);
-    assert_eq!((job_info(job).n_tokens, job_info(job).state), (200, RZ_JOB_STATE_ENDED));
+    assert_eq!((job_info(job).n_tokens, job_info(job).state), (200, RZ_STATE_ENDED));
     unsafe { rz_job_free(job) };
 }
 
@@ -101,8 +101,8 @@ fn the_counts_of_a_reply_grow_while_one_call_makes_it() {
     let read = || {
         let handle = &handle;
         let info = talk_info(handle.0);
-        assert!(info.n_messages == 1 || info.n_messages == 2 && info.state == RZ_JOB_STATE_ENDED);
-        seen.fetch_or(usize::from(info.n_tokens > 0 && info.state == RZ_JOB_STATE_TOKENS), Ordering::SeqCst);
+        assert!(info.n_messages == 1 || info.n_messages == 2 && info.state == RZ_STATE_ENDED);
+        seen.fetch_or(usize::from(info.n_tokens > 0 && info.state == RZ_STATE_TOKENS), Ordering::SeqCst);
         let json = messages(handle.0);
         assert!(json.as_array().is_some_and(|all| (1..=2).contains(&all.len())), "{json}");
     };
@@ -112,7 +112,7 @@ fn the_counts_of_a_reply_grow_while_one_call_makes_it() {
         assert_eq!(status, RZ_DONE);
     });
     assert!(n > 0 && seen.into_inner() == 1);
-    assert_eq!((talk_info(talk.handle).n_messages, talk_info(talk.handle).state), (2, RZ_JOB_STATE_ENDED));
+    assert_eq!((talk_info(talk.handle).n_messages, talk_info(talk.handle).state), (2, RZ_STATE_ENDED));
 }
 
 fn talk_info(conversation: *const rz_conversation) -> rz_conversation_info {
@@ -184,7 +184,7 @@ fn a_medium_is_described_while_it_is_encoded() {
     let seer = Seer::new("idefics3");
     let picture = vision::picture([130, 66]);
     let picture = pixels(RZ_PIXELS_RGB8, [130, 66], &picture.rgb);
-    let medium = seer.pixels(&picture, &rz_media_params { flags: RZ_MEDIA_STEPS, ..params() });
+    let medium = seer.pixels(&picture, &rz_media_params { flags: RZ_ENCODE_STEPS, ..params() });
     let shared = Shared(medium.0);
     let read = || {
         let shared = &shared;

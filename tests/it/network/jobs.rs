@@ -542,7 +542,7 @@ fn places_go_to_the_higher_priority_and_nobody_starves() {
 #[test]
 fn prompts_beside_tokens_have_the_room_that_they_are_given() {
     for (given, wanted) in [(0, 64), (10, 10), (100, 100), (u32::MAX, 300)] {
-        let params = LoadParams { device: 1, prompt_tokens_beside: given, ..Default::default() };
+        let params = LoadParams { device: 1, mixed_prefill_tokens: given, ..Default::default() };
         let model = Model::load(&story(), params).unwrap();
         let new = |n| job(session(&model, 512), &prompt(n, 0), JobParams { max_tokens: 60, ..Default::default() });
         let mut together = Together::new(vec![new(3)]);

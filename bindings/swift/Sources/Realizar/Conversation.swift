@@ -196,7 +196,7 @@ public final class Conversation: @unchecked Sendable {
         guard changing.try() else { return }
         defer { changing.unlock() }
         guard isCurrent(turn), let info = try? info(), info.state != .ended else { return }
-        if handle.use({ rz_conversation_add($0, "[]", 2, nil) }) == RZ_OK { passed() }
+        if handle.use({ rz_conversation_add($0, "[]", 2, nil) }) == RZ_OK.rawValue { passed() }
     }
 
     /// A message of the user and the reply to it: its content, piece by piece, when it is asked for. A loop that is

@@ -50,13 +50,13 @@ public final class Job: Sendable {
     /// Works for about so many microseconds, of which a negative number is none, with nil until it has made a token.
     /// True: there is more to do.
     public func step(microseconds: Int64? = nil) throws -> Bool {
-        try handle.use { job in try call { rz_job_step(job, limit(microseconds), $0) } } != RZ_DONE
+        try handle.use { job in try call { rz_job_step(job, limit(microseconds), $0) } } != RZ_DONE.rawValue
     }
 
     /// Steps several jobs of one model in common passes over the weights. True: there is more to do. One that fails
     /// ends alone: `error` tells why.
     public static func step(_ jobs: [Job], microseconds: Int64? = nil) throws -> Bool {
-        try useAll(jobs.map(\.handle)) { handles in try call { rz_jobs_step(handles, handles.count, limit(microseconds), $0) } } != RZ_DONE
+        try useAll(jobs.map(\.handle)) { handles in try call { rz_jobs_step(handles, handles.count, limit(microseconds), $0) } } != RZ_DONE.rawValue
     }
 
     /// Text that is new since the last call: whole characters, stop strings cut out.

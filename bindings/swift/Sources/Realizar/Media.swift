@@ -378,7 +378,7 @@ public final class Media: Sendable {
     /// Works for about so many microseconds on a medium of `MediaOptions.inSteps`; a negative number counts as 0, and
     /// nil goes to the end of the medium. Returns true while there is more to do; prompts refuse the medium until then.
     public func step(microseconds: Int64? = nil) throws -> Bool {
-        try handle.use { media in try call { rz_media_step(media, limit(microseconds), $0) } } == RZ_AGAIN
+        try handle.use { media in try call { rz_media_step(media, limit(microseconds), $0) } } == RZ_AGAIN.rawValue
     }
 
     /// The rows one behind the other, each of `info.rowDim` numbers.

@@ -48,7 +48,7 @@ public final class Reply: AsyncSequence, Sendable {
     /// True: there is more to do.
     public func step(microseconds: Int64? = nil) throws -> Bool {
         try conversation.use(turn) { conversation in
-            try call { rz_conversation_step(conversation, limit(microseconds), $0) } != RZ_DONE
+            try call { rz_conversation_step(conversation, limit(microseconds), $0) } != RZ_DONE.rawValue
         }
     }
 
@@ -59,7 +59,7 @@ public final class Reply: AsyncSequence, Sendable {
             try reply.conversation.use(reply.turn) { _ in reply.conversation.handle }
         }
         return try useAll(handles) { handles in
-            try call { rz_conversations_step(handles, handles.count, limit(microseconds), $0) } != RZ_DONE
+            try call { rz_conversations_step(handles, handles.count, limit(microseconds), $0) } != RZ_DONE.rawValue
         }
     }
 

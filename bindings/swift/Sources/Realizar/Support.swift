@@ -10,26 +10,26 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
         /// The name in the header, such as "RZ_ERR_FORMAT".
         public var description: String { String(cString: rz_status_name(rawValue)) }
 
-        public static let invalidArgument = Code(rawValue: RZ_ERR_INVALID_ARGUMENT)
-        public static let busy = Code(rawValue: RZ_ERR_BUSY)
-        public static let outOfMemory = Code(rawValue: RZ_ERR_OUT_OF_MEMORY)
-        public static let deviceOutOfMemory = Code(rawValue: RZ_ERR_DEVICE_OUT_OF_MEMORY)
-        public static let limit = Code(rawValue: RZ_ERR_LIMIT)
-        public static let io = Code(rawValue: RZ_ERR_IO)
-        public static let format = Code(rawValue: RZ_ERR_FORMAT)
-        public static let unsupported = Code(rawValue: RZ_ERR_UNSUPPORTED)
-        public static let version = Code(rawValue: RZ_ERR_VERSION)
-        public static let cancelled = Code(rawValue: RZ_ERR_CANCELLED)
-        public static let deadline = Code(rawValue: RZ_ERR_DEADLINE)
-        public static let contextFull = Code(rawValue: RZ_ERR_CONTEXT_FULL)
-        public static let deviceUnavailable = Code(rawValue: RZ_ERR_DEVICE_UNAVAILABLE)
-        public static let deviceLost = Code(rawValue: RZ_ERR_DEVICE_LOST)
-        public static let mismatch = Code(rawValue: RZ_ERR_MISMATCH)
-        public static let panic = Code(rawValue: RZ_ERR_PANIC)
-        public static let poisoned = Code(rawValue: RZ_ERR_POISONED)
-        public static let notFound = Code(rawValue: RZ_ERR_NOT_FOUND)
-        public static let notReady = Code(rawValue: RZ_ERR_NOT_READY)
-        public static let resources = Code(rawValue: RZ_ERR_RESOURCES)
+        public static let invalidArgument = Code(rawValue: RZ_ERR_INVALID_ARGUMENT.rawValue)
+        public static let busy = Code(rawValue: RZ_ERR_BUSY.rawValue)
+        public static let outOfMemory = Code(rawValue: RZ_ERR_OUT_OF_MEMORY.rawValue)
+        public static let deviceOutOfMemory = Code(rawValue: RZ_ERR_DEVICE_OUT_OF_MEMORY.rawValue)
+        public static let limit = Code(rawValue: RZ_ERR_LIMIT.rawValue)
+        public static let io = Code(rawValue: RZ_ERR_IO.rawValue)
+        public static let format = Code(rawValue: RZ_ERR_FORMAT.rawValue)
+        public static let unsupported = Code(rawValue: RZ_ERR_UNSUPPORTED.rawValue)
+        public static let version = Code(rawValue: RZ_ERR_VERSION.rawValue)
+        public static let cancelled = Code(rawValue: RZ_ERR_CANCELLED.rawValue)
+        public static let deadline = Code(rawValue: RZ_ERR_DEADLINE.rawValue)
+        public static let contextFull = Code(rawValue: RZ_ERR_CONTEXT_FULL.rawValue)
+        public static let deviceUnavailable = Code(rawValue: RZ_ERR_DEVICE_UNAVAILABLE.rawValue)
+        public static let deviceLost = Code(rawValue: RZ_ERR_DEVICE_LOST.rawValue)
+        public static let mismatch = Code(rawValue: RZ_ERR_MISMATCH.rawValue)
+        public static let panic = Code(rawValue: RZ_ERR_PANIC.rawValue)
+        public static let poisoned = Code(rawValue: RZ_ERR_POISONED.rawValue)
+        public static let notFound = Code(rawValue: RZ_ERR_NOT_FOUND.rawValue)
+        public static let notReady = Code(rawValue: RZ_ERR_NOT_READY.rawValue)
+        public static let resources = Code(rawValue: RZ_ERR_RESOURCES.rawValue)
     }
 
     public let code: Code
@@ -69,7 +69,7 @@ public enum Library {
         var layout = rz_layout()
         layout.struct_size = UInt32(MemoryLayout<rz_layout>.size)
         var index: UInt32 = 0
-        while rz_layout_get(index, &layout, nil) == RZ_OK {
+        while rz_layout_get(index, &layout, nil) == RZ_OK.rawValue {
             index += 1
             let name = text(layout.struct_name)
             guard text(layout.field_name).isEmpty, missing.remove(name) != nil else { continue }
@@ -131,13 +131,13 @@ func sized<T>(
     while true {
         var n = 0
         var error = rz_error()
-        var status = RZ_OK
+        var status = RZ_OK.rawValue
         let values = [T](unsafeUninitializedCapacity: capacity) { buffer, count in
             status = function(buffer.baseAddress, capacity, &n, &error)
             count = status < 0 ? 0 : n
         }
         if status >= 0 { return values }
-        if status != RZ_ERR_BUFFER_TOO_SMALL { throw RealizarError(error) }
+        if status != RZ_ERR_BUFFER_TOO_SMALL.rawValue { throw RealizarError(error) }
         capacity = n
     }
 }
@@ -206,4 +206,10 @@ func sizedStruct<S>(_ value: S, _ size: WritableKeyPath<S, UInt32>) -> S {
     var value = value
     value[keyPath: size] = UInt32(MemoryLayout<S>.size)
     return value
+}
+
+/// Constants of C's enums as the fields and parameters take them. Their raw values have a sign on Windows.
+extension UInt32 {
+    init<Constant: RawRepresentable>(_ constant: Constant) where Constant.RawValue == UInt32 { self = constant.rawValue }
+    init<Constant: RawRepresentable>(_ constant: Constant) where Constant.RawValue == Int32 { self.init(constant.rawValue) }
 }
