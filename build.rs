@@ -18,13 +18,14 @@ use std::{env, fs};
 use header::Group;
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 34] = [
+const GROUPS: [(&str, &str); 35] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
     ("device.rs", "Devices"),
     ("runtime.rs", "Runtime: worker threads, log, ceilings"),
     ("cancel.rs", "Cancelling"),
+    ("element.rs", "Element types"),
     ("model.rs", "Models"),
     ("model_info.rs", "What a model is and can do"),
     ("source.rs", "Models from bytes of the caller"),

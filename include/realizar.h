@@ -531,6 +531,52 @@ RZ_API int32_t RZ_CALL
 rz_cancel_is_fired(const rz_cancel *RZ_NULLABLE cancel);
 
 /* ------------------------------------------------------------------------------------------------
+ * Element types
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_element_type {
+  /* In a field that takes an element type: the default, or none, as the comment of the field says.
+   *
+   * Element types have one numbering wherever they are passed. It is GGML's, but for RZ_TYPE_F32 and the types that GGML
+   * does not have, which are numbered from 256. Each field says which types it takes; others are
+   * RZ_ERR_INVALID_ARGUMENT, with a message that names the type. */
+  RZ_TYPE_DEFAULT = 0,
+  RZ_TYPE_F32 = 256,      /* Element type: single precision. Its number at GGML, 0, stands for the default here. */
+  RZ_TYPE_F16 = 1,        /* Element type: half precision. */
+  RZ_TYPE_BF16 = 30,      /* Element type: bfloat16. */
+  RZ_TYPE_F8_E4M3 = 257,  /* Element type: 8-bit floats with 4 bits of exponent (OCP), which GGML does not have. */
+  RZ_TYPE_Q4_0 = 2,       /* Element type: blocks of 32 values with 4 bits each and a scale, 4.5 bits a value. */
+  RZ_TYPE_Q4_1 = 3,       /* Element type: blocks of 32 values with 4 bits each, a scale and a minimum, 5 bits a value. */
+  RZ_TYPE_Q5_0 = 6,       /* Element type: blocks of 32 values with 5 bits each and a scale, 5.5 bits a value. */
+  RZ_TYPE_Q5_1 = 7,       /* Element type: blocks of 32 values with 5 bits each, a scale and a minimum, 6 bits a value. */
+  RZ_TYPE_Q8_0 = 8,       /* Element type: blocks of 32 values with 8 bits each and a scale, 8.5 bits a value. */
+  /* Element type: K-quants: blocks of 256 values in groups with scales and minima; the digit is the bits of a value. */
+  RZ_TYPE_Q2_K = 10,
+  RZ_TYPE_Q3_K = 11,
+  RZ_TYPE_Q4_K = 12,
+  RZ_TYPE_Q5_K = 13,
+  RZ_TYPE_Q6_K = 14,
+  /* Element type: I-quants: blocks of 256 values as entries of fixed grids; the digit is about the bits of a value. */
+  RZ_TYPE_IQ1_S = 19,
+  RZ_TYPE_IQ1_M = 29,
+  RZ_TYPE_IQ2_XXS = 16,
+  RZ_TYPE_IQ2_XS = 17,
+  RZ_TYPE_IQ2_S = 22,
+  RZ_TYPE_IQ3_XXS = 18,
+  RZ_TYPE_IQ3_S = 21,
+  RZ_TYPE_IQ4_NL = 20,  /* Element type: blocks of 32 values as entries of a table of 16 numbers, with a scale. */
+  RZ_TYPE_IQ4_XS = 23,  /* Element type: the same in blocks of 256 values. */
+  RZ_TYPE_TQ1_0 = 34,   /* Element type: ternary values, blocks of 256. */
+  RZ_TYPE_TQ2_0 = 35,
+  RZ_TYPE_MXFP4 = 39,   /* Element type: 4-bit floats in blocks of 32 with a power of two (OCP microscaling). */
+  RZ_TYPE_NVFP4 = 40,   /* Element type: 4-bit floats in blocks of 16 with a scale of 8 bits. */
+  RZ_TYPE_Q1_0 = 41,    /* Element type: blocks of 128 signs with a scale. */
+  RZ_TYPE_Q2_0 = 42,    /* Element type: blocks of 64 values with 2 bits each and a scale. */
+  RZ_TYPE_PQ2_0 = 142,  /* Element type: ternary values in blocks with a scale, as PrismML's files have them. */
+  RZ_TYPE_PTQ1_0 = 143,
+};
+
+/* ------------------------------------------------------------------------------------------------
  * Models
  * ------------------------------------------------------------------------------------------------ */
 
@@ -619,7 +665,8 @@ typedef struct rz_model_params {
    * memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
    * stand for all. */
   uint32_t gpu_layers;
-  /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
+  /* Element type to which matrices of floats are converted while they are loaded; RZ_TYPE_DEFAULT: none, they
+   * keep that of the file. Others: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K, _Q6_K. */
   uint32_t quantize;
   /* Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
    * that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
@@ -1392,21 +1439,6 @@ rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE gramma
  * Caches
  * ------------------------------------------------------------------------------------------------ */
 
-enum rz_element_type {
-  /* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
-   * of 14 bits with scales, which it multiplies faster. */
-  RZ_TYPE_F16 = 1,
-  /* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
-   * On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
-   * weights, is rounded to 8 bits too. */
-  RZ_TYPE_Q8_0 = 8,
-  /* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
-   * otherwise as RZ_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
-   * better than keys: keys of 4 bits change what small models choose. Since 0.1.0. */
-  RZ_TYPE_Q4_0 = 2,
-  RZ_TYPE_F32 = 256,  /* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
-};
-
 /* One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
  * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
 typedef struct rz_cache rz_cache;
@@ -1417,8 +1449,15 @@ typedef struct rz_cache_params {
   /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
    * warning. */
   uint32_t capacity;
-  uint32_t k_type;  /* Type of the keys, RZ_TYPE_...; 0: F16. */
-  uint32_t v_type;  /* Type of the values, RZ_TYPE_...; 0: F16. */
+  /* Element type of the keys; RZ_TYPE_DEFAULT: RZ_TYPE_F16. Others are RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 and RZ_TYPE_F32.
+   *
+   * RZ_TYPE_F16 takes 16 bits a value: half precision on a GPU, and on the CPU integers of 14 bits with scales,
+   * which it multiplies faster. RZ_TYPE_Q8_0 takes 8.5 bits; on the CPU each head is rotated by a Hadamard transform
+   * first, and the queries and weights that multiply keys and values are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
+   * 4.5 bits, and on a GPU each 32 values are rotated by themselves. It suits values better than keys: keys of 4
+   * bits change what small models choose. */
+  uint32_t k_type;
+  uint32_t v_type;  /* Element type of the values, of the same types. */
 } rz_cache_params;
 
 /* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
@@ -1890,8 +1929,9 @@ typedef struct rz_encoder_params {
   /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, or-ed together; without one of the former the encoder of pictures is
    * loaded, or that of sound where there is none. */
   uint32_t flags;
-  uint32_t device;    /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
-  uint32_t quantize;  /* GGML type id to which matrices of floats are converted; 0: none. */
+  uint32_t device;  /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
+  /* Element type to which matrices of floats are converted, as rz_model_params.quantize; RZ_TYPE_DEFAULT: none is. */
+  uint32_t quantize;
   /* The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
   uint32_t max_rows;
   uint32_t reserved;                          /* 0. */
@@ -3122,8 +3162,9 @@ typedef struct rz_kv_params {
   uint32_t n_kv_heads;   /* Key and value heads. */
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
   uint32_t capacity;     /* Positions to make room for. */
-  uint32_t kv_type;      /* RZ_TYPE_...; 0: F16. */
-  uint32_t device;       /* Index of a device; 0: choose for me, which is the CPU. */
+  /* Element type of keys and values, one that rz_cache_params takes; RZ_TYPE_DEFAULT: RZ_TYPE_F16. */
+  uint32_t kv_type;
+  uint32_t device;  /* Index of a device; 0: choose for me, which is the CPU. */
 } rz_kv_params;
 
 /* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
@@ -3151,9 +3192,9 @@ rz_attention_gqa_into(const rz_attention_params *RZ_NULLABLE params,
 
 /* y = weights * x on the CPU, on the calling thread.
  *
- * `weights`: `rows` rows of `cols` values in blocks of GGML type `weight_type`, one row behind the other, at any
- * alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
- * inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0. */
+ * `weights`: `rows` rows of `cols` values in blocks of `weight_type`, one row after the other, at any alignment; `x`:
+ * [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... but RZ_TYPE_DEFAULT, and `cols` a multiple of its block.
+ * `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_matvec_into(uint32_t weight_type,
                const void *weights,
@@ -3163,10 +3204,10 @@ rz_matvec_into(uint32_t weight_type,
                float *y,
                rz_error *RZ_NULLABLE err);
 
-/* Expands blocks of GGML type `weight_type` to f32.
+/* Expands blocks of `weight_type`, any RZ_TYPE_... but RZ_TYPE_DEFAULT, to f32.
  *
  * `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
- * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.
+ * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT.
  * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_dequantize_into(uint32_t weight_type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);

@@ -27,23 +27,23 @@ type Model struct{ model *owned[*C.rz_model] }
 
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
-	Runtime       *Runtime  // threads, log and limits to share; nil: its own
-	Threads       int       // without a Runtime; 0: as many as there are cores
-	Device        uint32    // index of a device; 0: the best one
-	Devices       []uint32  // GPUs over which the layers are divided in this order, in place of Device
-	Shares        []float32 // sizes of the parts of Devices in relation to one another; nil: by their free memory
-	GPULayers     int       // how many layers go to GPUs, where Device is one; 0: as many as fit
-	Placement     string    // where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; "": with their layers
-	Quantize      uint32    // GGML type that matrices of floats are converted to; 0: none
-	Deterministic bool      // the same bits however a prompt was cut into pieces
-	Mmap          bool      // use the file in place, which is several times slower; the process dies when somebody shortens it
-	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
-	TestedPath    string    // file of the tests that GPUs have passed, which later processes need not make again; "": none
-	TextOnly      bool      // tokenizer and template only, no weights
-	MTP           bool      // the layer too that predicts a further token, for DraftMTP
-	Profile       bool      // measure the parts of each step on a GPU, which takes longer
-	AllowUnknown  bool      // pass over keys and tensors that nothing knows, in place of ErrUnsupported; Info.Unknown counts them
-	BF16Products  bool      // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
+	Runtime       *Runtime    // threads, log and limits to share; nil: its own
+	Threads       int         // without a Runtime; 0: as many as there are cores
+	Device        uint32      // index of a device; 0: the best one
+	Devices       []uint32    // GPUs over which the layers are divided in this order, in place of Device
+	Shares        []float32   // sizes of the parts of Devices in relation to one another; nil: by their free memory
+	GPULayers     int         // how many layers go to GPUs, where Device is one; 0: as many as fit
+	Placement     string      // where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; "": with their layers
+	Quantize      ElementType // type that matrices of floats are converted to; 0: those of the file
+	Deterministic bool        // the same bits however a prompt was cut into pieces
+	Mmap          bool        // use the file in place, which is several times slower; the process dies when somebody shortens it
+	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
+	TestedPath    string      // file of the tests that GPUs have passed, which later processes need not make again; "": none
+	TextOnly      bool        // tokenizer and template only, no weights
+	MTP           bool        // the layer too that predicts a further token, for DraftMTP
+	Profile       bool        // measure the parts of each step on a GPU, which takes longer
+	AllowUnknown  bool        // pass over keys and tensors that nothing knows, in place of ErrUnsupported; Info.Unknown counts them
+	BF16Products  bool        // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
 
 	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
 	// tokens sooner and others later.

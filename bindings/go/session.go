@@ -17,20 +17,48 @@ type Session struct {
 	cache *owned[*C.rz_cache]
 }
 
-// CacheType is the element type of what a session remembers.
-type CacheType uint32
+// ElementType is the type of the elements of tensors and caches. 0: what the library takes for the place where it is named.
+type ElementType uint32
 
 const (
-	CacheF16 CacheType = C.RZ_TYPE_F16 // 16 bits a value, the default
-	CacheQ8  CacheType = C.RZ_TYPE_Q8_0
-	CacheQ4  CacheType = C.RZ_TYPE_Q4_0 // which values stand better than keys
-	CacheF32 CacheType = C.RZ_TYPE_F32
+	TypeDefault ElementType = C.RZ_TYPE_DEFAULT
+	TypeF32     ElementType = C.RZ_TYPE_F32
+	TypeF16     ElementType = C.RZ_TYPE_F16
+	TypeBF16    ElementType = C.RZ_TYPE_BF16
+	TypeF8_E4M3 ElementType = C.RZ_TYPE_F8_E4M3
+	TypeQ4_0    ElementType = C.RZ_TYPE_Q4_0
+	TypeQ4_1    ElementType = C.RZ_TYPE_Q4_1
+	TypeQ5_0    ElementType = C.RZ_TYPE_Q5_0
+	TypeQ5_1    ElementType = C.RZ_TYPE_Q5_1
+	TypeQ8_0    ElementType = C.RZ_TYPE_Q8_0
+	TypeQ2_K    ElementType = C.RZ_TYPE_Q2_K
+	TypeQ3_K    ElementType = C.RZ_TYPE_Q3_K
+	TypeQ4_K    ElementType = C.RZ_TYPE_Q4_K
+	TypeQ5_K    ElementType = C.RZ_TYPE_Q5_K
+	TypeQ6_K    ElementType = C.RZ_TYPE_Q6_K
+	TypeIQ1_S   ElementType = C.RZ_TYPE_IQ1_S
+	TypeIQ1_M   ElementType = C.RZ_TYPE_IQ1_M
+	TypeIQ2_XXS ElementType = C.RZ_TYPE_IQ2_XXS
+	TypeIQ2_XS  ElementType = C.RZ_TYPE_IQ2_XS
+	TypeIQ2_S   ElementType = C.RZ_TYPE_IQ2_S
+	TypeIQ3_XXS ElementType = C.RZ_TYPE_IQ3_XXS
+	TypeIQ3_S   ElementType = C.RZ_TYPE_IQ3_S
+	TypeIQ4_NL  ElementType = C.RZ_TYPE_IQ4_NL
+	TypeIQ4_XS  ElementType = C.RZ_TYPE_IQ4_XS
+	TypeTQ1_0   ElementType = C.RZ_TYPE_TQ1_0
+	TypeTQ2_0   ElementType = C.RZ_TYPE_TQ2_0
+	TypeMXFP4   ElementType = C.RZ_TYPE_MXFP4
+	TypeNVFP4   ElementType = C.RZ_TYPE_NVFP4
+	TypeQ1_0    ElementType = C.RZ_TYPE_Q1_0
+	TypeQ2_0    ElementType = C.RZ_TYPE_Q2_0
+	TypePQ2_0   ElementType = C.RZ_TYPE_PQ2_0
+	TypePTQ1_0  ElementType = C.RZ_TYPE_PTQ1_0
 )
 
 // SessionOptions are optional; the zero value means the defaults.
 type SessionOptions struct {
-	Capacity     int       // tokens, prompt and answer together; 0: as the model was trained, at most 8192
-	KType, VType CacheType // of keys and values; 0: CacheF16
+	Capacity     int         // tokens, prompt and answer together; 0: as the model was trained, at most 8192
+	KType, VType ElementType // of keys and values: TypeF16, which is the default, TypeQ8_0, TypeQ4_0 (for values rather than for keys) or TypeF32
 }
 
 func (o *SessionOptions) params() (params C.rz_cache_params, err error) {

@@ -508,7 +508,7 @@ func TestPlans(t *testing.T) {
 	if err != nil || three.TotalHost-one.TotalHost != 2*one.CacheHost || one.CacheHost == 0 {
 		t.Error(one, three, err)
 	}
-	narrow, err := PlanLoad(t.Context(), storyModel, nil, &SessionOptions{Capacity: 256, KType: CacheQ8, VType: CacheQ4}, 1)
+	narrow, err := PlanLoad(t.Context(), storyModel, nil, &SessionOptions{Capacity: 256, KType: TypeQ8_0, VType: TypeQ4_0}, 1)
 	if err != nil || narrow.CacheToken >= one.CacheToken {
 		t.Error(narrow.CacheToken, one.CacheToken, err)
 	}
@@ -520,9 +520,9 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestCacheTypes(t *testing.T) {
+func TestElementTypes(t *testing.T) {
 	model := load(t, storyModel)
-	for _, kind := range []CacheType{0, CacheF16, CacheQ8, CacheF32} {
+	for _, kind := range []ElementType{0, TypeF16, TypeQ8_0, TypeF32} {
 		session, err := model.NewSession(&SessionOptions{Capacity: 64, KType: kind, VType: kind})
 		if err != nil {
 			t.Fatal(kind, err)

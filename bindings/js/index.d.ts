@@ -42,8 +42,8 @@ export interface LoadOptions {
   /** Where the experts (MoE) of layers on GPUs are placed, such as "experts=auto" or "experts=cpu"; by default with
    * their layers. */
   placement?: string;
-  /** GGML type to which float matrices are quantized. */
-  quantize?: number;
+  /** Type to which float matrices are quantized. */
+  quantize?: ElementType;
   /** File of packed weights, made by the first load and mapped by later ones, in other processes too. */
   packedPath?: string;
   /** File that records the self-tests that GPUs have passed, so that later processes skip them. */
@@ -197,8 +197,8 @@ export class Adapter extends Handle {
 export interface EncoderOptions {
   /** Index of a device: 0 or 1, both of which are the CPU. */
   device?: number;
-  /** GGML type to which float matrices are quantized. */
-  quantize?: number;
+  /** Type to which float matrices are quantized. */
+  quantize?: ElementType;
   /** Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096. */
   maxRows?: number;
   /** Which encoder of a file to load, if the file has both; by default the vision encoder. */
@@ -388,12 +388,16 @@ export class Store extends Handle {
   clear(): Promise<void>;
 }
 
-export type CacheType = "f16" | "q8" | "q4" | "f32";
+/** An element type of tensors or caches. "default": what the library takes for the place where it is named. */
+export type ElementType =
+  | "default" | "f32" | "f16" | "bf16" | "f8_e4m3" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "q2_k" | "q3_k"
+  | "q4_k" | "q5_k" | "q6_k" | "iq1_s" | "iq1_m" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq3_xxs" | "iq3_s" | "iq4_nl"
+  | "iq4_xs" | "tq1_0" | "tq2_0" | "mxfp4" | "nvfp4" | "q1_0" | "q2_0" | "pq2_0" | "ptq1_0";
 export interface CacheOptions {
   /** Context length in tokens; 0: that of the model, at most 8192. */
   capacity?: number;
-  kType?: CacheType;
-  vType?: CacheType;
+  kType?: ElementType;
+  vType?: ElementType;
 }
 export type Adapters = (Adapter | [adapter: Adapter, scale: number])[];
 

@@ -182,7 +182,7 @@ async function planned(path) {
 // --8<-- [start:memory]
 async function memory(path) {
   const model = await Model.load(path, { threads: 2, memoryLimit: 512 * 2 ** 20 }); // beyond it: RZ_ERR_LIMIT
-  return new Conversation(model, { cache: { capacity: 2048, kType: "q8", vType: "q8" } });
+  return new Conversation(model, { cache: { capacity: 2048, kType: "q8_0", vType: "q8_0" } });
 }
 // --8<-- [end:memory]
 

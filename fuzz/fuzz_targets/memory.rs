@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 use realizar::engine::{LoadParams, Model, Runtime, RuntimeParams};
 use realizar::error::Result;
 use realizar::format::ByteSource;
+use realizar::tensor::DType;
 
 /// Most bytes that a model and its caches may take, so that the fuzzer's own bound tells what went past it.
 const MEMORY: u64 = 256 << 20;
@@ -23,7 +24,7 @@ pub fn load(files: &[(&str, &[u8])], text_only: bool) -> Result<Arc<Model>> {
 }
 
 /// Loads a model with its weights packed into a file, as those of a type.
-pub fn load_packed(files: &[(&str, &[u8])], quantize: u32, packed: &Path) -> Result<Arc<Model>> {
+pub fn load_packed(files: &[(&str, &[u8])], quantize: Option<DType>, packed: &Path) -> Result<Arc<Model>> {
     load_with(files, LoadParams { quantize, packed_path: Some(packed), ..Default::default() })
 }
 

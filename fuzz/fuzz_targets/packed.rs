@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::fuzz_target;
 use realizar::engine::{CacheParams, Model, Session};
 use realizar::quant;
+use realizar::tensor::DType;
 use twox_hash::XxHash64;
 
 /// Bytes ahead of the weights; of them those of numbers, the last of which is the checksum of the weights; behind these
@@ -21,18 +22,18 @@ const NUMBERS: usize = 40;
 const OF_WEIGHTS: usize = 32;
 
 /// Model files and what their floats are converted to: types without an encoder are in the second file.
-const MODELS: [(&[u8], u32); 9] = {
+const MODELS: [(&[u8], Option<DType>); 9] = {
     let floats = include_bytes!("../seeds/gguf/plain");
     [
-        (floats, 0),
-        (floats, quant::F16.0),
-        (floats, quant::BF16.0),
-        (floats, quant::Q4_0.0),
-        (floats, quant::Q4_1.0),
-        (floats, quant::Q5_0.0),
-        (floats, quant::Q5_1.0),
-        (floats, quant::Q8_0.0),
-        (include_bytes!("../seeds/gguf/types"), 0),
+        (floats, None),
+        (floats, Some(quant::F16)),
+        (floats, Some(quant::BF16)),
+        (floats, Some(quant::Q4_0)),
+        (floats, Some(quant::Q4_1)),
+        (floats, Some(quant::Q5_0)),
+        (floats, Some(quant::Q5_1)),
+        (floats, Some(quant::Q8_0)),
+        (include_bytes!("../seeds/gguf/types"), None),
     ]
 };
 

@@ -37,15 +37,22 @@
  *
  * - A function that can fail returns an rz_status: 0 is success, positive is progress, negative is failure. Its last
  *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
- * - Results are written on success only, and a call that fails leaves its handles as they were. The exception: with
- *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written.
+ * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
+ *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written, and rz_generate_into keeps the tokens that it has made before
+ *   it fails: in the cache, in `out`, and counted in `*n`.
+ * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, `*len`, `*written`).
+ *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
+ *   the handle or changes. rz_generate_into makes no token then.
  * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
- *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. So does a
- *   call with the handle as const beside it, where its errors name RZ_ERR_BUSY; those that read what others poll, such
- *   as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
- * - What _new, _load or _fork gives, the matching _free takes back; NULL is fine. Handles are freed in any order,
- *   because each keeps alive what it needs. With the last one the library's last thread ends.
- * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
+ *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. While it
+ *   runs, a call that takes the handle as const gets RZ_ERR_BUSY too, if its errors name it; functions that read state,
+ *   such as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
+ * - A handle that a function writes, whatever the function is called, is given back to the _free of its type
+ *   (rz_model_free for an rz_model); NULL is fine. Handles are freed in any order, because each keeps alive what it
+ *   needs. With the last one the library's last thread ends.
+ * - Strings are UTF-8. One that is given with its length in bytes (`len`, `json_len`) needs no NUL; every other one,
+ *   such as a path, a key, a role or a stop string, ends with a NUL. A text in a buffer of the caller's has its length
+ *   in `*len` and no NUL; texts in structs that are written and texts that are returned end with one.
  * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
  *   the default. RZ_INIT(rz_model_params, params) declares one so, in C and C++: later versions append fields. A field
  *   or a flag that the library is too old for is RZ_ERR_VERSION.
@@ -62,7 +69,8 @@
  *   media. The message names the position of the token, the text or the row. Only the affected job or reply fails; a
  *   call for several caches fails as a whole.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
- *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
+ *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says. Damage is what makes no sense, such
+ *   as a count beyond the end, or weights that are not finite; weights with other finite values are not recognized.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
  *   destructor of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver
  *   may stay.
@@ -175,15 +183,16 @@ typedef struct rz_error {
 } rz_error;
 
 enum rz_status_code {
-  RZ_OK = 0,                         /* Success. */
-  RZ_AGAIN = 1,                      /* Progress, and work is left: call again. */
-  RZ_DONE = 2,                       /* Generation has ended. */
+  RZ_OK = 0,  /* Success. */
+  /* Progress, and there is more to come: call again, of a reply without a part right now after a step. */
+  RZ_AGAIN = 1,
+  RZ_DONE = 2,                       /* It has ended: nothing more will come. */
   RZ_ERR_INVALID_ARGUMENT = -1,      /* An argument that can never work: NULL, out of range, not UTF-8. */
   RZ_ERR_BUSY = -2,                  /* The handle is in use by another call right now. */
   RZ_ERR_OUT_OF_MEMORY = -3,         /* The host's memory ran out. */
   RZ_ERR_DEVICE_OUT_OF_MEMORY = -4,  /* A device's memory ran out. */
   RZ_ERR_LIMIT = -5,                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
-  RZ_ERR_IO = -6,                    /* A file could not be read or written, or a thread not be started. */
+  RZ_ERR_IO = -6,                    /* A file could not be read or written. */
   RZ_ERR_FORMAT = -7,                /* A file is damaged or hostile, or weights of a model have made a result NaN or infinite. */
   RZ_ERR_UNSUPPORTED = -8,           /* The request is valid, but this library does not implement it. */
   RZ_ERR_VERSION = -9,               /* A field or a flag that this library is too old for. */
@@ -206,6 +215,7 @@ enum rz_status_code {
   RZ_ERR_NOT_FOUND = -19,
   /* The call has to come after another one: there are no logits before a prefill, and no rows before the last step. */
   RZ_ERR_NOT_READY = -20,
+  RZ_ERR_RESOURCES = -21,  /* The system refuses a thread or another resource; the same call may succeed later. */
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -245,7 +255,7 @@ rz_abi_version(void);
 RZ_API const char *RZ_CALL
 rz_version(void);
 
-/* Version of the library as a number, as RZ_VERSION_NUMBER is that of the header: 1,000,000 times the major, 1,000
+/* Version of the library as a number, as RZ_VERSION_NUMBER is for the header: 1,000,000 times the major, 1,000
  * times the minor and the patch version, so that 0.1.0 is 1000 and a newer version is a greater number. Any thread.
  * Since 0.1.0. */
 RZ_API uint32_t RZ_CALL
@@ -354,7 +364,8 @@ enum rz_thread_kind {
 };
 
 /* Worker threads, a log and a ceiling on memory, shared by the models that are loaded with it. Any number of threads
- * may use it at once. A model that is loaded without one gets its own, with all defaults. */
+ * may use it at once. rz_runtime_threads_set and rz_runtime_memory_limit_set alone change it. A model that is loaded
+ * without one gets its own, with all defaults. */
 typedef struct rz_runtime rz_runtime;
 
 /* Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
@@ -383,9 +394,9 @@ typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
                                                 void *RZ_NULLABLE user);
 
 /* Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
- * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread among those of
+ * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within
  * its role: from 1 for RZ_THREAD_COMPUTE and RZ_THREAD_LOAD, whose number 0 is the calling thread, else from 0. The
- * callback does not run on threads of the host, nor on those that calls start in a child made with fork().
+ * callback does not run on threads of the host, nor on threads of calls in a child made with fork().
  *
  * For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
  * callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
@@ -403,12 +414,14 @@ typedef struct rz_runtime_params {
    * The first load of a model with a tokenizer starts as many further threads, at most four and at least one. They
    * render chat templates and compile grammars, one call at a time each in the order of arrival, and sleep
    * otherwise; each has 64 MiB of stack, most of which is never touched. If the system gives none, that load fails
-   * with RZ_ERR_IO. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder, and
-   * loads, whose threads end with them; with one thread a load has none. In a child made with fork(), which has none
-   * of these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_IO. */
+   * with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
+   * and loads, whose threads end with them; with one thread a load has none. In a child made with fork(), which has
+   * none of these threads, a call with a template or a grammar starts a thread for itself, or fails with
+   * RZ_ERR_RESOURCES. */
   uint32_t threads;
-  /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
-   * fail with RZ_ERR_LIMIT. rz_runtime_memory_limit_set changes it. */
+  /* Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0: none.
+   * Beyond it calls fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
+   * rz_runtime_memory_limit_set changes it. */
   uint64_t memory_limit;
   /* Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
    * Copied. The calling thread is never bound. */
@@ -444,10 +457,9 @@ typedef struct rz_runtime_info {
 
 /* Makes a runtime and starts its workers; they sleep while there is no work.
  *
- * `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
- * many threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
- * RZ_ERR_IO (the system gives no more threads),
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
+ * threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
+ * RZ_ERR_RESOURCES (the system gives no more threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_runtime_new(const rz_runtime_params *RZ_NULLABLE params, rz_runtime **out, rz_error *RZ_NULLABLE err);
 
@@ -458,7 +470,7 @@ rz_runtime_free(rz_runtime *RZ_NULLABLE runtime);
 
 /* Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now
  * keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads),
- * RZ_ERR_IO (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * RZ_ERR_RESOURCES (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *RZ_NULLABLE err);
 
@@ -479,8 +491,8 @@ rz_runtime_info_get(const rz_runtime *runtime, rz_runtime_info *out, rz_error *R
  * Cancelling
  * ------------------------------------------------------------------------------------------------ */
 
-/* A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is
- * left. */
+/* A time in microseconds that is no limit: of rz_cancel_deadline and of every step with a budget. 0 says that no time
+ * is left. */
 #define RZ_NO_LIMIT 0xFFFFFFFFFFFFFFFFu
 
 /* A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
@@ -517,6 +529,52 @@ rz_cancel_reset(rz_cancel *RZ_NULLABLE cancel);
  * a signal handler included. Since 0.1.0. */
 RZ_API int32_t RZ_CALL
 rz_cancel_is_fired(const rz_cancel *RZ_NULLABLE cancel);
+
+/* ------------------------------------------------------------------------------------------------
+ * Element types
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_element_type {
+  /* In a field that takes an element type: the default, or none, as the comment of the field says.
+   *
+   * Element types have one numbering wherever they are passed. It is GGML's, but for RZ_TYPE_F32 and the types that GGML
+   * does not have, which are numbered from 256. Each field says which types it takes; others are
+   * RZ_ERR_INVALID_ARGUMENT, with a message that names the type. */
+  RZ_TYPE_DEFAULT = 0,
+  RZ_TYPE_F32 = 256,      /* Element type: single precision. Its number at GGML, 0, stands for the default here. */
+  RZ_TYPE_F16 = 1,        /* Element type: half precision. */
+  RZ_TYPE_BF16 = 30,      /* Element type: bfloat16. */
+  RZ_TYPE_F8_E4M3 = 257,  /* Element type: 8-bit floats with 4 bits of exponent (OCP), which GGML does not have. */
+  RZ_TYPE_Q4_0 = 2,       /* Element type: blocks of 32 values with 4 bits each and a scale, 4.5 bits a value. */
+  RZ_TYPE_Q4_1 = 3,       /* Element type: blocks of 32 values with 4 bits each, a scale and a minimum, 5 bits a value. */
+  RZ_TYPE_Q5_0 = 6,       /* Element type: blocks of 32 values with 5 bits each and a scale, 5.5 bits a value. */
+  RZ_TYPE_Q5_1 = 7,       /* Element type: blocks of 32 values with 5 bits each, a scale and a minimum, 6 bits a value. */
+  RZ_TYPE_Q8_0 = 8,       /* Element type: blocks of 32 values with 8 bits each and a scale, 8.5 bits a value. */
+  /* Element type: K-quants: blocks of 256 values in groups with scales and minima; the digit is the bits of a value. */
+  RZ_TYPE_Q2_K = 10,
+  RZ_TYPE_Q3_K = 11,
+  RZ_TYPE_Q4_K = 12,
+  RZ_TYPE_Q5_K = 13,
+  RZ_TYPE_Q6_K = 14,
+  /* Element type: I-quants: blocks of 256 values as entries of fixed grids; the digit is about the bits of a value. */
+  RZ_TYPE_IQ1_S = 19,
+  RZ_TYPE_IQ1_M = 29,
+  RZ_TYPE_IQ2_XXS = 16,
+  RZ_TYPE_IQ2_XS = 17,
+  RZ_TYPE_IQ2_S = 22,
+  RZ_TYPE_IQ3_XXS = 18,
+  RZ_TYPE_IQ3_S = 21,
+  RZ_TYPE_IQ4_NL = 20,  /* Element type: blocks of 32 values as entries of a table of 16 numbers, with a scale. */
+  RZ_TYPE_IQ4_XS = 23,  /* Element type: the same in blocks of 256 values. */
+  RZ_TYPE_TQ1_0 = 34,   /* Element type: ternary values, blocks of 256. */
+  RZ_TYPE_TQ2_0 = 35,
+  RZ_TYPE_MXFP4 = 39,   /* Element type: 4-bit floats in blocks of 32 with a power of two (OCP microscaling). */
+  RZ_TYPE_NVFP4 = 40,   /* Element type: 4-bit floats in blocks of 16 with a scale of 8 bits. */
+  RZ_TYPE_Q1_0 = 41,    /* Element type: blocks of 128 signs with a scale. */
+  RZ_TYPE_Q2_0 = 42,    /* Element type: blocks of 64 values with 2 bits each and a scale. */
+  RZ_TYPE_PQ2_0 = 142,  /* Element type: ternary values in blocks with a scale, as PrismML's files have them. */
+  RZ_TYPE_PTQ1_0 = 143,
+};
 
 /* ------------------------------------------------------------------------------------------------
  * Models
@@ -607,7 +665,8 @@ typedef struct rz_model_params {
    * memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
    * stand for all. */
   uint32_t gpu_layers;
-  /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
+  /* Element type to which matrices of floats are converted while they are loaded; RZ_TYPE_DEFAULT: none, they
+   * keep that of the file. Others: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K, _Q6_K. */
   uint32_t quantize;
   /* Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
    * that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
@@ -617,7 +676,7 @@ typedef struct rz_model_params {
   rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is; NULL: nobody. */
   void *RZ_NULLABLE progress_user;            /* Handed to `progress` as it is. */
   const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
-  /* Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
+  /* Path of a file for packed weights, NUL-terminated; NULL: they are packed into memory.
    *
    * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
    * the disk. Later loads map the file, so that they take as long as their vocabulary. Processes share one copy in
@@ -668,8 +727,8 @@ typedef struct rz_model_params {
    * runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
    * ended. Since 0.1.0. */
   const char *RZ_NULLABLE placement;
-  /* Path of a file in which the tests that GPUs have passed are kept, as rz_model_load takes one; NULL: they are
-   * forgotten with the process.
+  /* Path of a file in which the tests that GPUs have passed are kept, NUL-terminated; NULL: they are forgotten with
+   * the process.
    *
    * The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs.
    * A test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that
@@ -693,13 +752,12 @@ typedef struct rz_model_sampling {
 
 /* Loads a model.
  *
- * `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder
- * with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
- * reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file; the system gives no thread,
- * see rz_runtime_params.threads), RZ_ERR_FORMAT (damaged),
- * RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
- * (unknown flags). Since 0.1.0. */
+ * `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder with
+ * a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as reading the
+ * file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_RESOURCES (the system gives no
+ * thread, see rz_runtime_params.threads), RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (an architecture or tensor type
+ * that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_load(const char *path, const rz_model_params *RZ_NULLABLE params, rz_model **out, rz_error *RZ_NULLABLE err);
 
@@ -720,9 +778,8 @@ rz_model_sampling_get(const rz_model *model, rz_model_sampling *out, rz_error *R
 /* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
  * its length and kind, such as "[24 integers]".
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
- * the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
- * RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0. */
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_meta_into(const rz_model *model,
                    const char *key,
@@ -732,7 +789,7 @@ rz_model_meta_into(const rz_model *model,
                    rz_error *RZ_NULLABLE err);
 
 /* Writes key `index` of the model's metadata, in alphabetical order; keys are asked for from 0 until
- * RZ_ERR_INVALID_ARGUMENT.
+ * RZ_ERR_NOT_FOUND.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last key. Since 0.1.0. */
@@ -811,7 +868,7 @@ typedef struct rz_model_info {
   uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
   uint32_t gpu_layers;          /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
   uint32_t chat_template;       /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
-  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t devices[16];         /* Indices of GPUs in the order of their layers; 0 after the last. */
   uint32_t device_layers[16];   /* Layers on each of `devices`. */
   uint32_t n_unknown;           /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
   uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
@@ -923,9 +980,9 @@ typedef struct rz_textstream rz_textstream;
 
 /* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
  *
- * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8),
- * RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
+ * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (not UTF-8), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not
+ * implemented). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_tokenize_into(const rz_model *model,
                  const char *RZ_NULLABLE text,
@@ -938,10 +995,10 @@ rz_tokenize_into(const rz_model *model,
 
 /* Turns `n` token ids into text, the first of which begins it.
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
- * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
- * U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
- * (a token outside the vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become U+FFFD; for a text
+ * that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the
+ * vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_detokenize_into(const rz_model *model,
                    const uint32_t *RZ_NULLABLE tokens,
@@ -961,9 +1018,8 @@ rz_token_is_end(const rz_model *RZ_NULLABLE model, uint32_t token);
  * each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
  *
  * `*len` receives their number and `*attributes` RZ_ATTR_NORMAL and the like, or-ed together; `attributes` may be
- * NULL. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
- * thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is
- * not implemented). Since 0.1.0. */
+ * NULL. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+ * (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_token_bytes_into(const rz_model *model,
                     uint32_t token,
@@ -1027,22 +1083,22 @@ enum rz_chat_flag {
 
 /* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
 typedef struct rz_chat_message {
-  const char *role;     /* Role of the speaker, such as "system", "user" or "assistant". */
-  const char *content;  /* Text of the message. */
+  const char *role;     /* Role of the speaker, NUL-terminated, such as "system", "user" or "assistant". */
+  const char *content;  /* Text of the message, NUL-terminated. */
 } rz_chat_message;
 
 /* Writes `n` messages as the text that the model was trained on, by the chat template in its file.
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for it)
- * the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL
- * too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message
- * become real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or
- * system messages after the first message, their text moves into user messages: into the next message if that is a
- * user message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL too unless
+ * rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message become
+ * real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or system
+ * messages after the first message, their text moves into user messages: into the next message if that is a user
+ * message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
  * template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
  * template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
  * thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
- * (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (rz_runtime_params.threads),
+ * (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (rz_runtime_params.threads),
  * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_render_into(const rz_model *model,
@@ -1087,8 +1143,8 @@ rz_chat_render_json_into(const rz_model *model,
  *
  * Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
  * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
- * `*n` receives the number of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: those of rz_chat_render_json_into. Since 0.1.0. */
+ * `*n` receives the number of tokens. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+ * Errors: those of rz_chat_render_json_into. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_tokenize_into(const rz_model *model,
                       const char *RZ_NULLABLE json,
@@ -1157,8 +1213,8 @@ RZ_API rz_status RZ_CALL
 rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
 
 /* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`,
- * from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is
- * none right now, and behind the end none at all.
+ * from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_OK: there was
+ * one. RZ_AGAIN: there is none right now. RZ_DONE: the reply has ended, and all its parts were taken.
  *
  * A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
  * arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
@@ -1167,8 +1223,8 @@ rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
  * follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of one
  * that is the whole reply, fenced or not, is a call.
  *
- * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
- * what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays. A query of the size writes
+ * `*kind` and `*index` too. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_next_into(rz_chat_parser *parser,
                          uint32_t *kind,
@@ -1238,7 +1294,7 @@ typedef struct rz_sampler_params {
   uint32_t top_k;                           /* Keep the k most likely tokens. */
   float top_p;                              /* Keep the most likely tokens that together reach this probability. */
   float min_p;                              /* Drop tokens less likely than this share of the likeliest one. */
-  float repeat_penalty;                     /* Logits of recent tokens are divided by it, or multiplied where negative. */
+  float repeat_penalty;                     /* Divides positive logits of recent tokens, multiplies negative ones. */
   float presence_penalty;                   /* Taken from the logit of every recent token. */
   float frequency_penalty;                  /* Taken from the logit of a recent token as often as it occurred. */
   uint32_t penalty_window;                  /* Number of the last tokens that count as recent; 0: 64. */
@@ -1352,7 +1408,7 @@ typedef struct rz_grammar rz_grammar;
  * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
  * where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
- * text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO (rz_runtime_params.threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * text), RZ_ERR_LIMIT (too complex), RZ_ERR_RESOURCES (no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_grammar_new(const rz_model *model,
                uint32_t kind,
@@ -1383,21 +1439,6 @@ rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE gramma
  * Caches
  * ------------------------------------------------------------------------------------------------ */
 
-enum rz_element_type {
-  /* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
-   * of 14 bits with scales, which it multiplies faster. */
-  RZ_TYPE_F16 = 1,
-  /* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
-   * On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
-   * weights, is rounded to 8 bits too. */
-  RZ_TYPE_Q8_0 = 8,
-  /* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
-   * otherwise as RZ_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
-   * better than keys: keys of 4 bits change what small models choose. Since 0.1.0. */
-  RZ_TYPE_Q4_0 = 2,
-  RZ_TYPE_F32 = 256,  /* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
-};
-
 /* One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
  * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
 typedef struct rz_cache rz_cache;
@@ -1408,8 +1449,15 @@ typedef struct rz_cache_params {
   /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
    * warning. */
   uint32_t capacity;
-  uint32_t k_type;  /* Type of the keys, RZ_TYPE_...; 0: F16. */
-  uint32_t v_type;  /* Type of the values, RZ_TYPE_...; 0: F16. */
+  /* Element type of the keys; RZ_TYPE_DEFAULT: RZ_TYPE_F16. Others are RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 and RZ_TYPE_F32.
+   *
+   * RZ_TYPE_F16 takes 16 bits a value: half precision on a GPU, and on the CPU integers of 14 bits with scales,
+   * which it multiplies faster. RZ_TYPE_Q8_0 takes 8.5 bits; on the CPU each head is rotated by a Hadamard transform
+   * first, and the queries and weights that multiply keys and values are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
+   * 4.5 bits, and on a GPU each 32 values are rotated by themselves. It suits values better than keys: keys of 4
+   * bits change what small models choose. */
+  uint32_t k_type;
+  uint32_t v_type;  /* Element type of the values, of the same types. */
 } rz_cache_params;
 
 /* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
@@ -1470,8 +1518,8 @@ rz_cache_match(const rz_cache *cache,
 
 /* Copies the tokens of the cache.
  *
- * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_tokens_into(const rz_cache *cache,
                      uint32_t *RZ_NULLABLE out,
@@ -1627,11 +1675,11 @@ typedef struct rz_plan {
  * memory that is free now, so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their
  * number was given.
  *
- * Either `path` is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path` may be NULL, and
- * is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no
- * token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the stacks of
- * threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no memory for
- * is told in bytes all the same. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
+ * Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
+ * may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
+ * Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
+ * stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
+ * memory for is still told in bytes. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_plan(const char *RZ_NULLABLE path,
               const rz_source *RZ_NULLABLE sources,
@@ -1701,12 +1749,12 @@ rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
                 uint32_t *next,
                 rz_error *RZ_NULLABLE err);
 
-/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Those that a GPU keeps are fetched
+/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched
  * first, so the cache is not const.
  *
- * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_READY where there are none, before the first token
- * and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
+ * RZ_ERR_NOT_READY where there are none, before the first token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_logits_into(rz_cache *cache, float *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
@@ -1820,9 +1868,8 @@ rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *RZ_NULLAB
 
 /* Copies the rows of a medium, `[n_rows][row_dim]`.
  *
- * `*n` receives the number of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is
- * done). Since 0.1.0. */
+ * `*n` receives the number of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_rows_into(const rz_media *media,
                    float *RZ_NULLABLE out,
@@ -1882,8 +1929,9 @@ typedef struct rz_encoder_params {
   /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, or-ed together; without one of the former the encoder of pictures is
    * loaded, or that of sound where there is none. */
   uint32_t flags;
-  uint32_t device;    /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
-  uint32_t quantize;  /* GGML type id to which matrices of floats are converted; 0: none. */
+  uint32_t device;  /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
+  /* Element type to which matrices of floats are converted, as rz_model_params.quantize; RZ_TYPE_DEFAULT: none is. */
+  uint32_t quantize;
   /* The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
   uint32_t max_rows;
   uint32_t reserved;                          /* 0. */
@@ -1971,8 +2019,8 @@ rz_encoder_load(const rz_model *model,
                 rz_encoder **out,
                 rz_error *RZ_NULLABLE err);
 
-/* rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. Any thread. Errors:
- * those of rz_encoder_load and rz_model_load_from. Since 0.1.0. */
+/* rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. `*out` is freed with
+ * rz_encoder_free. Any thread. Errors: those of rz_encoder_load and rz_model_load_from. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_load_from(const rz_model *model,
                      const rz_source *RZ_NULLABLE sources,
@@ -1990,8 +2038,8 @@ rz_encoder_free(rz_encoder *RZ_NULLABLE encoder);
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *RZ_NULLABLE err);
 
-/* Tells what rz_encoder_load would take, before a weight is read. `params` may be NULL. `out->struct_size` is set by
- * the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0. */
+/* Tells what rz_encoder_load would take of the NUL-terminated `path`, before a weight is read. `params` may be NULL.
+ * `out->struct_size` is set by the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
                     const char *path,
@@ -2019,9 +2067,9 @@ rz_media_from_pixels(const rz_encoder *encoder,
  *
  * The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
  * 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
- * part; changed bits within its data can go unnoticed. Any thread. Errors: as rz_media_from_pixels, and RZ_ERR_FORMAT
- * (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message names),
- * RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
+ * part; changed bits within its data can go unnoticed. `*out` is freed with rz_media_free. Any thread. Errors: as
+ * rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or
+ * SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_image(const rz_encoder *encoder,
                     const void *RZ_NULLABLE data,
@@ -2073,8 +2121,9 @@ rz_media_from_samples(const rz_encoder *encoder,
  *
  * Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
  * length open. With RZ_ENCODE_STEPS too the file is decoded within this call, because its length decides the rows; a
- * fired cancel or deadline ends it. Any thread. Errors: as rz_media_from_samples, and RZ_ERR_FORMAT (damaged),
- * RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message names). Since 0.1.0. */
+ * fired cancel or deadline ends it. `*out` is freed with rz_media_free. Any thread. Errors: as rz_media_from_samples,
+ * and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message
+ * names). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_audio(const rz_encoder *encoder,
                     const void *RZ_NULLABLE data,
@@ -2165,14 +2214,15 @@ rz_prompt_new(const rz_model *model,
  *
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
- * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has
- * is ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with
- * those of the model's tokens around it that the template does not write itself. To a template that knows no parts
- * the content is a text, and the medium stands where its part stood. Placeholders that messages spell are text,
- * like all special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the
- * tokens that begin the prompt. Any thread. Errors: those of rz_chat_render_json_into and rz_prompt_new;
- * RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part, a medium
- * that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
+ * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has is
+ * ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with those
+ * of the model's tokens around it that the template does not write itself. To a template that knows no parts the
+ * content is a text, and the medium stands where its part stood. Placeholders that messages spell are text, like all
+ * special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
+ * the prompt. `*out` is freed with rz_prompt_free. Any thread. Errors: those of rz_chat_render_json_into and
+ * rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a
+ * part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -2193,8 +2243,8 @@ rz_prompt_len(const rz_prompt *RZ_NULLABLE prompt);
 
 /* Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
  *
- * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+ * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_tokens_into(const rz_prompt *prompt,
                       uint32_t *RZ_NULLABLE out,
@@ -2399,8 +2449,8 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* Returns the status of the error with which a job has ended (RZ_END_FAILED), and its message in `err`; RZ_OK for any
- * other job. Any thread, while another call works on the job too. Errors beside those of the job: RZ_ERR_POISONED.
- * Since 0.1.0. */
+ * other job. Any thread, while another call works on the job too. Errors besides the error of the job:
+ * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
 
@@ -2409,9 +2459,9 @@ rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
  * text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
  * token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
  *
- * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
- * the result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without
- * a tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL
+ * and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer, RZ_ERR_INVALID_ARGUMENT
+ * for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *len, rz_error *RZ_NULLABLE err);
 
@@ -2433,9 +2483,8 @@ rz_job_next_into(rz_job *job,
 /* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
  * included.
  *
- * `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it)
- * the result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since
- * 0.1.0. */
+ * `*n` receives their number, 0 where nothing is new. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
@@ -2445,9 +2494,9 @@ rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size
  * of rz_logprobs_into ahead of the token: the softmax of the logits, before any sampler. A vocabulary of fewer tokens
  * makes rows shorter.
  *
- * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL
- * to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for
- * a job that keeps none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_logprobs_into(rz_job *job,
                      uint32_t *RZ_NULLABLE tokens,
@@ -2524,8 +2573,8 @@ typedef struct rz_store_info {
  * and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, with a line
  * in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
  * that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
- * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused; the system gives no more
- * threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused), RZ_ERR_RESOURCES (the system
+ * gives no more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_new(const rz_model *model,
              const rz_store_params *RZ_NULLABLE params,
@@ -2549,8 +2598,8 @@ rz_store_take(const rz_store *store,
               rz_error *RZ_NULLABLE err);
 
 /* rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
- * from token `*common` on. Any thread. Errors: those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model).
- * Since 0.1.0. */
+ * from token `*common` on. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_store_take,
+ * RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take_prompt(const rz_store *store,
                      const rz_prompt *prompt,
@@ -2590,11 +2639,13 @@ rz_store_free(rz_store *RZ_NULLABLE store);
 
 enum rz_overflow {
   /* What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
-   * RZ_ERR_CONTEXT_FULL. */
+   * RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_END_CONTEXT. */
   RZ_OVERFLOW_FAIL = 0,
   /* It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
    * stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
-   * included. The messages stay in the conversation. */
+   * included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is made: one
+   * that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are left out
+   * too. The messages stay in the conversation. */
   RZ_OVERFLOW_FORGET = 1,
 };
 
@@ -2652,7 +2703,8 @@ typedef struct rz_reply_params {
   /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
    * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
   const rz_sampler_params *RZ_NULLABLE sampler;
-  /* RZ_GRAMMAR_... and its flags: the kind of a grammar for the content, which follows the reasoning; 0: any text.
+  /* RZ_GRAMMAR_... but _TOOLS, and its flags: the kind of a grammar for the content, which follows the reasoning; 0:
+   * any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
    * If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
    * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
    * and a named tool allow only tool calls. */
@@ -2745,7 +2797,8 @@ rz_conversation_add_text(rz_conversation *conversation,
                          size_t len,
                          rz_error *RZ_NULLABLE err);
 
-/* Begins a reply to the messages; nothing is computed yet. `params` may be NULL.
+/* Begins a reply to the messages: writes the prompt and tokenizes it, in a time that grows with the messages, and
+ * computes nothing yet. `params` may be NULL.
  *
  * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
  * compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
@@ -2756,9 +2809,9 @@ rz_conversation_add_text(rz_conversation *conversation,
  * Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
  * refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
  * RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
- * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives
- * no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
- * Since 0.1.0. */
+ * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system
+ * gives no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_reply(rz_conversation *conversation,
                       const rz_reply_params *RZ_NULLABLE params,
@@ -2783,8 +2836,9 @@ rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
                       uint64_t budget_us,
                       rz_error *RZ_NULLABLE err);
 
-/* Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_DONE: there is none right now, and after
- * RZ_CHAT_EVENT_END none at all. What may yet become a stop string is held back until that is decided.
+/* Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_AGAIN: there is none right now. RZ_DONE: the
+ * reply has ended, by an error too, and all its parts were taken, or there is no reply. What may yet become a stop
+ * string is held back until that is decided.
  *
  * Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -2826,9 +2880,9 @@ rz_conversation_say(rz_conversation *conversation,
  * "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
  * tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
  *
- * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask
- * for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors:
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_json_into(const rz_conversation *conversation,
                           uint32_t first,
@@ -2844,9 +2898,9 @@ RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
 /* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork). A
- * reply that is being made is not in it.
+ * reply that is being made is not in it. `*out` is freed with rz_conversation_free.
  *
- * Any thread. Errors: RZ_ERR_BUSY (beside a call that changes the conversation), RZ_ERR_POISONED,
+ * Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
@@ -2976,8 +3030,8 @@ typedef struct rz_embed_params {
  * `out` receives `[n][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of the
  * first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the last
  * layer behind its pooling where it has one, or the number of the classifier's scores. `*written` receives the number
- * of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and
- * nothing is computed. On any other failure neither changes.
+ * of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed. On any other
+ * failure neither changes.
  *
  * Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
  * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
@@ -3108,8 +3162,9 @@ typedef struct rz_kv_params {
   uint32_t n_kv_heads;   /* Key and value heads. */
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
   uint32_t capacity;     /* Positions to make room for. */
-  uint32_t kv_type;      /* RZ_TYPE_...; 0: F16. */
-  uint32_t device;       /* Index of a device; 0: choose for me, which is the CPU. */
+  /* Element type of keys and values, one that rz_cache_params takes; RZ_TYPE_DEFAULT: RZ_TYPE_F16. */
+  uint32_t kv_type;
+  uint32_t device;  /* Index of a device; 0: choose for me, which is the CPU. */
 } rz_kv_params;
 
 /* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
@@ -3137,9 +3192,9 @@ rz_attention_gqa_into(const rz_attention_params *RZ_NULLABLE params,
 
 /* y = weights * x on the CPU, on the calling thread.
  *
- * `weights`: `rows` rows of `cols` values in blocks of GGML type `weight_type`, one row behind the other, at any
- * alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
- * inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0. */
+ * `weights`: `rows` rows of `cols` values in blocks of `weight_type`, one row after the other, at any alignment; `x`:
+ * [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... but RZ_TYPE_DEFAULT, and `cols` a multiple of its block.
+ * `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_matvec_into(uint32_t weight_type,
                const void *weights,
@@ -3149,10 +3204,10 @@ rz_matvec_into(uint32_t weight_type,
                float *y,
                rz_error *RZ_NULLABLE err);
 
-/* Expands blocks of GGML type `weight_type` to f32.
+/* Expands blocks of `weight_type`, any RZ_TYPE_... but RZ_TYPE_DEFAULT, to f32.
  *
  * `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
- * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.
+ * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT.
  * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_dequantize_into(uint32_t weight_type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);

@@ -33,8 +33,8 @@ use crate::tensor::DType;
 pub struct EncoderParams<'a> {
     /// The encoder of a file that has several.
     pub senses: Senses,
-    /// Type that matrices of floats are converted to; 0: none.
-    pub quantize: u32,
+    /// Type that matrices of floats are converted to; `None`: none is.
+    pub quantize: Option<DType>,
     /// Keys and tensors that are not known are passed over.
     pub allow_unknown: bool,
     /// Nothing is read but metadata.
@@ -84,7 +84,6 @@ impl Encoder {
     fn open(model: &Arc<Model>, source: Source, params: EncoderParams) -> Result<Arc<Encoder>> {
         let EncoderParams { senses, quantize, allow_unknown, plan, cancel, mut progress } = params;
         let (runtime, path) = (model.runtime().clone(), source.path());
-        let quantize = (quantize != 0).then_some(DType(quantize));
         let hidden = model.info().hidden_dim as usize;
         let mut network = vision::network(&source, senses, hidden, quantize).map_err(|e| in_file(path, e))?;
         let (made, architecture) = (network.facts.row_dim, &model.info().architecture);

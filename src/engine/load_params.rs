@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Cancel, Runtime};
 use crate::cpu::kernels::Isa;
 use crate::device::{Copied, Placement};
+use crate::tensor::DType;
 
 #[derive(Default)]
 pub struct LoadParams<'a> {
@@ -36,8 +37,8 @@ pub struct LoadParams<'a> {
     pub copied: Copied,
     /// Instruction set of the CPU; `None`: the fastest.
     pub isa: Option<Isa>,
-    /// GGML type that float matrices are converted to; 0: none.
-    pub quantize: u32,
+    /// Type that matrices of floats are converted to; `None`: none is.
+    pub quantize: Option<DType>,
     /// Tokens of prompts, at most, that a pass of jobs computes beside single tokens; 0: chosen here.
     pub mixed_prefill_tokens: u32,
     /// File of packed weights, which is mapped, or made first; `None`: they are packed into memory.

@@ -103,6 +103,7 @@ pub use crate::graph::step::MEDIA_ROW;
 pub use crate::media::{Picture, PixelFormat, Resampling, SAMPLE_RATE, Sizing, Sound, WHITE};
 pub use crate::model::pooling::Pooling;
 pub use crate::model::vision::Senses;
+pub use crate::quant::{F8_E4M3, F16, F32, Format, Q4_0, Q8_0, format};
 pub(crate) use crate::sampling::numbers as sampler_numbers;
 pub use crate::sampling::{Filter, SamplerParams};
 pub use crate::tensor::DType;

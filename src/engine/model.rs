@@ -22,7 +22,6 @@ use crate::grammar::{Grammar, GrammarText, Grammars};
 use crate::model::pooling::Pooling;
 use crate::model::{Hyper, arch};
 use crate::quant;
-use crate::tensor::DType;
 use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, find_reply_form, render_chat};
 
 /// The way to load a model with keys or tensors that are not known.
@@ -132,10 +131,9 @@ impl Model {
             Ok(t) => ChatTemplate::from_metadata(&source.metadata, t)?,
             Err(_) => None,
         };
-        let quantize = (params.quantize != 0).then_some(DType(params.quantize));
         let network = match params.text_only {
             true => None,
-            false => Some(arch::network(&source, quantize, params.mtp).map_err(|e| in_file(path, e))?),
+            false => Some(arch::network(&source, params.quantize, params.mtp).map_err(|e| in_file(path, e))?),
         };
         let passed: Vec<&Passed> = [source.passed()].into_iter().chain(network.as_ref().map(|n| &n.passed)).collect();
         passed.iter().try_for_each(|passed| check(passed)).map_err(|e| in_file(path, e))?;

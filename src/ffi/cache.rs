@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, RwLockWriteGuard};
 
-use crate::engine::{CacheParams, DType, Runtime, Session};
+use crate::engine::{self, CacheParams, Runtime, Session};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
 use super::cancel::rz_cancel;
+use super::element::cache_type;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::lock::{SharedLock, Taken};
@@ -117,20 +118,6 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers
-/// of 14 bits with scales, which it multiplies faster.
-pub const RZ_TYPE_F16: u32 = 1;
-/// Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale.
-/// On the CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and
-/// weights, is rounded to 8 bits too.
-pub const RZ_TYPE_Q8_0: u32 = 8;
-/// Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
-/// otherwise as RZ_TYPE_Q8_0 on the CPU; on a GPU each 32 values are rotated by themselves. Values stand it
-/// better than keys: keys of 4 bits change what small models choose. Since 0.1.0.
-pub const RZ_TYPE_Q4_0: u32 = 2;
-/// Element type of a cache: single precision. Its GGML type id, 0, stands for the default.
-pub const RZ_TYPE_F32: u32 = 256;
-
 /// Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -140,9 +127,15 @@ pub struct rz_cache_params {
     /// Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
     /// warning.
     pub capacity: u32,
-    /// Type of the keys, RZ_TYPE_...; 0: F16.
+    /// Element type of the keys; RZ_TYPE_DEFAULT: RZ_TYPE_F16. Others are RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 and RZ_TYPE_F32.
+    ///
+    /// RZ_TYPE_F16 takes 16 bits a value: half precision on a GPU, and on the CPU integers of 14 bits with scales,
+    /// which it multiplies faster. RZ_TYPE_Q8_0 takes 8.5 bits; on the CPU each head is rotated by a Hadamard transform
+    /// first, and the queries and weights that multiply keys and values are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
+    /// 4.5 bits, and on a GPU each 32 values are rotated by themselves. It suits values better than keys: keys of 4
+    /// bits change what small models choose.
     pub k_type: u32,
-    /// Type of the values, RZ_TYPE_...; 0: F16.
+    /// Element type of the values, of the same types.
     pub v_type: u32,
 }
 
@@ -169,19 +162,9 @@ pub(super) fn cache_params(call: &Call, params: *const rz_cache_params) -> Resul
     let params: rz_cache_params = call.params(params)?;
     Ok(CacheParams {
         capacity: params.capacity,
-        k_type: element_type(params.k_type, "rz_cache_params.k_type")?,
-        v_type: element_type(params.v_type, "rz_cache_params.v_type")?,
+        k_type: cache_type(params.k_type, "rz_cache_params.k_type")?.unwrap_or(engine::F16),
+        v_type: cache_type(params.v_type, "rz_cache_params.v_type")?.unwrap_or(engine::F16),
     })
-}
-
-pub(super) fn element_type(id: u32, name: &str) -> Result<DType> {
-    match id {
-        0 | RZ_TYPE_F16 => Ok(DType(1)),
-        RZ_TYPE_Q8_0 => Ok(DType(8)),
-        RZ_TYPE_Q4_0 => Ok(DType(2)),
-        RZ_TYPE_F32 => Ok(DType(0)),
-        _ => Err(Error::invalid(format!("{name} is {id}, not one of RZ_TYPE_F16, _Q8_0, _Q4_0, _F32"))),
-    }
 }
 
 /// Frees the handle; NULL is fine. Any thread. Since 0.1.0.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 
 use super::arguments::{Call, User};
 use super::cancel::rz_cancel;
+use super::element::target_type;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
@@ -62,7 +63,7 @@ pub struct rz_encoder_params {
     pub flags: u32,
     /// Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED.
     pub device: u32,
-    /// GGML type id to which matrices of floats are converted; 0: none.
+    /// Element type to which matrices of floats are converted, as rz_model_params.quantize; RZ_TYPE_DEFAULT: none is.
     pub quantize: u32,
     /// The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096.
     pub max_rows: u32,
@@ -172,7 +173,7 @@ fn with_params<T>(
     let cancel = call.optional(params.cancel)?;
     let mut progress = told(params.progress, params.progress_user);
     let loaded = load(EncoderParams {
-        quantize: params.quantize,
+        quantize: target_type(params.quantize, "rz_encoder_params.quantize")?,
         senses: senses(params.flags),
         allow_unknown: params.flags & super::model::RZ_MODEL_ALLOW_UNKNOWN != 0,
         cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),

@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 
-use crate::engine::DType;
+use crate::engine;
 use crate::engine::kernels::{self, GqaParams, KvStore};
 use crate::error::Error;
 
 use super::arguments::Span;
-use super::cache::element_type;
+use super::element::{cache_type, named_type};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::lock::Lock;
@@ -88,9 +88,9 @@ pub unsafe extern "C" fn rz_attention_gqa_into(
 
 /// y = weights * x on the CPU, on the calling thread.
 ///
-/// `weights`: `rows` rows of `cols` values in blocks of GGML type `weight_type`, one row behind the other, at any
-/// alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
-/// inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0.
+/// `weights`: `rows` rows of `cols` values in blocks of `weight_type`, one row after the other, at any alignment; `x`:
+/// [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... but RZ_TYPE_DEFAULT, and `cols` a multiple of its block.
+/// `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_matvec_into(
     weight_type: u32,
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn rz_matvec_into(
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
-        let dtype = DType(weight_type);
+        let dtype = named_type(weight_type, "weight_type")?;
         let weights = call.slice(weights.cast::<u8>(), kernels::matrix_bytes(dtype, rows, cols)?, "weights")?;
         let x = call.slice(x, cols, "x")?;
         let y = call.slice_mut(y, rows, "y", &[Span::of("weights", weights), Span::of("x", x)])?;
@@ -111,10 +111,10 @@ pub unsafe extern "C" fn rz_matvec_into(
     })
 }
 
-/// Expands blocks of GGML type `weight_type` to f32.
+/// Expands blocks of `weight_type`, any RZ_TYPE_... but RZ_TYPE_DEFAULT, to f32.
 ///
 /// `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
-/// not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.
+/// not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_dequantize_into(
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn rz_dequantize_into(
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
-        let dtype = DType(weight_type);
+        let dtype = named_type(weight_type, "weight_type")?;
         let blocks = call.slice(blocks.cast::<u8>(), kernels::matrix_bytes(dtype, 1, n_values)?, "blocks")?;
         let out = call.slice_mut(out, n_values, "out", &[Span::of("blocks", blocks)])?;
         kernels::dequantize(dtype, blocks, out)?;
@@ -156,7 +156,7 @@ pub struct rz_kv_params {
     pub head_dim: u32,
     /// Positions to make room for.
     pub capacity: u32,
-    /// RZ_TYPE_...; 0: F16.
+    /// Element type of keys and values, one that rz_cache_params takes; RZ_TYPE_DEFAULT: RZ_TYPE_F16.
     pub kv_type: u32,
     /// Index of a device; 0: choose for me, which is the CPU.
     pub device: u32,
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn rz_kv_new(params: *const rz_kv_params, out: *mut *mut r
             scale: 0.0,
             device: params.device,
         };
-        let dtype = element_type(params.kv_type, "rz_kv_params.kv_type")?;
+        let dtype = cache_type(params.kv_type, "rz_kv_params.kv_type")?.unwrap_or(engine::F16);
         let store = KvStore::new(&shape, params.n_layers as usize, params.capacity as usize, dtype)?;
         out.set_handle(rz_kv(Lock::new(store)));
         Ok(RZ_OK)

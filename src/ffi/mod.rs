@@ -34,6 +34,7 @@ pub mod chat;
 pub mod conversation;
 pub mod conversation_media;
 pub mod device;
+pub mod element;
 pub mod embed;
 pub mod encoder;
 pub mod generate;

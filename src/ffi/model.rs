@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 
 use super::arguments::Call;
 use super::cancel::rz_cancel;
+use super::element::target_type;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::runtime::rz_runtime;
@@ -100,7 +101,8 @@ pub struct rz_model_params {
     /// memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
     /// stand for all.
     pub gpu_layers: u32,
-    /// GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types.
+    /// Element type to which matrices of floats are converted while they are loaded; RZ_TYPE_DEFAULT: none, they
+    /// keep that of the file. Others: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K, _Q6_K.
     pub quantize: u32,
     /// Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
     /// that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
@@ -276,7 +278,7 @@ pub(super) fn with_params<T>(
         copied,
         mixed_prefill_tokens: params.mixed_prefill_tokens,
         isa: None,
-        quantize: params.quantize,
+        quantize: target_type(params.quantize, "rz_model_params.quantize")?,
         packed_path,
         tested_path,
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),

@@ -6,7 +6,8 @@ use std::path::Path;
 use crate::engine::saved::{self, RestoreParams};
 use crate::error::{Error, Result};
 
-use super::cache::{element_type, rz_cache, rz_cache_params};
+use super::cache::{rz_cache, rz_cache_params};
+use super::element::cache_type;
 use super::guard::guarded;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
@@ -87,12 +88,11 @@ fn answer(code: i32, name: &str, n: usize) -> Result<()> {
 
 /// The choices for what is loaded.
 pub(super) fn restore_params(params: &rz_cache_params) -> Result<RestoreParams> {
-    let chosen = |id, name| if id == 0 { Ok(None) } else { element_type(id, name).map(Some) };
     Ok(RestoreParams {
         adapters: 0,
         capacity: (params.capacity != 0).then_some(params.capacity),
-        k_type: chosen(params.k_type, "rz_cache_params.k_type")?,
-        v_type: chosen(params.v_type, "rz_cache_params.v_type")?,
+        k_type: cache_type(params.k_type, "rz_cache_params.k_type")?,
+        v_type: cache_type(params.v_type, "rz_cache_params.v_type")?,
     })
 }
 

@@ -416,8 +416,13 @@ fn layers_with_a_window_keep_only_it_and_survive_any_rewind() {
 fn float_checkpoints_can_be_quantised_while_they_load() {
     let (_dir, path, reference) = save(&Tiny::new("llama", quant::BF16));
     let expected = reference();
+    let load = |quantize| Model::load(&path, LoadParams { quantize, device: 1, ..Default::default() }).unwrap();
+    let [own, wide] = [None, Some(quant::F32)].map(load);
+    assert!(wide.info().weight_bytes > own.info().weight_bytes * 3 / 2);
+    let difference = relative_rms(&expected, &logits_one_by_one(&wide, &f32_cache()));
+    assert!(difference < 1e-3, "F32: {difference}");
     for (dtype, limit) in [(quant::Q8_0, 5e-2), (quant::Q4_K, 0.5)] {
-        let model = Model::load(&path, LoadParams { quantize: dtype.0, device: 1, ..Default::default() }).unwrap();
+        let model = load(Some(dtype));
         let difference = relative_rms(&expected, &logits_one_by_one(&model, &f32_cache()));
         assert!(difference > 1e-3 && difference < limit, "{}: {difference}", dtype.0);
     }

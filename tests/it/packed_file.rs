@@ -139,7 +139,8 @@ fn a_model_that_changed_has_its_file_made_anew() {
         assert_ne!(fs::read(&packed).unwrap(), before, "{why}");
     }
     // Converted weights are others.
-    let params = LoadParams { device: 1, packed_path: Some(&packed), quantize: quant::Q8_0.0, ..Default::default() };
+    let params =
+        LoadParams { device: 1, packed_path: Some(&packed), quantize: Some(quant::Q8_0), ..Default::default() };
     let converted = logits_of(&Model::load(&path, params).unwrap());
     assert_ne!(converted, first);
     assert_eq!(names(dir.path()).len(), 2);

@@ -386,7 +386,7 @@ fn encoders_of_16_bits_stay_near_the_rows() {
     for family in ["idefics3", "qwen25", "qwen3", "gemma3"] {
         let (data, model) = (data(family), model(at.path(), family, HIDDEN));
         let folder = folder(&data, false);
-        let params = EncoderParams { quantize: quant::F16.0, ..Default::default() };
+        let params = EncoderParams { quantize: Some(quant::F16), ..Default::default() };
         let encoder = Encoder::load(&model, folder.0.path(), params).unwrap();
         let case = &data["pictures"][0];
         let error = off_case(&encoder, &rows(&encoder, &picture(sides(&case["size"]))), case);

@@ -27,7 +27,7 @@ namespace Realizar
         public string SystemMessage;
         /// <summary>Context length in tokens; 0: that of the model, at most 8192.</summary>
         public int Capacity;
-        public CacheType Keys = CacheType.F16, Values = CacheType.F16;
+        public ElementType Keys = ElementType.F16, Values = ElementType.F16;
         public Overflow Overflow;
         /// <summary>LoRA adapters, each with a scale.</summary>
         public IReadOnlyDictionary<Adapter, float> Adapters = new Dictionary<Adapter, float>();

@@ -11,8 +11,8 @@ namespace Realizar
     {
         /// <summary>Index of a device: 0 or 1, both of which are the CPU.</summary>
         public int Device;
-        /// <summary>GGML type to which float matrices are quantized; 0: none.</summary>
-        public int Quantize;
+        /// <summary>Type to which float matrices are quantized; Default: none.</summary>
+        public ElementType Quantize;
         /// <summary>Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096.</summary>
         public int MaxRows;
         /// <summary>Which encoder of a file to load, if the file has both; null: the vision encoder, if there is
@@ -150,7 +150,7 @@ namespace Realizar
             var name = Native.Terminated(path, nameof(path));
             options = options ?? new EncoderOptions();
             var p = new rz_encoder_params {
-                struct_size = (uint)sizeof(rz_encoder_params), device = Native.Whole(options.Device, nameof(options.Device)), quantize = Native.Whole(options.Quantize, nameof(options.Quantize)),
+                struct_size = (uint)sizeof(rz_encoder_params), device = Native.Whole(options.Device, nameof(options.Device)), quantize = (uint)options.Quantize,
                 max_rows = Native.Whole(options.MaxRows, nameof(options.MaxRows)), flags = options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u,
             };
             p.flags |= options.Kind == MediaKind.Image ? Native.RZ_ENCODER_IMAGE : options.Kind == MediaKind.Audio ? Native.RZ_ENCODER_AUDIO : 0u;

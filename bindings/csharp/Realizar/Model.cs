@@ -27,8 +27,8 @@ namespace Realizar
         /// ModelInfo.Unknown counts them. Bf16Products: computes matrix products on the CPU in BF16 if that is faster
         /// for prompts, which changes the results.</summary>
         public bool Mtp, Profile, AllowUnknown, Bf16Products;
-        /// <summary>GGML type to which float matrices are quantized; 0: none.</summary>
-        public int Quantize;
+        /// <summary>Type to which float matrices are quantized; Default: none.</summary>
+        public ElementType Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
         /// <summary>File that records the self-tests that GPUs have passed, so that later processes skip them; null:
@@ -97,10 +97,21 @@ namespace Realizar
         public ulong[] LatencyHistogram;
     }
 
-    /// <summary>The element type of a KV cache.</summary>
-    public enum CacheType
+    /// <summary>An element type of tensors or caches. Default: what the library takes for the place where it is
+    /// named.</summary>
+    public enum ElementType
     {
-        F16 = Native.RZ_TYPE_F16, Q4_0 = Native.RZ_TYPE_Q4_0, Q8_0 = Native.RZ_TYPE_Q8_0, F32 = Native.RZ_TYPE_F32,
+        Default = Native.RZ_TYPE_DEFAULT, F32 = Native.RZ_TYPE_F32, F16 = Native.RZ_TYPE_F16,
+        BF16 = Native.RZ_TYPE_BF16, F8_E4M3 = Native.RZ_TYPE_F8_E4M3, Q4_0 = Native.RZ_TYPE_Q4_0,
+        Q4_1 = Native.RZ_TYPE_Q4_1, Q5_0 = Native.RZ_TYPE_Q5_0, Q5_1 = Native.RZ_TYPE_Q5_1,
+        Q8_0 = Native.RZ_TYPE_Q8_0, Q2_K = Native.RZ_TYPE_Q2_K, Q3_K = Native.RZ_TYPE_Q3_K,
+        Q4_K = Native.RZ_TYPE_Q4_K, Q5_K = Native.RZ_TYPE_Q5_K, Q6_K = Native.RZ_TYPE_Q6_K,
+        IQ1_S = Native.RZ_TYPE_IQ1_S, IQ1_M = Native.RZ_TYPE_IQ1_M, IQ2_XXS = Native.RZ_TYPE_IQ2_XXS,
+        IQ2_XS = Native.RZ_TYPE_IQ2_XS, IQ2_S = Native.RZ_TYPE_IQ2_S, IQ3_XXS = Native.RZ_TYPE_IQ3_XXS,
+        IQ3_S = Native.RZ_TYPE_IQ3_S, IQ4_NL = Native.RZ_TYPE_IQ4_NL, IQ4_XS = Native.RZ_TYPE_IQ4_XS,
+        TQ1_0 = Native.RZ_TYPE_TQ1_0, TQ2_0 = Native.RZ_TYPE_TQ2_0, MXFP4 = Native.RZ_TYPE_MXFP4,
+        NVFP4 = Native.RZ_TYPE_NVFP4, Q1_0 = Native.RZ_TYPE_Q1_0, Q2_0 = Native.RZ_TYPE_Q2_0,
+        PQ2_0 = Native.RZ_TYPE_PQ2_0, PTQ1_0 = Native.RZ_TYPE_PTQ1_0,
     }
 
     /// <summary>A loaded model. Any number of threads may use it at once.</summary>
@@ -138,7 +149,7 @@ namespace Realizar
             Made(options, cancellation, (p, pointer, err) => WithSources(files, (sources, n) => Native.rz_model_load_from((rz_source*)sources, n, p, pointer, err)));
 
         /// <summary>The memory that a load and a number of sessions will take. Reads no weights.</summary>
-        public static unsafe Plan Plan(string path, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
+        public static unsafe Plan Plan(string path, LoadOptions options = null, int sessions = 1, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16)
         {
             var name = Native.Terminated(path, nameof(path));
             return Planned(options, capacity, keys, values, (p, cache, plan, err) => {
@@ -147,7 +158,7 @@ namespace Realizar
         }
 
         /// <summary>The same for a model whose files are bytes in memory.</summary>
-        public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) =>
+        public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16) =>
             Planned(options, capacity, keys, values, (p, cache, plan, err) => WithSources(files, (sources, n) =>
                 Native.rz_model_plan(null, (rz_source*)sources, n, p, cache, Native.Whole(sessions, nameof(sessions)), plan, err)));
 
@@ -167,7 +178,7 @@ namespace Realizar
             return model;
         }
 
-        private static unsafe Plan Planned(LoadOptions options, int capacity, CacheType keys, CacheType values, Planning call)
+        private static unsafe Plan Planned(LoadOptions options, int capacity, ElementType keys, ElementType values, Planning call)
         {
             var plan = new rz_plan[1];
             With(options, default(CancellationToken), (p, err) => {
@@ -202,7 +213,7 @@ namespace Realizar
                 throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
             var p = new rz_model_params {
                 struct_size = (uint)sizeof(rz_model_params), device = Native.Whole(options.Device, nameof(options.Device)), gpu_layers = Native.Whole(options.GpuLayers, nameof(options.GpuLayers)),
-                quantize = Native.Whole(options.Quantize, nameof(options.Quantize)), mixed_prefill_tokens = Native.Whole(options.PromptTokensBeside, nameof(options.PromptTokensBeside)),
+                quantize = (uint)options.Quantize, mixed_prefill_tokens = Native.Whole(options.PromptTokensBeside, nameof(options.PromptTokensBeside)),
                 flags = (options.Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (options.Mmap ? Native.RZ_MODEL_MMAP : 0u)
                     | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
                     | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u)
@@ -367,7 +378,7 @@ namespace Realizar
         /// <summary>An empty session with a context of <paramref name="capacity"/> tokens; 0: the context length of the
         /// model, at most 8192.</summary>
         /// <param name="keys">Element type of the keys in the KV cache.</param>
-        public Session NewSession(int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) => new Session(this, capacity, keys, values);
+        public Session NewSession(int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16) => new Session(this, capacity, keys, values);
 
         /// <summary>The session that Session.Save has written.</summary>
         public unsafe Session Restore(System.IO.Stream stream)

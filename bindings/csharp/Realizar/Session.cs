@@ -101,11 +101,11 @@ namespace Realizar
         internal readonly CacheHandle Handle = new CacheHandle();
         public Model Model { get; }
 
-        internal static unsafe rz_cache_params Parameters(int capacity, CacheType keys, CacheType values) => new rz_cache_params {
+        internal static unsafe rz_cache_params Parameters(int capacity, ElementType keys, ElementType values) => new rz_cache_params {
             struct_size = (uint)sizeof(rz_cache_params), capacity = Native.Whole(capacity, nameof(capacity)), k_type = (uint)keys, v_type = (uint)values,
         };
 
-        internal unsafe Session(Model model, int capacity, CacheType keys, CacheType values)
+        internal unsafe Session(Model model, int capacity, ElementType keys, ElementType values)
         {
             Model = model;
             var p = Parameters(capacity, keys, values);

@@ -61,7 +61,7 @@ namespace Realizar
 
         /// <summary>A session that holds the leading tokens of a prompt that the store knows, but never the last one.
         /// The caller appends the tokens from Session.Length on. Capacity and types as in Model.NewSession.</summary>
-        public unsafe Session Take(uint[] tokens, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
+        public unsafe Session Take(uint[] tokens, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16)
         {
             var p = Session.Parameters(capacity, keys, values);
             rz_error err;
@@ -73,7 +73,7 @@ namespace Realizar
         }
 
         /// <summary>The same for a Prompt. Session.Prefill appends the rest, from token Session.Length on.</summary>
-        public unsafe Session Take(Prompt prompt, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
+        public unsafe Session Take(Prompt prompt, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16)
         {
             var p = Session.Parameters(capacity, keys, values);
             rz_error err;

@@ -220,8 +220,8 @@ internal static class Tests
     {
         var prompt = model.Tokenize(Prompt);
         using (var one = model.NewSession(64))
-        using (var two = model.NewSession(64, CacheType.F32, CacheType.F32))
-        using (var half = model.NewSession(64, CacheType.Q8_0, CacheType.Q4_0))
+        using (var two = model.NewSession(64, ElementType.F32, ElementType.F32))
+        using (var half = model.NewSession(64, ElementType.Q8_0, ElementType.Q4_0))
         using (var sampler = new Sampler(new Sampling()))
         {
             foreach (var session in new[] { one, two, half }) session.Prefill(prompt);
@@ -424,7 +424,7 @@ internal static class Tests
         var three = Model.Plan(path, null, 3, 256);
         Check(three.TotalHost - one.TotalHost == 2 * one.CacheHost && one.CacheHost > 0 && one.Devices.Count == 0, "a plan");
         var files = new Dictionary<string, byte[]> { { "model.gguf", File.ReadAllBytes(path) } };
-        Check(Model.Plan(files, null, 1, 256, CacheType.Q8_0, CacheType.Q8_0).CacheToken < one.CacheToken, "a plan of bytes");
+        Check(Model.Plan(files, null, 1, 256, ElementType.Q8_0, ElementType.Q8_0).CacheToken < one.CacheToken, "a plan of bytes");
         using (var model = Model.Load(files))
         using (var session = model.NewSession(64))
             Check(Expected.StartsWith(string.Concat(session.Generate(Prompt, maxTokens: 9))) && model.Info.WeightBytes == one.WeightsHost, "a model of bytes");

@@ -74,11 +74,11 @@ func (p *Pixels) check() error {
 
 // EncoderOptions are optional; the zero value means the defaults.
 type EncoderOptions struct {
-	Device       uint32    // 0 or 1: the CPU
-	Quantize     uint32    // GGML type id for matrices of floats; 0: as the files have them
-	MaxRows      int       // the most rows that a picture or a sound may have; 0: what the files allow, at most 4096
-	Kind         MediaKind // the encoder of a file that has several; 0: that of pictures, else that of sound
-	AllowUnknown bool      // keys and tensors that are not known are passed over
+	Device       uint32      // 0 or 1: the CPU
+	Quantize     ElementType // type that matrices of floats are converted to; 0: those of the files
+	MaxRows      int         // the most rows that a picture or a sound may have; 0: what the files allow, at most 4096
+	Kind         MediaKind   // the encoder of a file that has several; 0: that of pictures, else that of sound
+	AllowUnknown bool        // keys and tensors that are not known are passed over
 
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
@@ -184,7 +184,7 @@ func withEncoder(ctx context.Context, path string, options *EncoderOptions, f fu
 	if err != nil {
 		return err
 	}
-	params := rz_encoder_params{device: options.Device, quantize: options.Quantize, max_rows: rows}
+	params := rz_encoder_params{device: options.Device, quantize: uint32(options.Quantize), max_rows: rows}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	params.flags = uint32(options.Kind) & (rz_ENCODER_IMAGE | rz_ENCODER_AUDIO)
 	if options.AllowUnknown {

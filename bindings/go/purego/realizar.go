@@ -37,24 +37,24 @@ type Model struct{ model *handle }
 
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
-	Runtime       *Runtime  // threads, log and limits to share; nil: its own, of the two fields below
-	Threads       int       // 0: as many as there are cores
-	MemoryLimit   uint64    // bytes of weights and caches in host memory; 0: no limit
-	Device        uint32    // index of a device; 0: the best one
-	Devices       []uint32  // GPUs over which the layers are divided in this order, in place of Device
-	Shares        []float32 // sizes of the parts of Devices in relation to one another; nil: by their free memory
-	GPULayers     int       // how many layers go to a GPU, where Device is one; 0: as many as fit
-	Placement     string    // where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; "": with their layers
-	Quantize      uint32    // GGML type that matrices of floats are converted to; 0: none
-	Deterministic bool      // on a GPU the same bits however a prompt was cut into pieces
-	Mmap          bool      // use the file in place, which is several times slower
-	TextOnly      bool      // tokenizer and template only, no weights
-	Profile       bool      // measure the parts of each step on a GPU, which takes longer
-	MTP           bool      // the layer too that predicts a further token, for DraftMTP
-	AllowUnknown  bool      // pass over keys and tensors that nothing knows; Info.Unknown counts them
-	BF16Products  bool      // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
-	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
-	TestedPath    string    // file of the tests that GPUs have passed, which later processes need not make again; "": none
+	Runtime       *Runtime    // threads, log and limits to share; nil: its own, of the two fields below
+	Threads       int         // 0: as many as there are cores
+	MemoryLimit   uint64      // bytes of weights and caches in host memory; 0: no limit
+	Device        uint32      // index of a device; 0: the best one
+	Devices       []uint32    // GPUs over which the layers are divided in this order, in place of Device
+	Shares        []float32   // sizes of the parts of Devices in relation to one another; nil: by their free memory
+	GPULayers     int         // how many layers go to a GPU, where Device is one; 0: as many as fit
+	Placement     string      // where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; "": with their layers
+	Quantize      ElementType // type that matrices of floats are converted to; 0: those of the file
+	Deterministic bool        // on a GPU the same bits however a prompt was cut into pieces
+	Mmap          bool        // use the file in place, which is several times slower
+	TextOnly      bool        // tokenizer and template only, no weights
+	Profile       bool        // measure the parts of each step on a GPU, which takes longer
+	MTP           bool        // the layer too that predicts a further token, for DraftMTP
+	AllowUnknown  bool        // pass over keys and tensors that nothing knows; Info.Unknown counts them
+	BF16Products  bool        // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
+	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
+	TestedPath    string      // file of the tests that GPUs have passed, which later processes need not make again; "": none
 
 	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
 	// tokens sooner and others later.
@@ -150,7 +150,7 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 	defer stop()
 	var counts counts
 	params := rz_model_params{
-		device: options.Device, gpu_layers: counts.of(options.GPULayers, "GPULayers"), quantize: options.Quantize, cancel: cancel,
+		device: options.Device, gpu_layers: counts.of(options.GPULayers, "GPULayers"), quantize: uint32(options.Quantize), cancel: cancel,
 		mixed_prefill_tokens: counts.of(options.PromptTokensBeside, "PromptTokensBeside"),
 	}
 	if counts.err != nil {
@@ -422,20 +422,48 @@ type Session struct {
 	cache *handle
 }
 
-// CacheType is the element type of what a session remembers.
-type CacheType uint32
+// ElementType is the type of the elements of tensors and caches. 0: what the library takes for the place where it is named.
+type ElementType uint32
 
 const (
-	CacheF16 CacheType = rz_TYPE_F16  // the default
-	CacheQ4  CacheType = rz_TYPE_Q4_0 // which values stand better than keys
-	CacheQ8  CacheType = rz_TYPE_Q8_0
-	CacheF32 CacheType = rz_TYPE_F32
+	TypeDefault ElementType = rz_TYPE_DEFAULT
+	TypeF32     ElementType = rz_TYPE_F32
+	TypeF16     ElementType = rz_TYPE_F16
+	TypeBF16    ElementType = rz_TYPE_BF16
+	TypeF8_E4M3 ElementType = rz_TYPE_F8_E4M3
+	TypeQ4_0    ElementType = rz_TYPE_Q4_0
+	TypeQ4_1    ElementType = rz_TYPE_Q4_1
+	TypeQ5_0    ElementType = rz_TYPE_Q5_0
+	TypeQ5_1    ElementType = rz_TYPE_Q5_1
+	TypeQ8_0    ElementType = rz_TYPE_Q8_0
+	TypeQ2_K    ElementType = rz_TYPE_Q2_K
+	TypeQ3_K    ElementType = rz_TYPE_Q3_K
+	TypeQ4_K    ElementType = rz_TYPE_Q4_K
+	TypeQ5_K    ElementType = rz_TYPE_Q5_K
+	TypeQ6_K    ElementType = rz_TYPE_Q6_K
+	TypeIQ1_S   ElementType = rz_TYPE_IQ1_S
+	TypeIQ1_M   ElementType = rz_TYPE_IQ1_M
+	TypeIQ2_XXS ElementType = rz_TYPE_IQ2_XXS
+	TypeIQ2_XS  ElementType = rz_TYPE_IQ2_XS
+	TypeIQ2_S   ElementType = rz_TYPE_IQ2_S
+	TypeIQ3_XXS ElementType = rz_TYPE_IQ3_XXS
+	TypeIQ3_S   ElementType = rz_TYPE_IQ3_S
+	TypeIQ4_NL  ElementType = rz_TYPE_IQ4_NL
+	TypeIQ4_XS  ElementType = rz_TYPE_IQ4_XS
+	TypeTQ1_0   ElementType = rz_TYPE_TQ1_0
+	TypeTQ2_0   ElementType = rz_TYPE_TQ2_0
+	TypeMXFP4   ElementType = rz_TYPE_MXFP4
+	TypeNVFP4   ElementType = rz_TYPE_NVFP4
+	TypeQ1_0    ElementType = rz_TYPE_Q1_0
+	TypeQ2_0    ElementType = rz_TYPE_Q2_0
+	TypePQ2_0   ElementType = rz_TYPE_PQ2_0
+	TypePTQ1_0  ElementType = rz_TYPE_PTQ1_0
 )
 
 // SessionOptions are optional; the zero value means the defaults.
 type SessionOptions struct {
-	Capacity     int       // tokens, prompt and answer together; 0: as the model was trained, at most 8192
-	KType, VType CacheType // of keys and values; 0: CacheF16
+	Capacity     int         // tokens, prompt and answer together; 0: as the model was trained, at most 8192
+	KType, VType ElementType // of keys and values: TypeF16, which is the default, TypeQ8_0, TypeQ4_0 (for values rather than for keys) or TypeF32
 }
 
 func (o *SessionOptions) params() (params rz_cache_params, err error) {

@@ -24,7 +24,7 @@ public final class Conversation extends Handle {
     /** Options of a conversation, all of which are optional. Each method sets one and returns the object. */
     public static final class Setup {
         private int capacity;
-        private CacheType keys = CacheType.F16, values = CacheType.F16;
+        private ElementType keys = ElementType.F16, values = ElementType.F16;
         private Overflow overflow = Overflow.FAIL;
         private Map<Adapter, Float> adapters = Map.of();
         private Store store;
@@ -36,7 +36,7 @@ public final class Conversation extends Handle {
             return this;
         }
 
-        public Setup types(CacheType keys, CacheType values) {
+        public Setup types(ElementType keys, ElementType values) {
             this.keys = keys;
             this.values = values;
             return this;

@@ -5,13 +5,15 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /** The vision or audio encoder of a multimodal model. Any number of threads may use it at once. */
 public final class Encoder extends Handle {
 
     /** Options of a load, all of which are optional. Each method sets one and returns the object. */
     public static final class Load {
-        private int device, quantize, maxRows, flags;
+        private int device, maxRows, flags;
+        private ElementType quantize = ElementType.DEFAULT;
         private Cancel cancel;
         private Model.Load.Progress progress;
 
@@ -21,9 +23,9 @@ public final class Encoder extends Handle {
             return this;
         }
 
-        /** GGML type to which float matrices are quantized; 0: none. */
-        public Load quantize(int type) {
-            quantize = type;
+        /** Type to which float matrices are quantized; by default none is. */
+        public Load quantize(ElementType type) {
+            quantize = Objects.requireNonNull(type, "quantize");
             return this;
         }
 
@@ -211,7 +213,7 @@ public final class Encoder extends Handle {
         var params = Native.sized(arena, Header.rz_encoder_params);
         Native.set(params, Header.rz_encoder_params, "flags", load.flags);
         Native.set(params, Header.rz_encoder_params, "device", load.device);
-        Native.set(params, Header.rz_encoder_params, "quantize", load.quantize);
+        Native.set(params, Header.rz_encoder_params, "quantize", load.quantize.number);
         Native.set(params, Header.rz_encoder_params, "max_rows", load.maxRows);
         var forward = new Model.Forward(load.progress);
         var told = forward.told(arena);

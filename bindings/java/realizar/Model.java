@@ -9,6 +9,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 
@@ -25,7 +26,8 @@ public final class Model extends Handle {
             boolean told(long done, long total);
         }
 
-        private int threads, device, gpuLayers, quantize, promptTokensBeside, flags;
+        private int threads, device, gpuLayers, promptTokensBeside, flags;
+        private ElementType quantize = ElementType.DEFAULT;
         private List<Integer> devices = List.of();
         private List<Float> shares = List.of();
         private String placement;
@@ -77,9 +79,9 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** GGML type to which float matrices are quantized; 0: none. */
-        public Load quantize(int type) {
-            quantize = type;
+        /** Type to which float matrices are quantized; by default none is. */
+        public Load quantize(ElementType type) {
+            quantize = Objects.requireNonNull(type, "quantize");
             return this;
         }
 
@@ -262,13 +264,13 @@ public final class Model extends Handle {
     }
 
     /** The memory that a load and a number of sessions of one capacity will take. Reads no weights. */
-    public static Plan plan(Path path, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
+    public static Plan plan(Path path, Load load, int sessions, int capacity, ElementType keys, ElementType values) {
         try (Arena arena = new Arena()) {
             return plan(arena, Native.terminated(arena, path.toString()), Memory.NULL, 0, load, sessions, Session.params(arena, capacity, keys, values));
         }
     }
 
-    public static Plan plan(Map<String, ?> files, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
+    public static Plan plan(Map<String, ?> files, Load load, int sessions, int capacity, ElementType keys, ElementType values) {
         try (Arena arena = new Arena()) {
             return plan(arena, Memory.NULL, sources(arena, files), files.size(), load, sessions, Session.params(arena, capacity, keys, values));
         }
@@ -302,7 +304,7 @@ public final class Model extends Handle {
             var params = Native.sized(arena, Header.rz_model_params);
             Native.set(params, Header.rz_model_params, "device", load.device);
             Native.set(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
-            Native.set(params, Header.rz_model_params, "quantize", load.quantize);
+            Native.set(params, Header.rz_model_params, "quantize", load.quantize.number);
             Native.set(params, Header.rz_model_params, "mixed_prefill_tokens", load.promptTokensBeside);
             Native.set(params, Header.rz_model_params, "flags", load.flags);
             Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
@@ -597,11 +599,11 @@ public final class Model extends Handle {
 
     /** A session with a context of {@code capacity} tokens; 0: the context length of the model, at most 8192. */
     public Session newSession(int capacity) {
-        return newSession(capacity, CacheType.F16, CacheType.F16);
+        return newSession(capacity, ElementType.F16, ElementType.F16);
     }
 
     /** The same with other element types in the KV cache. */
-    public Session newSession(int capacity, CacheType keys, CacheType values) {
+    public Session newSession(int capacity, ElementType keys, ElementType values) {
         return call((arena, model) -> {
             var params = Session.params(arena, capacity, keys, values);
             return new Session(this, Native.made(arena, out -> e -> Header.rz_cache_new(model, params, out, e)));

@@ -38,7 +38,7 @@ static load *load_arguments(task *t, napi_value arguments[]) {
     }
     params->struct_size = sizeof *params;
     U32(t, arguments[2], params, device);
-    U32(t, arguments[2], params, quantize);
+    params->quantize = choice_member(t, arguments[2], "quantize", ELEMENT_TYPES);
     U32(t, arguments[2], params, max_rows);
     params->flags = is_given(t->env, member_of(t, arguments[2], "kind")) ? choice_member(t, arguments[2], "kind", ENCODERS) : 0;
     if (bool_member(t, arguments[2], "allow_unknown")) params->flags |= RZ_MODEL_ALLOW_UNKNOWN;

@@ -384,7 +384,7 @@ test("messages are added, edited and overflow", async () => {
   assert.deepEqual(conversation.messages(6), []);
   conversation.rewind(2);
   assert.equal(conversation.info.nMessages, 2);
-  const long = talk({ system: "S", overflow: "forget", cache: { capacity: 64, kType: "q8", vType: "q8" } });
+  const long = talk({ system: "S", overflow: "forget", cache: { capacity: 64, kType: "q8_0", vType: "q8_0" } });
   for (let i = 0; i < 8; i++) await all(long.say(`Question ${i} of some length`, { maxTokens: 5 }));
   assert.ok(long.info.firstInPrompt > 0 && long.info.nMessages === 17 && long.info.cacheCapacity === 64);
 });

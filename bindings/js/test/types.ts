@@ -26,7 +26,7 @@ export async function use(signal: AbortSignal): Promise<string> {
     system: "Be brief.",
     overflow: "forget",
     store,
-    cache: { capacity: 512, kType: "q8" },
+    cache: { capacity: 512, kType: "q8_0" },
   });
   let said = "";
   for await (const text of conversation.say("Hi", { signal, sampling: { temperature: 0.7 } }))

@@ -386,7 +386,7 @@ class Work(NamedTuple):
 _DEVICES = _numbers("RZ_DEVICE_")
 _FLAGS = _numbers("RZ_MODEL_")
 _POOLING = _numbers("RZ_POOLING_")
-_CACHE_TYPES = _numbers("RZ_TYPE_")
+_TYPES = _numbers("RZ_TYPE_")
 
 
 # A file of a model in memory, or open on the disk.
@@ -446,7 +446,7 @@ class _Loading:
         shares: Sequence[float] = (),
         gpu_layers: int = 0,
         placement: Optional[str] = None,
-        quantize: int = 0,
+        quantize: str = "default",
         mixed_prefill_tokens: int = 0,
         deterministic: bool = False,
         mmap: bool = False,
@@ -466,7 +466,7 @@ class _Loading:
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
         self.watch = _Watch(progress, cancel)
         self.params = _c.rz_model_params(
-            device=device, gpu_layers=gpu_layers, quantize=quantize,
+            device=device, gpu_layers=gpu_layers, quantize=_named(_TYPES, quantize, "quantize"),
             flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), mixed_prefill_tokens=mixed_prefill_tokens,
         )  # fmt: skip
         self.devices = _ids(devices, "devices")
@@ -557,7 +557,7 @@ def plan(
     is_path = isinstance(model, (str, os.PathLike))
     path = _path(model) if is_path else None  # type: ignore[arg-type]
     sources, kept = (None, None) if is_path else _sources(model)  # type: ignore[arg-type]
-    cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type"))
+    cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type"))
     found = _c.rz_plan()
     n = 0 if sources is None else len(sources)
     loading, n_sessions = _Loading(**options), _whole(sessions, "sessions")
@@ -606,7 +606,7 @@ class Model(Handle):
 
         `threads` that compute, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
         layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
-        free memory); `gpu_layers`; `placement` of experts whose layers are on GPUs, such as "experts=auto" or "experts=cpu"; `quantize`, a GGML type id for matrices of floats; `mixed_prefill_tokens`, how many
+        free memory); `gpu_layers`; `placement` of experts whose layers are on GPUs, such as "experts=auto" or "experts=cpu"; `quantize`, the type to which matrices of floats are converted, such as "q8_0"; `mixed_prefill_tokens`, how many
         tokens of prompts a pass computes at most beside single tokens (64; more bring first tokens sooner and others later).
 
         `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`, `bf16_products`: the flags RZ_MODEL_... of the library.
@@ -742,7 +742,7 @@ class Model(Handle):
 
     def session(self, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> "Session":
         """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
-        params = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type"))
+        params = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type"))
         with self._use() as model:
             return Session(self, new("rz_cache_new", model, byref(params)))
 
@@ -1191,10 +1191,11 @@ def _encoder_of(path: Any, progress: Optional[Progress] = None, cancel: Optional
 
 
 def _encoder_params(
-    *, device: int = 0, quantize: int = 0, max_rows: int = 0, kind: Optional[str] = None, allow_unknown: bool = False
+    *, device: int = 0, quantize: str = "default", max_rows: int = 0, kind: Optional[str] = None, allow_unknown: bool = False
 ) -> Any:
     flags = (_named(_ENCODERS, kind, "kind") if kind else 0) | (allow_unknown and _FLAGS["allow_unknown"])
-    return _c.rz_encoder_params(flags=flags, device=device, quantize=quantize, max_rows=max_rows)
+    target = _named(_TYPES, quantize, "quantize")
+    return _c.rz_encoder_params(flags=flags, device=device, quantize=target, max_rows=max_rows)
 
 
 class Media(Handle):
@@ -1741,7 +1742,7 @@ class Store(Handle):
         """A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
         `tokens[len(session):]` are to be appended. `capacity` and types as of `Model.session`."""
         common = c_uint32()
-        params, pointer = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type")), c_void_p()
+        params, pointer = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type")), c_void_p()
         if isinstance(tokens, Prompt):
             with tokens._use() as prompt:
                 self._call("rz_store_take_prompt", prompt, byref(params), byref(pointer), byref(common))
@@ -1840,7 +1841,7 @@ class Conversation(Handle):
         self, function: str, model: Model, params: Any, capacity: int, k_type: str, v_type: str, store: Optional[Store],
         cancel: Optional[Cancel], *arguments: Any,
     ) -> None:  # fmt: skip
-        cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_CACHE_TYPES, k_type, "k_type"), v_type=_named(_CACHE_TYPES, v_type, "v_type"))
+        cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type"))
         params.cache = ctypes.pointer(cache)
         with _use(model) as pointer, _use(store) as params.store, _use(cancel) as params.cancel:
             self._own(model, new(function, pointer, byref(params), *arguments))

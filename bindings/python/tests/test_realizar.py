@@ -744,9 +744,9 @@ class Tiny(unittest.TestCase):
     def test_signals_end_long_calls(self):
         """Each call takes seconds; SIGINT ends it, and what it was made on goes on."""
         calls = {
-            "load": "realizar.Model(LARGE, threads=2, quantize=2)",
-            "load of files": "realizar.Model.from_files(open(LARGE, 'rb'), threads=2, quantize=2)",
-            "load with a cancel": "realizar.Model(LARGE, threads=2, quantize=2, cancel=cancel)",
+            "load": "realizar.Model(LARGE, threads=2, quantize='q4_0')",
+            "load of files": "realizar.Model.from_files(open(LARGE, 'rb'), threads=2, quantize='q4_0')",
+            "load with a cancel": "realizar.Model(LARGE, threads=2, quantize='q4_0', cancel=cancel)",
             "prefill": "session.prefill([1, 403, 407] * 60000)",
             "prefill with a cancel": "session.prefill([1, 403, 407] * 60000, cancel=cancel)",
             "score": "session.score([1, 403, 407] * 60000)",

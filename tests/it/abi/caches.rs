@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
+use realizar::ffi::element::*;
+use realizar::ffi::encoder::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::model::*;
 use realizar::ffi::model_info::*;
@@ -281,6 +283,43 @@ fn freeing_in_the_middle_of_a_call_is_harmless() {
             assert!([RZ_OK, RZ_ERR_BUSY].contains(&caller.join().expect("no panic")));
         });
     }
+}
+
+/// A type that a field does not take is refused by its name, a number that no type has by the number.
+#[test]
+fn element_types_that_a_field_does_not_take_are_refused_by_name() {
+    let model = load();
+    let cache = rz_cache_params { struct_size: 16, capacity: 32, k_type: 0, v_type: 0 };
+    for (k_type, v_type, why) in [
+        (RZ_TYPE_Q6_K, 0, "rz_cache_params.k_type is RZ_TYPE_Q6_K; it must be RZ_TYPE_F16, RZ_TYPE_F32"),
+        (0, RZ_TYPE_F8_E4M3, "rz_cache_params.v_type is RZ_TYPE_F8_E4M3"),
+        (5, 0, "rz_cache_params.k_type is 5"),
+        (0, 258, "rz_cache_params.v_type is 258"),
+        (0x1000_0000, 0, "rz_cache_params.k_type is 268435456"),
+    ] {
+        let params = rz_cache_params { k_type, v_type, ..cache };
+        refused(why, |e| unsafe { rz_cache_new(model, &params, &mut null_mut(), e) });
+    }
+    let path = CString::new(MODEL).expect("no NUL");
+    let mut params: rz_model_params = zeroed();
+    params.struct_size = size_of::<rz_model_params>() as u32;
+    let mut encoder: rz_encoder_params = zeroed();
+    encoder.struct_size = size_of::<rz_encoder_params>() as u32;
+    for (quantize, why) in [
+        (RZ_TYPE_IQ2_XS, "quantize is RZ_TYPE_IQ2_XS; it must be a type that the library can write"),
+        (RZ_TYPE_MXFP4, "quantize is RZ_TYPE_MXFP4"),
+        (4, "quantize is 4"),
+        (u32::MAX, "quantize is 4294967295"),
+    ] {
+        (params.quantize, encoder.quantize) = (quantize, quantize);
+        refused(&format!("rz_model_params.{why}"), |e| unsafe {
+            rz_model_load(path.as_ptr(), &params, &mut null_mut(), e)
+        });
+        refused(&format!("rz_encoder_params.{why}"), |e| unsafe {
+            rz_encoder_load(model, path.as_ptr(), &encoder, &mut null_mut(), e)
+        });
+    }
+    unsafe { rz_model_free(model) };
 }
 
 /// Memory that no machine has is refused before anything is touched; a system that promises all memory may grant it.

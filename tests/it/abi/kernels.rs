@@ -1,11 +1,14 @@
 //! Kernels on memory of the caller, called rightly and wrongly.
 
+use super::header::{code, constants};
 use super::host::*;
+use std::collections::BTreeMap;
 use std::ptr::{null, null_mut};
 
-use realizar::ffi::cache::*;
+use realizar::ffi::element::*;
 use realizar::ffi::kernels::*;
 use realizar::ffi::status::*;
+use realizar::quant;
 
 #[test]
 fn kernels_refuse_what_does_not_fit() {
@@ -41,23 +44,50 @@ fn kernels_refuse_what_does_not_fit() {
     let weights = [1f32, 2.0, 3.0, 4.0];
     let (x, mut y) = ([10f32, 100.0], [0f32; 2]);
     unsafe {
-        expect(RZ_OK, |e| rz_matvec_into(0, weights.as_ptr().cast(), 2, 2, x.as_ptr(), y.as_mut_ptr(), e));
+        expect(RZ_OK, |e| rz_matvec_into(RZ_TYPE_F32, weights.as_ptr().cast(), 2, 2, x.as_ptr(), y.as_mut_ptr(), e));
         assert_eq!(y, [210.0, 430.0]);
-        expect(RZ_ERR_UNSUPPORTED, |e| {
-            rz_matvec_into(999, weights.as_ptr().cast(), 2, 2, x.as_ptr(), y.as_mut_ptr(), e)
+        for (unknown, message) in [(0, "weight_type is RZ_TYPE_DEFAULT"), (4, "weight_type is 4"), (999, "is 999")] {
+            refused(message, |e| rz_matvec_into(unknown, weights.as_ptr().cast(), 2, 2, x.as_ptr(), y.as_mut_ptr(), e));
+        }
+        refused("multiple", |e| {
+            rz_matvec_into(RZ_TYPE_Q8_0, weights.as_ptr().cast(), 1, 2, x.as_ptr(), y.as_mut_ptr(), e)
         });
-        refused("multiple", |e| rz_matvec_into(8, weights.as_ptr().cast(), 1, 2, x.as_ptr(), y.as_mut_ptr(), e));
         for (rows, cols) in [(usize::MAX, 2), (1 << 62, 4), (2, usize::MAX)] {
             expect(RZ_ERR_INVALID_ARGUMENT, |e| {
-                rz_matvec_into(0, weights.as_ptr().cast(), rows, cols, x.as_ptr(), y.as_mut_ptr(), e)
+                rz_matvec_into(RZ_TYPE_F32, weights.as_ptr().cast(), rows, cols, x.as_ptr(), y.as_mut_ptr(), e)
             });
         }
-        refused("weights", |e| rz_matvec_into(0, null(), 2, 2, x.as_ptr(), y.as_mut_ptr(), e));
-        expect(RZ_OK, |e| rz_dequantize_into(0, weights.as_ptr().cast(), 2, y.as_mut_ptr(), e));
+        refused("weights", |e| rz_matvec_into(RZ_TYPE_F32, null(), 2, 2, x.as_ptr(), y.as_mut_ptr(), e));
+        expect(RZ_OK, |e| rz_dequantize_into(RZ_TYPE_F32, weights.as_ptr().cast(), 2, y.as_mut_ptr(), e));
         assert_eq!(y, [1.0, 2.0]);
-        expect(RZ_OK, |e| rz_dequantize_into(0, null(), 0, null_mut(), e));
-        refused("overlaps blocks", |e| rz_dequantize_into(0, y.as_ptr().cast(), 2, y.as_mut_ptr(), e));
-        expect(RZ_ERR_UNSUPPORTED, |e| rz_dequantize_into(4, weights.as_ptr().cast(), 2, y.as_mut_ptr(), e));
+        expect(RZ_OK, |e| rz_dequantize_into(RZ_TYPE_F32, null(), 0, null_mut(), e));
+        refused("overlaps blocks", |e| rz_dequantize_into(RZ_TYPE_F32, y.as_ptr().cast(), 2, y.as_mut_ptr(), e));
+        refused("weight_type is 4", |e| rz_dequantize_into(4, weights.as_ptr().cast(), 2, y.as_mut_ptr(), e));
+    }
+}
+
+/// Every type that the library reads has a constant of its name and number, and these are all that there are.
+#[test]
+fn element_types_have_one_numbering() {
+    let code = code();
+    let constants: BTreeMap<&str, u32> = constants(&code)
+        .filter_map(|(name, value)| Some((name.strip_prefix("RZ_TYPE_")?, value.parse().expect("a number"))))
+        .collect();
+    let own = |format: &quant::Format| match format.dtype {
+        quant::F32 => 256,
+        quant::F8_E4M3 => 257,
+        dtype => dtype.0,
+    };
+    let mut expected: BTreeMap<&str, u32> = quant::FORMATS.iter().map(|format| (format.name, own(format))).collect();
+    expected.insert("DEFAULT", 0);
+    assert_eq!(constants, expected);
+    for format in quant::FORMATS {
+        let (bytes, mut values) = (vec![0u8; format.block_bytes], vec![1f32; format.block_len]);
+        let (number, n) = (own(format), values.len());
+        expect(RZ_OK, |e| unsafe { rz_dequantize_into(number, bytes.as_ptr().cast(), n, values.as_mut_ptr(), e) });
+        let mut same = vec![2f32; format.block_len];
+        quant::dequantize(format.dtype, &bytes, &mut same).unwrap();
+        assert_eq!(values, same, "{}", format.name);
     }
 }
 
@@ -85,6 +115,8 @@ fn a_kv_store_fills_up() {
     ] {
         expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_kv_new(&broken, &mut kv, e) });
     }
+    let narrow = rz_kv_params { kv_type: RZ_TYPE_Q6_K, ..shape };
+    refused("rz_kv_params.kv_type is RZ_TYPE_Q6_K", |e| unsafe { rz_kv_new(&narrow, &mut kv, e) });
     let huge = rz_kv_params { n_layers: u32::MAX, capacity: u32::MAX, head_dim: 1 << 16, ..shape };
     let mut err = no_error();
     let status = unsafe { rz_kv_new(&huge, &mut kv, &mut err) };

@@ -6,6 +6,7 @@ use std::ptr::{null, null_mut};
 
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
+use realizar::ffi::element::*;
 use realizar::ffi::saved::*;
 use realizar::ffi::score::*;
 use realizar::ffi::status::*;

@@ -7,8 +7,8 @@ public let mediaToken = UInt32.max - 1
 public struct EncoderOptions: Sendable {
     /// Index of a device: 1, the CPU, or 0.
     public var device: UInt32 = 0
-    /// GGML type that matrices of floats are converted to; 0: none.
-    public var quantize: UInt32 = 0
+    /// Type that matrices of floats are converted to; by default none is.
+    public var quantize = ElementType.default
     /// The most rows that a picture or a sound may have; 0: what the files allow, at most 4096.
     public var maxRows: UInt32 = 0
     /// The encoder of a file that has several; nil: that of pictures, else that of sound.
@@ -27,7 +27,7 @@ public struct EncoderOptions: Sendable {
         params.flags = allowUnknown ? UInt32(RZ_MODEL_ALLOW_UNKNOWN) : 0
         params.flags |= kind == .image ? UInt32(RZ_ENCODER_IMAGE) : kind == .audio ? UInt32(RZ_ENCODER_AUDIO) : 0
         params.device = device
-        params.quantize = quantize
+        params.quantize = quantize.rawValue
         params.max_rows = maxRows
         return try withProgress(progress) { callback, user in
             try use(cancel?.handle) { cancel in

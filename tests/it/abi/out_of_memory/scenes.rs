@@ -13,6 +13,7 @@ use realizar::ffi::chat::*;
 use realizar::ffi::conversation::*;
 use realizar::ffi::conversation_media::*;
 use realizar::ffi::device::*;
+use realizar::ffi::element::*;
 use realizar::ffi::embed::*;
 use realizar::ffi::encoder::*;
 use realizar::ffi::generate::*;
