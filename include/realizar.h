@@ -1275,15 +1275,41 @@ typedef struct rz_token_sequence {
   size_t n_tokens;  /* Number of `tokens`, at least 1. */
 } rz_token_sequence;
 
+/* Edits logits before a token is chosen from them: an own sampler, a watermark, classifier-free guidance, a grammar of
+ * one's own. `logits`: `n_logits` numbers, one per token of the vocabulary, which it may change, for the call only;
+ * `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them.
+ *
+ * Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: with each token that a
+ * job, a reply or rz_generate_into makes, and with each rz_sample, rz_decode_token and rz_decode_batch. -INFINITY or
+ * NaN forbids a token; INFINITY at one token forces it, unless a grammar or a ban forbids it. A logit that was
+ * -INFINITY stays so. If all are forbidden, the call fails as if the model had forbidden all. Log probabilities
+ * (rz_job_logprobs_into) and rz_logits_into give the model's logits, not the edited ones.
+ *
+ * Returns 0. With another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
+ * end with RZ_ERR_INVALID_ARGUMENT and a message that has the number, as after any failed choice. In rz_job_step,
+ * rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply of this sampler ends, with
+ * RZ_JOB_FAILED, and rz_job_error has this status; all others go on.
+ *
+ * Comes from the thread that calls the library, one at a time of a call. Calls of the library from several threads may
+ * share a sampler's `logits_user`, because a job or reply has a copy of the sampler. It may call the library, not with
+ * the caches, jobs, conversations and samplers of the call that it comes from, which are RZ_ERR_BUSY. It must return
+ * normally: no longjmp, no C++ exception. */
+typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
+                                              size_t n_logits,
+                                              const uint32_t *tokens,
+                                              size_t n_tokens,
+                                              void *RZ_NULLABLE user);
+
 /* Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all
  * zeros, or NULL, choose the most likely token.
  *
- * Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The
- * filters and the temperature come next, in the order of `order`, each on the distribution that those ahead of it
- * left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a
- * higher temperature flattens what the filters keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST
- * the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes last. With a temperature of
- * 0 there are no filters and no draw: the most likely of the tokens that are left is chosen.
+ * `logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
+ * banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that
+ * those ahead of it left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
+ * temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
+ * RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes
+ * last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are left is
+ * chosen.
  *
  * A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
  * temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
@@ -1342,6 +1368,11 @@ typedef struct rz_sampler_params {
   /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
+  /* Edits the logits of each choice; NULL: nothing does. The host chooses then, also on a GPU. Drafts of a job
+   * change nothing: wrong tokens of a draft are never among the `tokens` that it gets. */
+  rz_logits_callback RZ_NULLABLE logits;
+  /* Handed to `logits` as it is. It must last until the sampler and all jobs and replies with it are freed. */
+  void *RZ_NULLABLE logits_user;
 } rz_sampler_params;
 
 /* Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.

@@ -886,6 +886,19 @@ inline rz_sampler_params sampler_params(const rz_model_sampling &advice) noexcep
     return sampling;
 }
 
+/// Has `edit(float *logits, size_t n_logits, const uint32_t *tokens, size_t n_tokens)` edit the logits of each choice
+/// that a sampler with `params` makes; it returns 0, or another number to fail the choice, as an exception does (see
+/// rz_logits_callback). `edit` must last until the sampler and all jobs and replies with it are freed.
+template <class Edit> void edit_logits(rz_sampler_params &params, Edit &edit) noexcept {
+    params.edit_logits_user = &edit;
+    params.edit_logits = [](float *logits, size_t n_logits, const uint32_t *tokens, size_t n_tokens,
+                            void *user) -> int32_t {
+        return detail::Callback<Edit>(*static_cast<Edit *>(user)).run(-1, [&](Edit &function) -> int32_t {
+            return function(logits, n_logits, tokens, n_tokens);
+        });
+    };
+}
+
 /// The choice of the next token. A null `Sampler *` stands for the most likely one.
 class Sampler {
 public:

@@ -345,7 +345,8 @@ pub fn decode_batch(
     result
 }
 
-/// Chooses the token after each session, on all threads where several take long. An error is that of the first.
+/// Chooses the token after each session, on all threads if several take long and none calls back. An error is that of
+/// the first.
 fn choose_all(
     sessions: &mut [&mut Session],
     choosers: &mut [Option<&mut Chooser>],
@@ -354,11 +355,12 @@ fn choose_all(
 ) -> Result<()> {
     let Some(network) = sessions.first().map(|first| first.network().clone()) else { return Ok(()) };
     let long = choosers.iter().zip(chosen).filter(|(chooser, chosen)| chooser.is_some() && chosen.is_none()).count();
+    let calls_back = choosers.iter().flatten().any(|chooser| chooser.calls_back());
     let mut choices = try_vec("tokens", next.len())?;
     for (((session, chooser), chosen), next) in sessions.iter_mut().zip(choosers).zip(chosen).zip(next) {
         choices.push((session, chooser, *chosen, next, Ok(())));
     }
-    network.for_each(&mut choices, long, |(session, chooser, chosen, next, result)| {
+    network.for_each(&mut choices, if calls_back { 1 } else { long }, |(session, chooser, chosen, next, result)| {
         *result = session.choose(*chosen, chooser.as_deref_mut()).map(|token| **next = token);
     })?;
     choices.into_iter().enumerate().try_for_each(|(i, (.., result))| result.map_err(|e: Error| e.of_entry(i)))

@@ -38,6 +38,11 @@ impl Chooser {
         self.grammar.is_some()
     }
 
+    /// True if a function of the caller edits the logits, which must run on the thread that called the library.
+    pub fn calls_back(&self) -> bool {
+        self.sampler.params().edit.is_some()
+    }
+
     /// `InvalidArgument` naming the first id of the sampler's lists that a vocabulary of `n` tokens does not have,
     /// `Mismatch` for a grammar of another vocabulary.
     pub fn check_vocab(&self, n: usize) -> Result<()> {

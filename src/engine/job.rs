@@ -575,6 +575,11 @@ impl Job {
         self.undecided && self.chosen.is_none() && (self.request.chooser.is_some() || self.request.logprobs.is_some())
     }
 
+    /// True if `decide` calls a function of the caller.
+    pub(super) fn calls_back(&self) -> bool {
+        self.undecided && self.request.chooser.as_ref().is_some_and(Chooser::calls_back)
+    }
+
     /// True where `decide` needs a step, to read the logits.
     pub(super) fn lacks_logits(&self) -> bool {
         self.undecided && self.chosen.is_none() && self.session.has_logits_on_device()

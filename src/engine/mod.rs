@@ -105,7 +105,7 @@ pub use crate::model::pooling::Pooling;
 pub use crate::model::vision::Senses;
 pub use crate::quant::{F8_E4M3, F16, F32, Format, Q4_0, Q8_0, format};
 pub(crate) use crate::sampling::numbers as sampler_numbers;
-pub use crate::sampling::{Filter, SamplerParams};
+pub use crate::sampling::{Filter, LogitsEdit, SamplerParams};
 pub use crate::tensor::DType;
 pub use crate::text::{Chat, Event, EventKind, Reply, ReplyParser, Stops, TextStream, TokenKind, Tokenizer};
 pub use chooser::Chooser;

@@ -257,12 +257,13 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
 }
 
 /// Chooses a token for each job that has logits of which none was chosen; true where there are such. Where several take
-/// long that is done on all threads, unless another step has them: a choice depends on its job alone. An error, the
-/// first to occur, leaves the others with their tokens.
+/// long that is done on all threads, unless another step has them or a job calls back: a choice depends on its job
+/// alone. An error, the first to occur, leaves the others with their tokens.
 fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let any = jobs.iter().any(|job| job.runs() && job.is_undecided());
     let at_length = jobs.iter().filter(|job| job.runs() && job.chooses_at_length()).count();
-    let most = if jobs.iter().any(|job| job.runs() && job.lacks_logits()) { 1 } else { at_length };
+    let is_apart = |job: &&mut Job| job.runs() && (job.lacks_logits() || job.calls_back());
+    let most = if jobs.iter().any(is_apart) { 1 } else { at_length };
     let failure = Mutex::new(Ok(()));
     let shared = network.for_each(jobs, most, |job| {
         if job.runs() {

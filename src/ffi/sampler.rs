@@ -1,9 +1,11 @@
 //! The choice of the next token.
 
-use crate::engine::{Chooser, Filter, SamplerParams, sampler_numbers};
+use std::ffi::c_void;
+
+use crate::engine::{Chooser, Filter, LogitsEdit, SamplerParams, sampler_numbers};
 use crate::error::{Error, Result, try_vec};
 
-use super::arguments::{Call, Plain};
+use super::arguments::{Call, Plain, User};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::lock::SharedLock;
@@ -51,15 +53,45 @@ pub const RZ_FILTER_MIN_P: u32 = 5;
 pub const RZ_FILTER_XTC: u32 = 6;
 pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 
+/// Logits callback (a logits processor): edits logits before a token is chosen from them, for a sampler of your own, a
+/// watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary, which it may
+/// change, for the call only; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them.
+///
+/// Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: with each token that a
+/// job, a reply or rz_generate_into makes, and with each rz_sample, rz_decode_token and rz_decode_batch. -INFINITY or
+/// NaN forbids a token; INFINITY at one token forces it, unless a grammar or a ban forbids it. A logit that was
+/// -INFINITY stays so. If all are forbidden, the call fails as if the model had forbidden all. Log probabilities
+/// (rz_job_logprobs_into) and rz_logits_into give the model's logits, not the edited ones.
+///
+/// Returns 0. With another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
+/// end with RZ_ERR_INVALID_ARGUMENT and a message that has the number, as after any failed choice. In rz_job_step,
+/// rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply of this sampler ends, with
+/// RZ_END_FAILED, and rz_job_error has this status; all others go on.
+///
+/// Comes from the thread that calls the library, one at a time of a call. Calls of the library from several threads may
+/// share a sampler's `edit_logits_user`, because a job or reply has a copy of the sampler. It may call the library, but
+/// caches, jobs, conversations and samplers of the call that it comes from are RZ_ERR_BUSY. It must return normally: no
+/// longjmp, no C++ exception.
+pub type rz_logits_callback = Option<
+    unsafe extern "C" fn(
+        logits: *mut f32,
+        n_logits: usize,
+        tokens: *const u32,
+        n_tokens: usize,
+        user: *mut c_void,
+    ) -> i32,
+>;
+
 /// Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all
 /// zeros, or NULL, choose the most likely token.
 ///
-/// Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The
-/// filters and the temperature come next, in the order of `order`, each on the distribution that those ahead of it
-/// left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a
-/// higher temperature flattens what the filters keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST
-/// the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes last. With a temperature of
-/// 0 there are no filters and no draw: the most likely of the tokens that are left is chosen.
+/// `edit_logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
+/// banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that
+/// those ahead of it left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
+/// temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
+/// RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes
+/// last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are left is
+/// chosen.
 ///
 /// A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
 /// temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
@@ -142,6 +174,11 @@ pub struct rz_sampler_params {
     pub order: *const u32,
     /// Number of `order`.
     pub n_order: usize,
+    /// Edits the logits of each choice; NULL: nothing does. The host chooses then, also on a GPU. Drafts of a job
+    /// change nothing: wrong tokens of a draft are never among the `tokens` that it gets.
+    pub edit_logits: rz_logits_callback,
+    /// Handed to `edit_logits` as it is. It must last until the sampler and all jobs and replies with it are freed.
+    pub edit_logits_user: *mut c_void,
 }
 
 /// Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
@@ -192,11 +229,20 @@ pub(super) fn sampler_params(call: &Call, params: *const rz_sampler_params) -> R
                 dry_breakers: collected(dry_breakers.iter().map(sequence("rz_sampler_params.dry_breakers.tokens")))?,
                 banned_sequences: collected(banned.iter().map(sequence("rz_sampler_params.banned_sequences.tokens")))?,
                 order: order(call, &params)?,
+                edit: edit(&params),
                 $($name: params.$name,)+
             }
         };
     }
     Ok(sampler_numbers!(converted))
+}
+
+fn edit(params: &rz_sampler_params) -> Option<LogitsEdit> {
+    let (edit, user) = (params.edit_logits?, User::new(params.edit_logits_user));
+    Some(LogitsEdit::new(move |logits, tokens| {
+        // SAFETY: the header asks for a function that may be called so.
+        unsafe { edit(logits.as_mut_ptr(), logits.len(), tokens.as_ptr(), tokens.len(), user.get()) }
+    }))
 }
 
 fn order(call: &Call, params: &rz_sampler_params) -> Result<Vec<Filter>> {

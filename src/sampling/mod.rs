@@ -6,6 +6,7 @@ mod candidates;
 mod choose;
 #[cfg(test)]
 mod definitions;
+mod edit;
 mod filter;
 mod logprobs;
 mod params;
@@ -13,6 +14,7 @@ mod repetitions;
 mod rule;
 
 pub use choose::{Scratch, choose};
+pub use edit::LogitsEdit;
 pub use filter::Filter;
 pub use logprobs::{likeliest, likeliest_into, logprob};
 pub use params::SamplerParams;
@@ -34,6 +36,8 @@ pub struct Sampler {
     /// The most surprise, in bits, that Mirostat admits next.
     bound: f64,
     scratch: Scratch,
+    /// Logits that the caller has edited.
+    edited: Vec<f32>,
 }
 
 impl Sampler {
@@ -41,12 +45,12 @@ impl Sampler {
     pub fn new(params: SamplerParams) -> Result<Sampler> {
         let params = Arc::new(params.checked()?);
         let bound = 2.0 * f64::from(params.mirostat_tau);
-        Ok(Sampler { random: params.seed, bound, params, scratch: Scratch::default() })
+        Ok(Sampler { random: params.seed, bound, params, scratch: Scratch::default(), edited: Vec::new() })
     }
 
     /// A second sampler that goes on from here, without the memory of this one.
     pub fn copy(&self) -> Sampler {
-        Sampler { params: self.params.clone(), scratch: Scratch::default(), ..*self }
+        Sampler { params: self.params.clone(), scratch: Scratch::default(), edited: Vec::new(), ..*self }
     }
 
     pub fn params(&self) -> &SamplerParams {
@@ -77,6 +81,13 @@ impl Sampler {
     pub fn sample(&mut self, logits: &[f32], history: &[u32], allowed: Option<&[u32]>) -> Result<u32> {
         self.check_vocab(logits.len())?;
         let (params, random, bound) = (&*self.params, self.random, self.bound);
+        let logits = match &params.edit {
+            Some(edit) => {
+                edit.apply(logits, history, &mut self.edited)?;
+                &self.edited[..]
+            }
+            None => logits,
+        };
         let rule = SamplingRule { params, random, bound, recent: [history, &[]], allowed, ..Default::default() };
         let choice = choose(&rule, logits, &mut self.scratch)?;
         (self.random, self.bound) = (choice.random, choice.bound);

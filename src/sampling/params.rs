@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use super::edit::LogitsEdit;
 use super::filter::Filter;
 use crate::error::{Error, Result};
 
@@ -85,8 +86,9 @@ fn check(name: &str, value: impl Copy + Display + Into<f64>, (least, most, words
 
 macro_rules! define {
     ($($(#[$doc:meta])* $name:ident: $type:ty, $default:expr, $range:expr;)+) => {
-        /// The rules by which a token is chosen. In this order: biases; bans and penalties by what came before; the
-        /// filters and the temperature in the order of `order`; the draw, which is that of Mirostat where it is on.
+        /// The rules by which a token is chosen. In this order: the caller's edit; biases; bans and penalties by what
+        /// came before; the filters and the temperature in the order of `order`; the draw, which is Mirostat's if it is
+        /// on.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct SamplerParams {
             /// Start of the random numbers; 0 is a seed like any other.
@@ -99,6 +101,8 @@ macro_rules! define {
             pub banned_sequences: Vec<Vec<u32>>,
             /// The filters and the temperature; empty: `Filter::DEFAULT_ORDER`.
             pub order: Vec<Filter>,
+            /// Edits the logits before everything else.
+            pub edit: Option<LogitsEdit>,
             $($(#[$doc])* pub $name: $type,)+
         }
 
@@ -110,6 +114,7 @@ macro_rules! define {
                 dry_breakers: Vec::new(),
                 banned_sequences: Vec::new(),
                 order: Vec::new(),
+                edit: None,
                 $($name: 0 as $type,)+
             };
 
@@ -198,6 +203,9 @@ impl SamplerParams {
     /// A device can follow: biases, penalties, top_k, top_p and min_p in this order, then a temperature that is always
     /// the same, and one draw.
     pub fn suits_devices(&self) -> bool {
+        if self.edit.is_some() {
+            return false;
+        }
         if self.temperature == 0.0 {
             return !self.forbids_repetitions();
         }

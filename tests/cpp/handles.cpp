@@ -10,6 +10,7 @@
 #include <limits>
 #if __cplusplus >= 202002L
 #include <ranges>
+#include <stdexcept>
 #endif
 
 static int failures = 0;
@@ -365,6 +366,24 @@ int main(int argc, char **argv) {
         again.prefill(tokens);
         EXPECT(again.logprobs(2) == rows[0].likeliest);
         EXPECT(failure([&] { realizar::Job(again, {1}).logprobs(); }) == RZ_ERR_INVALID_ARGUMENT);
+    }
+    // A function of the program edits the logits; an exception that it throws fails the choice.
+    {
+        size_t n_seen = 0;
+        auto edit = [&](float *logits, size_t n_logits, const uint32_t *before, size_t n_before) -> int32_t {
+            if (n_seen == 3) throw std::runtime_error("enough");
+            EXPECT(n_logits == 512 && before[n_before - 1] == (n_seen == 0 ? tokens.back() : 42u));
+            logits[42] = std::numeric_limits<float>::infinity();
+            n_seen++;
+            return 0;
+        };
+        auto editing = realizar::params<rz_sampler_params>();
+        realizar::edit_logits(editing, edit);
+        realizar::Sampler own(editing);
+        realizar::Cache edited(model, cache_params);
+        edited.prefill(tokens);
+        EXPECT(edited.sample(&own) == 42 && edited.generate(42, 2, &own) == std::vector<uint32_t>({42, 42}));
+        EXPECT(edited.try_sample(&own).status() == RZ_ERR_INVALID_ARGUMENT);
     }
     // A job that fails ends alone, and says why.
     {

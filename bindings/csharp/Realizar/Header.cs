@@ -198,6 +198,8 @@ namespace Realizar
         public UIntPtr n_banned_sequences;
         public IntPtr order;
         public UIntPtr n_order;
+        public IntPtr logits;
+        public IntPtr logits_user;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -540,6 +542,8 @@ namespace Realizar
     internal delegate int rz_progress_callback(ulong done, ulong total, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate int rz_source_callback(ulong offset, IntPtr @out, UIntPtr n, IntPtr user);
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int rz_logits_callback(IntPtr logits, UIntPtr n_logits, IntPtr tokens, UIntPtr n_tokens, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate int rz_write_callback(IntPtr data, UIntPtr n, IntPtr user);
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]

@@ -350,6 +350,8 @@ type rz_sampler_params struct {
 	n_banned_sequences   uintptr
 	order                *uint32
 	n_order              uintptr
+	logits               uintptr
+	logits_user          uintptr
 }
 
 type rz_cache_params struct {

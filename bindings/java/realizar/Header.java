@@ -334,7 +334,9 @@ final class Header {
         .field("banned_sequences", 8)
         .field("n_banned_sequences", 8)
         .field("order", 8)
-        .field("n_order", 8);
+        .field("n_order", 8)
+        .field("logits", 8)
+        .field("logits_user", 8);
 
     static final Struct rz_cache_params = new Struct("rz_cache_params")
         .field("struct_size", 4)

@@ -232,6 +232,7 @@ rz_parallel_callback = CFUNCTYPE(c_int32, c_uint32, rz_chunk_callback, c_void_p,
 rz_thread_callback = CFUNCTYPE(None, c_uint32, c_uint32, c_int32, c_void_p)
 rz_progress_callback = CFUNCTYPE(c_int32, c_uint64, c_uint64, c_void_p)
 rz_source_callback = CFUNCTYPE(c_int32, c_uint64, c_void_p, c_size_t, c_void_p)
+rz_logits_callback = CFUNCTYPE(c_int32, POINTER(c_float), c_size_t, POINTER(c_uint32), c_size_t, c_void_p)
 rz_write_callback = CFUNCTYPE(c_int32, c_void_p, c_size_t, c_void_p)
 rz_read_callback = CFUNCTYPE(c_int32, c_void_p, c_size_t, c_void_p)
 rz_text_callback = CFUNCTYPE(c_int32, POINTER(c_char), c_size_t, c_void_p)
@@ -430,6 +431,8 @@ class rz_sampler_params(Sized):
         ("n_banned_sequences", c_size_t),
         ("order", POINTER(c_uint32)),
         ("n_order", c_size_t),
+        ("logits", rz_logits_callback),
+        ("logits_user", c_void_p),
     ]
 
 

@@ -18,6 +18,7 @@ mod host;
 mod jobs;
 mod kernels;
 mod layouts;
+mod logits;
 mod media;
 #[cfg(target_os = "linux")]
 mod out_of_memory;
