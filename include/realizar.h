@@ -735,6 +735,14 @@ typedef struct rz_model_params {
    * is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
    * have failed are not kept: each process tests them again. Since 0.1.0. */
   const char *RZ_NULLABLE tested_path;
+  /* A chat template in Jinja, `chat_template_len` bytes, in place of the model's own, for all conversations and
+   * rz_chat_* functions: for a base model, which has none, or for a template that is not implemented. It has the
+   * variables that templates of Hugging Face have (`messages`, `tools`, `add_generation_prompt`, `bos_token` ...),
+   * and reasoning and tool calls of replies are read in the form that it writes them. NULL: the model's own. Copied.
+   * A text that is no template is RZ_ERR_INVALID_ARGUMENT with the line, before a weight is read; a model without a
+   * tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still gives the model's own. */
+  const char *RZ_NULLABLE chat_template;
+  size_t chat_template_len;
 } rz_model_params;
 
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */

@@ -39,6 +39,7 @@ type LoadOptions struct {
 	Mmap          bool        // use the file in place, which is several times slower; the process dies when somebody shortens it
 	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
 	TestedPath    string      // file of the tests that GPUs have passed, which later processes need not make again; "": none
+	ChatTemplate  string      // chat template in Jinja, in place of the model's own; "": the model's own
 	TextOnly      bool        // tokenizer and template only, no weights
 	MTP           bool        // the layer too that predicts a further token, for DraftMTP
 	Profile       bool        // measure the parts of each step on a GPU, which takes longer
@@ -180,6 +181,8 @@ func withParams(ctx context.Context, options *LoadOptions,
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
+	template := []byte(options.ChatTemplate)
+	params.chat_template, params.chat_template_len = (*C.char)(unsafe.Pointer(pinned(&pinner, template))), C.size_t(len(template))
 	params.devices, params.n_devices = (*C.uint32_t)(pinned(&pinner, options.Devices)), C.size_t(len(options.Devices))
 	params.device_split = (*C.float)(pinned(&pinner, options.Shares))
 	for flag, set := range map[C.uint32_t]bool{

@@ -48,6 +48,8 @@ export interface LoadOptions {
   packedPath?: string;
   /** File that records the self-tests that GPUs have passed, so that later processes skip them. */
   testedPath?: string;
+  /** Chat template in Jinja, in place of the model's own. */
+  chatTemplate?: string;
   /** Number of threads that compute; 0: one per processor core. */
   threads?: number;
   /** Maximum bytes of weights and KV caches; 0: no limit. */

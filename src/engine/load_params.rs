@@ -45,6 +45,8 @@ pub struct LoadParams<'a> {
     pub packed_path: Option<&'a Path>,
     /// File of the verdicts of self-tests of GPUs; `None`: they last as long as the process.
     pub tested_path: Option<&'a Path>,
+    /// Chat template in place of the model's own; `None`: the model's own.
+    pub chat_template: Option<&'a str>,
     /// Weights are not read: the model tells what it would take, and computes nothing.
     pub plan: bool,
     /// Called with bytes done and in all; false stops the load.

@@ -127,9 +127,16 @@ impl Model {
         if tokenizer.is_ok() && !params.plan {
             runtime.start_deep()?;
         }
-        let chat_template = match &tokenizer {
-            Ok(t) => ChatTemplate::from_metadata(&source.metadata, t)?,
-            Err(_) => None,
+        let chat_template = match (&tokenizer, params.chat_template) {
+            (Ok(t), Some(source)) => {
+                Some(runtime.run_deep(&[params.cancel], || ChatTemplate::given(source, t))?)
+            }
+            (Ok(t), None) => ChatTemplate::from_metadata(&source.metadata, t)?,
+            (Err(_), None) => None,
+            (Err(why), Some(_)) => {
+                let what = format!("rz_model_params.chat_template needs a model with a tokenizer: {why}");
+                return Err(Error::unsupported(what));
+            }
         };
         let network = match params.text_only {
             true => None,

@@ -175,6 +175,14 @@ pub struct rz_model_params {
     /// is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
     /// have failed are not kept: each process tests them again. Since 0.1.0.
     pub tested_path: *const c_char,
+    /// A chat template in Jinja, `chat_template_len` bytes, in place of the model's own, for all conversations and
+    /// rz_chat_* functions: for a base model, which has none, or for a template that is not implemented. It has the
+    /// variables that templates of Hugging Face have (`messages`, `tools`, `add_generation_prompt`, `bos_token` ...),
+    /// and reasoning and tool calls of replies are read in the form that it writes them. NULL: the model's own. Copied.
+    /// A text that is no template is RZ_ERR_INVALID_ARGUMENT with the line, before a weight is read; a model without a
+    /// tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still gives the model's own.
+    pub chat_template: *const c_char,
+    pub chat_template_len: usize,
 }
 
 /// Loads a model.
@@ -247,6 +255,10 @@ pub(super) fn with_params<T>(
         true => None,
         false => Some(call.path(params.tested_path, "rz_model_params.tested_path")?),
     };
+    let chat_template = match params.chat_template.is_null() && params.chat_template_len == 0 {
+        true => None,
+        false => Some(call.text(params.chat_template, params.chat_template_len, "rz_model_params.chat_template")?),
+    };
     let devices = call.slice(params.devices, params.n_devices, "rz_model_params.devices")?;
     let shares = match params.device_split.is_null() {
         true => &[],
@@ -281,6 +293,7 @@ pub(super) fn with_params<T>(
         quantize: target_type(params.quantize, "rz_model_params.quantize")?,
         packed_path,
         tested_path,
+        chat_template,
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
         cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
         plan: false,

@@ -73,6 +73,8 @@ namespace Realizar
         public IntPtr device_split;
         public IntPtr placement;
         public IntPtr tested_path;
+        public IntPtr chat_template;
+        public UIntPtr chat_template_len;
     }
 
     [StructLayout(LayoutKind.Sequential)]

@@ -34,6 +34,8 @@ namespace Realizar
         /// <summary>File that records the self-tests that GPUs have passed, so that later processes skip them; null:
         /// none.</summary>
         public string TestedPath;
+        /// <summary>Chat template in Jinja, in place of the model's own; null: the model's own.</summary>
+        public string ChatTemplate;
         /// <summary>Maximum number of prompt tokens that a batch step computes together with generated tokens; 0: 64. A
         /// larger number shortens the time to first token and lengthens the time between other tokens.</summary>
         public int PromptTokensBeside;
@@ -230,6 +232,8 @@ namespace Realizar
                 p.placement = pins.Of(options.Placement, nameof(options.Placement));
                 p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
                 p.tested_path = pins.Of(options.TestedPath, nameof(options.TestedPath));
+                p.chat_template = pins.Of(options.ChatTemplate, nameof(options.ChatTemplate));
+                p.chat_template_len = (UIntPtr)(options.ChatTemplate == null ? 0 : Native.Utf8.GetByteCount(options.ChatTemplate));
                 (p.devices, p.n_devices, p.device_split) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
                 rz_error err;
                 progressing.Check(call(&p, &err), &err, cancellation);

@@ -239,6 +239,8 @@ type rz_model_params struct {
 	device_split         *float32
 	placement            *byte
 	tested_path          *byte
+	chat_template        *byte
+	chat_template_len    uintptr
 }
 
 type rz_model_sampling struct {

@@ -55,6 +55,7 @@ type LoadOptions struct {
 	BF16Products  bool        // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
 	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
 	TestedPath    string      // file of the tests that GPUs have passed, which later processes need not make again; "": none
+	ChatTemplate  string      // chat template in Jinja, in place of the model's own; "": the model's own
 
 	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
 	// tokens sooner and others later.
@@ -186,6 +187,8 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 		}
 		pinner.Pin(params.tested_path)
 	}
+	template := []byte(options.ChatTemplate)
+	params.chat_template, params.chat_template_len = pinned(&pinner, template), uintptr(len(template))
 	params.devices, params.n_devices = pinned(&pinner, options.Devices), uintptr(len(options.Devices))
 	params.device_split = pinned(&pinner, options.Shares)
 	told := progress{call: options.Progress}

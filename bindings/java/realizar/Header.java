@@ -230,7 +230,9 @@ final class Header {
         .field("n_devices", 8)
         .field("device_split", 8)
         .field("placement", 8)
-        .field("tested_path", 8);
+        .field("tested_path", 8)
+        .field("chat_template", 8)
+        .field("chat_template_len", 8);
 
     static final Struct rz_model_sampling = new Struct("rz_model_sampling")
         .field("struct_size", 4)

@@ -30,7 +30,7 @@ public final class Model extends Handle {
         private ElementType quantize = ElementType.DEFAULT;
         private List<Integer> devices = List.of();
         private List<Float> shares = List.of();
-        private String placement;
+        private String placement, chatTemplate;
         private Path packedPath, testedPath;
         private Runtime runtime;
         private Cancel cancel;
@@ -101,6 +101,12 @@ public final class Model extends Handle {
         /** A file that records the self-tests that GPUs have passed, so that later processes skip them. */
         public Load testedPath(Path path) {
             testedPath = path;
+            return this;
+        }
+
+        /** A chat template in Jinja, in place of the model's own. */
+        public Load chatTemplate(String template) {
+            chatTemplate = template;
             return this;
         }
 
@@ -317,6 +323,11 @@ public final class Model extends Handle {
             if (load.placement != null) Native.set(params, Header.rz_model_params, "placement", Native.terminated(arena, load.placement));
             if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
             if (load.testedPath != null) Native.set(params, Header.rz_model_params, "tested_path", Native.terminated(arena, load.testedPath.toString()));
+            if (load.chatTemplate != null) {
+                Memory template = Native.bytes(arena, load.chatTemplate);
+                Native.set(params, Header.rz_model_params, "chat_template", template);
+                Native.set(params, Header.rz_model_params, "chat_template_len", template.size);
+            }
             var forward = new Forward(load.progress);
             var told = forward.told(arena);
             Native.set(params, Header.rz_model_params, "progress", told.function());

@@ -154,6 +154,7 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     params->packed_path = terminated_member(t, options, "packed_path");
     params->placement = terminated_member(t, options, "placement");
     params->tested_path = terminated_member(t, options, "tested_path");
+    params->chat_template = string_member(t, options, "chat_template", &params->chat_template_len);
     load_flags(t, options, params);
     napi_value devices = member_of(t, options, "devices");
     if (devices) params->devices = tokens_of(t, devices, "devices", &params->n_devices);

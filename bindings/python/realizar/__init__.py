@@ -457,6 +457,7 @@ class _Loading:
         bf16_products: bool = False,
         packed_path: Union[str, "os.PathLike[str]", None] = None,
         tested_path: Union[str, "os.PathLike[str]", None] = None,
+        chat_template: Optional[str] = None,
         progress: Optional[Progress] = None,
         cancel: Optional[Cancel] = None,
     ) -> None:
@@ -480,6 +481,9 @@ class _Loading:
         self.params.placement = _string(placement, "placement") if placement is not None else None
         self.params.packed_path = _path(packed_path) if packed_path is not None else None
         self.params.tested_path = _path(tested_path) if tested_path is not None else None
+        if chat_template is not None:
+            template = _text(chat_template, "chat_template")
+            self.params.chat_template, self.params.chat_template_len = template, len(template)
 
     def run(self, call: Callable[[Any], Any]) -> Any:
         """Makes a call with the parameters."""
@@ -613,7 +617,7 @@ class Model(Handle):
 
         `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read;
         processes share its memory. `tested_path` names a file of the tests that GPUs have passed, which later processes
-        need not make again.
+        need not make again. `chat_template` is a template in Jinja in place of the model's own.
 
         `progress` gets bytes done and in all, on the thread that loads, which another one than the main thread is; the load stops with
         Cancelled where it returns False or raises. `cancel` stops the load. A fetch ahead of it has both too.

@@ -306,6 +306,8 @@ class rz_model_params(Sized):
         ("device_split", POINTER(c_float)),
         ("placement", c_char_p),
         ("tested_path", c_char_p),
+        ("chat_template", c_char_p),
+        ("chat_template_len", c_size_t),
     ]
 
 

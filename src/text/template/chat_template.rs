@@ -73,15 +73,38 @@ impl ChatTemplate {
     /// # Errors
     /// `Format` where the key holds something else than text. A text that is no template is an error of `run` alone.
     pub fn from_metadata(m: &Metadata, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
+        let spelled = |source| if source == RWKV_WORLD.0 { RWKV_WORLD.1 } else { source };
+        let template = |source| ChatTemplate::of_vocabulary(spelled(source), tokenizer);
+        let Some(source) = m.str("tokenizer.chat_template")? else { return Ok(None) };
+        let with_tools = m.str("tokenizer.chat_template.tool_use")?.map(|source| Box::new(template(source)));
+        Ok(Some(ChatTemplate { with_tools, ..template(source) }))
+    }
+
+    /// Compiles a template that the caller gives in place of the model's own. Recurses deeply.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the line for a text that is no template.
+    pub fn given(source: &str, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
+        let template = ChatTemplate::of_vocabulary(source, tokenizer);
+        secured("the chat template", WORKING + 64 * source.len(), || match template.environment()? {
+            Ok(_) => Ok(()),
+            Err(why) => Err(Error::invalid(format!("cannot use the chat template of rz_model_params: {why}"))),
+        })?;
+        Ok(template)
+    }
+
+    fn of_vocabulary(source: &str, tokenizer: &Tokenizer) -> ChatTemplate {
         let text = |id: Option<u32>| {
             let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
             bytes.map_or_else(String::new, |b| String::from_utf8_lossy(&b).into_owned())
         };
-        let spelled = |source| if source == RWKV_WORLD.0 { RWKV_WORLD.1 } else { source };
-        let template = |source| ChatTemplate::new(spelled(source), text(tokenizer.bos()), text(tokenizer.eos()));
-        let Some(source) = m.str("tokenizer.chat_template")? else { return Ok(None) };
-        let with_tools = m.str("tokenizer.chat_template.tool_use")?.map(|source| Box::new(template(source)));
-        Ok(Some(ChatTemplate { with_tools, ..template(source) }))
+        ChatTemplate::new(source, text(tokenizer.bos()), text(tokenizer.eos()))
+    }
+
+    /// The compiled template, or why there is none.
+    fn environment(&self) -> Result<Result<&Environment<'static>, &String>> {
+        let compile = || caught(|| compile(&self.source)).and_then(|result| result);
+        Ok(found(&self.environment, compile)?.as_ref())
     }
 
     /// Compiles a template, to which `bos` and `eos` are `bos_token` and `eos_token`.
@@ -260,10 +283,8 @@ impl ChatTemplate {
     /// `Unsupported` for a template that cannot be compiled, `InvalidArgument` for one that refuses this conversation
     /// or fails on it; passing a bound is such a failure.
     pub fn run(&self, variables: &Map<String, Json>) -> Result<MarkedText> {
-        let compile = || caught(|| compile(&self.source)).and_then(|result| result);
-        let environment = found(&self.environment, compile)?.as_ref();
         let environment =
-            environment.map_err(|why| Error::unsupported(format!("cannot use the chat template: {why}")))?;
+            self.environment()?.map_err(|why| Error::unsupported(format!("cannot use the chat template: {why}")))?;
         let mut texts = Vec::new();
         variables.values().for_each(|value| each_text(value, &mut |text| texts.push(text)));
         let marks = Arc::new(Marks::new(&self.source, texts.into_iter())?);

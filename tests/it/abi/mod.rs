@@ -22,6 +22,7 @@ mod logits;
 mod media;
 #[cfg(target_os = "linux")]
 mod out_of_memory;
+mod own_template;
 mod paths;
 mod picture_talks;
 mod pictures;

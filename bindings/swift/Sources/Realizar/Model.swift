@@ -109,6 +109,8 @@ public struct LoadOptions: Sendable {
     public var packedPath: String?
     /// File of the tests that GPUs have passed, which later processes need not make again.
     public var testedPath: String?
+    /// Chat template in Jinja, in place of the model's own; nil: the model's own.
+    public var chatTemplate: String?
 
     public init(runtime: Runtime? = nil) { self.runtime = runtime }
 }
@@ -244,6 +246,7 @@ public final class Model: Sendable {
         let packed = try options.packedPath.map { try terminated($0, "packedPath") }
         let placement = try options.placement.map { try terminated($0, "placement") }
         let tested = try options.testedPath.map { try terminated($0, "testedPath") }
+        let template = options.chatTemplate.map { Array($0.utf8CString) }
         let progress = options.progress.map { Box($0) }
         if let progress {
             params.progress_user = Unmanaged.passUnretained(progress).toOpaque()
@@ -261,15 +264,19 @@ public final class Model: Sendable {
                             try options.shares.withUnsafeBufferPointer { shares in
                                 try (placement ?? []).withUnsafeBufferPointer { placement in
                                     try (tested ?? []).withUnsafeBufferPointer { tested in
-                                        params.runtime = runtime
-                                        params.cancel = cancel
-                                        params.packed_path = packed.isEmpty ? nil : packed.baseAddress
-                                        params.placement = placement.isEmpty ? nil : placement.baseAddress
-                                        params.tested_path = tested.isEmpty ? nil : tested.baseAddress
-                                        params.devices = devices.isEmpty ? nil : devices.baseAddress
-                                        params.n_devices = devices.count
-                                        params.device_split = shares.isEmpty ? nil : shares.baseAddress
-                                        return try body(&params)
+                                        try (template ?? []).withUnsafeBufferPointer { template in
+                                            params.runtime = runtime
+                                            params.cancel = cancel
+                                            params.packed_path = packed.isEmpty ? nil : packed.baseAddress
+                                            params.placement = placement.isEmpty ? nil : placement.baseAddress
+                                            params.tested_path = tested.isEmpty ? nil : tested.baseAddress
+                                            params.chat_template = template.isEmpty ? nil : template.baseAddress
+                                            params.chat_template_len = max(template.count, 1) - 1
+                                            params.devices = devices.isEmpty ? nil : devices.baseAddress
+                                            params.n_devices = devices.count
+                                            params.device_split = shares.isEmpty ? nil : shares.baseAddress
+                                            return try body(&params)
+                                        }
                                     }
                                 }
                             }
