@@ -67,9 +67,9 @@ static double number(const char *text) {
 /* Writes the parts of an answer that are there: thoughts to standard error, calls as name(arguments). */
 static void write_parts(uint32_t *last) {
     static char text[MAX_TEXT];
-    uint32_t kind, call;
+    uint32_t kind, flags, call;
     size_t len;
-    while (check(rz_conversation_next_into(conversation, &kind, &call, text, sizeof text, &len, &err)) == RZ_OK) {
+    while (check(rz_conversation_next_into(conversation, &kind, &flags, &call, text, sizeof text, &len, &err)) == RZ_OK) {
         if (kind == RZ_CHAT_EVENT_TOOL_ID)
             continue;
         if (*last == RZ_CHAT_EVENT_TOOL_ARGUMENTS && kind != *last)

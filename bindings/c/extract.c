@@ -54,9 +54,9 @@ int main(int argc, char **argv) {
     check(rz_conversation_add_text(conversation, "user", text, len, &err));
     check(rz_conversation_reply(conversation, &reply, &err));
     do {
-        uint32_t kind, call;
+        uint32_t kind, flags, call;
         status = check(rz_conversation_step(conversation, RZ_NO_LIMIT, &err));
-        while (check(rz_conversation_next_into(conversation, &kind, &call, part, sizeof part, &len, &err)) == RZ_OK)
+        while (check(rz_conversation_next_into(conversation, &kind, &flags, &call, part, sizeof part, &len, &err)) == RZ_OK)
             if (kind == RZ_CHAT_EVENT_CONTENT)
                 fwrite(part, 1, len, stdout);
     } while (status != RZ_DONE);

@@ -236,13 +236,13 @@ inline void quote(std::string &json, std::string_view text) {
 /// text)`.
 template <class Next, class Each> Result<rz_status> parts(std::string &buffer, Next next, Each &each) {
     for (;;) {
-        uint32_t kind = 0, index = 0;
+        uint32_t kind = 0, flags = 0, index = 0;
         auto text = read(buffer, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
-            return next(&kind, &index, out, capacity, n, error);
+            return next(&kind, &flags, &index, out, capacity, n, error);
         });
         if (!text) return text.error();
         if (kind == 0) return RZ_OK;
-        each(kind, index, *text);
+        each(kind, flags, index, *text);
     }
 }
 
@@ -637,12 +637,13 @@ private:
 /// A grammar for generated text. Immutable, for any number of samplers.
 class Grammar {
 public:
-    /// `kind` is RZ_GRAMMAR_...
-    Grammar(const Model &model, uint32_t kind, std::string_view text = {}) : Grammar(make(model, kind, text).value()) {}
+    /// `kind` is RZ_GRAMMAR_..., `flags` RZ_GRAMMAR_FLAG_...
+    Grammar(const Model &model, uint32_t kind, std::string_view text = {}, uint32_t flags = 0)
+        : Grammar(make(model, kind, text, flags).value()) {}
     explicit Grammar(rz_grammar *owned) noexcept : handle_(owned) {}
-    static Result<Grammar> make(const Model &model, uint32_t kind, std::string_view text = {}) {
+    static Result<Grammar> make(const Model &model, uint32_t kind, std::string_view text = {}, uint32_t flags = 0) {
         return detail::called<Grammar, rz_grammar *>([&](rz_grammar **out, rz_error *error) {
-            return rz_grammar_new(model.get(), kind, text.data(), text.size(), out, error);
+            return rz_grammar_new(model.get(), kind, flags, text.data(), text.size(), out, error);
         });
     }
     rz_grammar *get() const noexcept { return handle_.get(); }
@@ -1243,14 +1244,14 @@ public:
             return rz_job_tokens_into(get(), out, capacity, n, error);
         });
     }
-    /// Hands the parts of the reply that are new since the last call to `each(kind, index, text)`, as a ChatParser
+    /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a ChatParser
     /// does: of a job with rz_job_params.chat.
     template <class Each> void parts(Each &&each) { try_parts(each).value(); }
     template <class Each> Result<rz_status> try_parts(Each &&each) {
         return detail::parts(
             text_,
-            [&](uint32_t *kind, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
-                return rz_job_next_into(get(), kind, index, out, capacity, n, error);
+            [&](uint32_t *kind, uint32_t *flags, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_job_next_into(get(), kind, flags, index, out, capacity, n, error);
             },
             each);
     }
@@ -1456,14 +1457,14 @@ public:
         for (Conversation *one : all) raw.push_back(detail::raw(one));
         return detail::done([&](rz_error *error) { return rz_conversations_step(raw.data(), raw.size(), budget.us(), error); });
     }
-    /// Hands the parts of the reply that are new since the last call to `each(kind, index, text)`, as a ChatParser
+    /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a ChatParser
     /// does.
     template <class Each> void parts(Each &&each) { try_parts(each).value(); }
     template <class Each> Result<rz_status> try_parts(Each &&each) {
         return detail::parts(
             text_,
-            [&](uint32_t *kind, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
-                return rz_conversation_next_into(get(), kind, index, out, capacity, n, error);
+            [&](uint32_t *kind, uint32_t *flags, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_conversation_next_into(get(), kind, flags, index, out, capacity, n, error);
             },
             each);
     }
@@ -1559,7 +1560,7 @@ private:
     std::string piece_ = std::string(64, '\0');
 };
 
-/// Takes the reply to a conversation apart while its tokens come. Parts go to `each(kind, index, text)`:
+/// Takes the reply to a conversation apart while its tokens come. Parts go to `each(kind, flags, index, text)`:
 /// RZ_CHAT_EVENT_..., the number of the call, and a std::string_view that is valid during the call.
 class ChatParser {
 public:
@@ -1589,8 +1590,8 @@ private:
     template <class Each> Result<rz_status> rest(Each &each) {
         return detail::parts(
             piece_,
-            [&](uint32_t *kind, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
-                return rz_chat_parser_next_into(get(), kind, index, out, capacity, n, error);
+            [&](uint32_t *kind, uint32_t *flags, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_chat_parser_next_into(get(), kind, flags, index, out, capacity, n, error);
             },
             each);
     }

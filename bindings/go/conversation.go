@@ -219,6 +219,7 @@ type ReplyOptions struct {
 	Sampling        *Sampling   // nil: as the model's makers advise, else the most likely token
 	MaxTokens       int         // reasoning included; 0: as many as there is room for
 	GrammarKind     GrammarKind // of Grammar, for the content; 0: that of calls, where there are tools
+	GrammarFlags    GrammarFlags
 	Grammar         string
 	Stops           []string // none of them empty; the content ends ahead of the first that is complete
 	Reasoning       Reasoning
@@ -252,7 +253,7 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 	var counts counts
 	params := C.rz_reply_params{
 		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: C.uint32_t(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
-		grammar_kind: C.uint32_t(options.GrammarKind), grammar: (*C.char)(unsafe.Pointer(pinned(&pinner, grammar))), grammar_len: C.size_t(len(grammar)),
+		grammar_kind: C.uint32_t(options.GrammarKind), grammar_flags: C.uint32_t(options.GrammarFlags), grammar: (*C.char)(unsafe.Pointer(pinned(&pinner, grammar))), grammar_len: C.size_t(len(grammar)),
 		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.of(options.Logprobs, "Logprobs"),
 		priority: C.int32_t(options.Priority),
 	}
@@ -444,8 +445,8 @@ func (c *Conversation) Parts() ([]Part, error) {
 
 // ready is Parts for who has taken the conversation.
 func (c *Conversation) ready() ([]Part, error) {
-	return partsOf(c.conversation, func(handle *C.rz_conversation, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_next_into(handle, kind, index, out, capacity, n, e)
+	return partsOf(c.conversation, func(handle *C.rz_conversation, kind, flags, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_next_into(handle, kind, flags, index, out, capacity, n, e)
 	})
 }
 

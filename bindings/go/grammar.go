@@ -18,20 +18,25 @@ const (
 	GrammarJSON       GrammarKind = C.RZ_GRAMMAR_JSON    // any JSON value, of an empty text
 	GrammarChoices    GrammarKind = C.RZ_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
 	GrammarTools      GrammarKind = C.RZ_GRAMMAR_TOOLS   // the reply to a [Transcript] in JSON: text, or calls of its tools
+)
 
-	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
-	GrammarWhitespace GrammarKind = C.RZ_GRAMMAR_WHITESPACE
-	// GrammarBestEffort is or-ed to GrammarJSONSchema: keywords that cannot be compiled are left out and logged.
-	GrammarBestEffort GrammarKind = C.RZ_GRAMMAR_BEST_EFFORT
+// GrammarFlags change a grammar.
+type GrammarFlags uint32
+
+const (
+	// GrammarWhitespace is for kinds of JSON: white space between its parts.
+	GrammarWhitespace GrammarFlags = C.RZ_GRAMMAR_FLAG_WHITESPACE
+	// GrammarBestEffort is for GrammarJSONSchema: keywords that cannot be compiled are left out and logged.
+	GrammarBestEffort GrammarFlags = C.RZ_GRAMMAR_FLAG_BEST_EFFORT
 )
 
 // Grammar says what may be written. It is usable with any number of samplers at once.
 type Grammar struct{ grammar *owned[*C.rz_grammar] }
 
 // NewGrammar compiles a grammar for the vocabulary of the model.
-func (m *Model) NewGrammar(kind GrammarKind, text string) (*Grammar, error) {
+func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*Grammar, error) {
 	return made(m.model, func(model *C.rz_model, out **C.rz_grammar, e *C.rz_error) C.rz_status {
-		return C.rz_grammar_new(model, C.uint32_t(kind), (*C.char)(unsafe.Pointer(unsafe.StringData(text))),
+		return C.rz_grammar_new(model, C.uint32_t(kind), C.uint32_t(flags), (*C.char)(unsafe.Pointer(unsafe.StringData(text))),
 			C.size_t(len(text)), out, e)
 	}, func(handle *C.rz_grammar) { C.rz_grammar_free(handle) }, func(o *owned[*C.rz_grammar]) *Grammar { return &Grammar{o} })
 }

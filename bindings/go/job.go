@@ -271,8 +271,8 @@ func (j *Job) Text() (string, error) {
 
 // Parts are those of a reply that are new since the last call, of a job with JobOptions.Chat.
 func (j *Job) Parts() ([]Part, error) {
-	return partsOf(j.job, func(handle *C.rz_job, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_job_next_into(handle, kind, index, out, capacity, n, e)
+	return partsOf(j.job, func(handle *C.rz_job, kind, flags, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_job_next_into(handle, kind, flags, index, out, capacity, n, e)
 	})
 }
 

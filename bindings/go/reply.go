@@ -59,25 +59,24 @@ func (p *ChatParser) parts(step func(parser *C.rz_chat_parser, e *C.rz_error) C.
 	if err := use(p.parser, step); err != nil {
 		return nil, err
 	}
-	return partsOf(p.parser, func(handle *C.rz_chat_parser, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_chat_parser_next_into(handle, kind, index, out, capacity, n, e)
+	return partsOf(p.parser, func(handle *C.rz_chat_parser, kind, flags, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_chat_parser_next_into(handle, kind, flags, index, out, capacity, n, e)
 	})
 }
 
 // partsOf is the parts that an object has ready.
 func partsOf[H any](object *owned[H],
-	next func(handle H, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) (parts []Part, err error) {
+	next func(handle H, kind, flags, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) (parts []Part, err error) {
 	for {
-		var kind, index C.uint32_t
+		var kind, flags, index C.uint32_t
 		text, err := sized(object, 256, func(handle H, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-			return next(handle, &kind, &index, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+			return next(handle, &kind, &flags, &index, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
 		})
 		if err != nil || kind == 0 {
 			return parts, err
 		}
 		parts = append(parts, Part{
-			Kind: PartKind(kind &^ C.RZ_CHAT_EVENT_UNPARSED), Call: int(index), Text: string(text),
-			Unparsed: kind&C.RZ_CHAT_EVENT_UNPARSED != 0,
+			Kind: PartKind(kind), Call: int(index), Text: string(text), Unparsed: flags&C.RZ_CHAT_EVENT_FLAG_UNPARSED != 0,
 		})
 	}
 }

@@ -19,7 +19,7 @@ func TestChatParser(t *testing.T) {
 	}
 	text, err := json.Marshal(transcript)
 	must(t, err)
-	grammar, err := model.NewGrammar(GrammarTools, string(text))
+	grammar, err := model.NewGrammar(GrammarTools, string(text), 0)
 	must(t, err)
 	defer grammar.Close()
 	parser, err := model.NewChatParser(transcript)

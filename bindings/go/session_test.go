@@ -328,7 +328,7 @@ func TestEmbed(t *testing.T) {
 
 func TestGrammar(t *testing.T) {
 	model := load(t, storyModel)
-	grammar, err := model.NewGrammar(GrammarChoices, `[" red", " blue"]`)
+	grammar, err := model.NewGrammar(GrammarChoices, `[" red", " blue"]`, 0)
 	must(t, err)
 	sampler, err := NewSampler(Sampling{})
 	must(t, err)
@@ -354,16 +354,16 @@ func TestGrammar(t *testing.T) {
 	if err := sampler.SetGrammar(grammar); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
-	if _, err := model.NewGrammar(GrammarJSON|GrammarWhitespace, ""); err != nil {
+	if _, err := model.NewGrammar(GrammarJSON, "", GrammarWhitespace); err != nil {
 		t.Error(err)
 	}
-	if _, err := model.NewGrammar(GrammarRegex|GrammarWhitespace, "a"); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := model.NewGrammar(GrammarRegex, "a", GrammarWhitespace); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
-	if _, err := model.NewGrammar(GrammarRegex, "("); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := model.NewGrammar(GrammarRegex, "(", 0); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
-	if _, err := model.NewGrammar(GrammarRegex, strings.Repeat("a", 300_000)); !errors.Is(err, ErrLimit) {
+	if _, err := model.NewGrammar(GrammarRegex, strings.Repeat("a", 300_000), 0); !errors.Is(err, ErrLimit) {
 		t.Error(err)
 	}
 }

@@ -214,7 +214,7 @@ static void set_schema(struct node *node, const struct value *arguments, struct 
   rz_grammar *grammar = NULL;
   result->text = node->model ? node->error.message : "no model is loaded";
   if (!node->model) return;
-  if (len > 0 && rz_grammar_new(node->model, RZ_GRAMMAR_JSON_SCHEMA, text, len, &grammar, &node->error) < 0) return;
+  if (len > 0 && rz_grammar_new(node->model, RZ_GRAMMAR_JSON_SCHEMA, 0, text, len, &grammar, &node->error) < 0) return;
   rz_grammar_free(grammar);
   char *const copy = malloc(len + 1);
   result->text = "there is no memory for the schema";
@@ -285,7 +285,7 @@ struct node *node_new(void (*emit)(void *object, int signal, const char *text, s
 
 void node_process(struct node *node) {
   const uint32_t turn = node->turn;
-  uint32_t kind, call;
+  uint32_t kind, flags, call;
   size_t n;
   rz_conversation *const conversation = node->conversation;
   rz_error error;
@@ -304,12 +304,12 @@ void node_process(struct node *node) {
     }
     node->capacity = FIRST_PART;
   }
-  while ((next = rz_conversation_next_into(conversation, &kind, &call, node->part, node->capacity, &n, &error)) <= RZ_OK) {
+  while ((next = rz_conversation_next_into(conversation, &kind, &flags, &call, node->part, node->capacity, &n, &error)) <=
+         RZ_OK) {
     char *const grown = next == RZ_ERR_BUFFER_TOO_SMALL ? realloc(node->part, n) : NULL;
     if (grown) node->part = grown, node->capacity = n;
     if (next < 0 && !grown) break;
     if (next < 0) continue;
-    kind &= ~(uint32_t)RZ_CHAT_EVENT_UNPARSED;
     if (kind == RZ_CHAT_EVENT_CONTENT) node->emit(node->object, SIGNAL_TEXT, node->part, n);
     if (kind == RZ_CHAT_EVENT_REASONING) node->emit(node->object, SIGNAL_REASONING, node->part, n);
     if (node->turn != turn) return; /* A receiver has stopped it, or asked again. */

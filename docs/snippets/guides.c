@@ -59,7 +59,7 @@ static rz_status streaming(const rz_model *model) {
     rz_conversation *chat = NULL;
     const rz_reply_params params = {.struct_size = sizeof params, .max_tokens = 60};
     rz_status status;
-    uint32_t kind, call;
+    uint32_t kind, flags, call;
     char text[4096]; /* a part is a token's text or a few; RZ_ERR_BUFFER_TOO_SMALL would tell how much it needs */
     size_t len;
     if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
@@ -68,7 +68,7 @@ static rz_status streaming(const rz_model *model) {
         goto end;
     do {
         status = rz_conversation_step(chat, RZ_NO_LIMIT, &err);
-        while (status >= 0 && rz_conversation_next_into(chat, &kind, &call, text, sizeof text, &len, &err) == RZ_OK)
+        while (status >= 0 && rz_conversation_next_into(chat, &kind, &flags, &call, text, sizeof text, &len, &err) == RZ_OK)
             if (kind == RZ_CHAT_EVENT_CONTENT)
                 printf("%.*s", (int)len, text);
             else if (kind == RZ_CHAT_EVENT_REASONING)
@@ -121,7 +121,7 @@ static rz_status structured(const rz_model *model) {
     rz_conversation *chat = NULL;
     const rz_reply_params params = {.struct_size = sizeof params, .grammar_kind = RZ_GRAMMAR_JSON_SCHEMA,
                                     .grammar = schema, .grammar_len = sizeof schema - 1};
-    uint32_t kind, call;
+    uint32_t kind, flags, call;
     char text[1024];
     size_t len;
     if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
@@ -131,7 +131,7 @@ static rz_status structured(const rz_model *model) {
     while (err.code >= 0 && rz_conversation_step(chat, RZ_NO_LIMIT, &err) == RZ_AGAIN)
         ;
     /* Parts may as well be taken at the end. */
-    while (err.code >= 0 && rz_conversation_next_into(chat, &kind, &call, text, sizeof text, &len, &err) == RZ_OK)
+    while (err.code >= 0 && rz_conversation_next_into(chat, &kind, &flags, &call, text, sizeof text, &len, &err) == RZ_OK)
         if (kind == RZ_CHAT_EVENT_CONTENT)
             printf("%.*s", (int)len, text);
     rz_conversation_free(chat);
@@ -152,7 +152,7 @@ static rz_status tools(const rz_model *model) {
     rz_conversation *chat = NULL;
     const rz_conversation_params begun = {.struct_size = sizeof begun, .json = weather, .json_len = sizeof weather - 1};
     const rz_reply_params params = {.struct_size = sizeof params, .max_tokens = 100};
-    uint32_t kind, call;
+    uint32_t kind, flags, call;
     char text[1024], messages[4096], result[256];
     size_t len;
     if (rz_conversation_new(model, &begun, &chat, &err) < 0 ||
@@ -161,7 +161,7 @@ static rz_status tools(const rz_model *model) {
         failed(&err);
     while (err.code >= 0 && rz_conversation_step(chat, RZ_NO_LIMIT, &err) == RZ_AGAIN)
         ;
-    while (err.code >= 0 && rz_conversation_next_into(chat, &kind, &call, text, sizeof text, &len, &err) == RZ_OK)
+    while (err.code >= 0 && rz_conversation_next_into(chat, &kind, &flags, &call, text, sizeof text, &len, &err) == RZ_OK)
         if (kind == RZ_CHAT_EVENT_TOOL_NAME || kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS)
             printf("%.*s", (int)len, text); /* weather{"city":"Paris"} */
     /* The call is a message now, with an id that its result names. */
@@ -417,11 +417,11 @@ static rz_status batches(const rz_model *model) {
 /* Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come. */
 static int frame(rz_conversation *chat) {
     rz_error err;
-    uint32_t kind, call;
+    uint32_t kind, flags, call;
     char text[1024];
     size_t len;
     const rz_status status = rz_conversation_step(chat, 2000, &err);
-    while (rz_conversation_next_into(chat, &kind, &call, text, sizeof text, &len, &err) == RZ_OK)
+    while (rz_conversation_next_into(chat, &kind, &flags, &call, text, sizeof text, &len, &err) == RZ_OK)
         if (kind == RZ_CHAT_EVENT_CONTENT)
             printf("%.*s", (int)len, text);
     return status == RZ_AGAIN;

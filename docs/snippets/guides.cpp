@@ -31,7 +31,7 @@ static void options(const realizar::Model &model) {
     realizar::Conversation chat(model, forgetful);
     chat.add({"user", "Once upon a time"});
     chat.reply(params);
-    chat.run([](uint32_t, uint32_t, std::string_view text) { std::cout << text; });
+    chat.run([](uint32_t, uint32_t, uint32_t, std::string_view text) { std::cout << text; });
 }
 // --8<-- [end:options]
 
@@ -42,7 +42,7 @@ static void streaming(const realizar::Model &model) {
     auto params = realizar::params<rz_reply_params>();
     params.max_tokens = 60;
     chat.reply(params);
-    chat.run([](uint32_t kind, uint32_t, std::string_view text) {
+    chat.run([](uint32_t kind, uint32_t, uint32_t, std::string_view text) {
         if (kind == RZ_CHAT_EVENT_CONTENT) std::cout << text << std::flush;
         if (kind == RZ_CHAT_EVENT_REASONING) std::cerr << text;
     });
@@ -81,7 +81,7 @@ static std::string structured(const realizar::Model &model) {
     chat.add({"user", "Lily is five."});
     chat.reply(params);
     std::string json;
-    chat.run([&](uint32_t kind, uint32_t, std::string_view text) {
+    chat.run([&](uint32_t kind, uint32_t, uint32_t, std::string_view text) {
         if (kind == RZ_CHAT_EVENT_CONTENT) json += text;
     });
     return json;
@@ -100,7 +100,7 @@ static std::string tools(const realizar::Model &model) {
     params.max_tokens = 100;
     chat.reply(params);
     std::string name, arguments;
-    chat.run([&](uint32_t kind, uint32_t, std::string_view text) {
+    chat.run([&](uint32_t kind, uint32_t, uint32_t, std::string_view text) {
         if (kind == RZ_CHAT_EVENT_TOOL_NAME) name = text;
         if (kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS) arguments += text;
     });
@@ -199,7 +199,7 @@ static void batches(const realizar::Model &model) {
 // Called once a frame: 2 ms for the model, then the text that has come. Tells whether there is more to come.
 static bool frame(realizar::Conversation &chat) {
     const bool more = chat.step(2ms);
-    chat.parts([](uint32_t kind, uint32_t, std::string_view text) {
+    chat.parts([](uint32_t kind, uint32_t, uint32_t, std::string_view text) {
         if (kind == RZ_CHAT_EVENT_CONTENT) std::cout << text;
     });
     return more;

@@ -15,7 +15,9 @@ use super::cache::{cache_params, rz_cache_params};
 use super::cancel::{rz_cancel, time_limit};
 use super::chat::VALUE;
 use super::generate::distinct;
-use super::grammar::{RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_WHITESPACE, grammar_text};
+use super::grammar::{
+    RZ_GRAMMAR_FLAG_BEST_EFFORT, RZ_GRAMMAR_FLAG_WHITESPACE, RZ_GRAMMAR_TOOLS, grammar_text,
+};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::job::{draft_params, end_code, state_code, stop_strings};
@@ -147,14 +149,18 @@ pub struct rz_reply_params {
     /// How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
     /// filters, with the number of the conversation's reply as seed; without advice always the most likely token.
     pub sampler: *const rz_sampler_params,
-    /// RZ_GRAMMAR_... but _TOOLS, and its flags: the kind of a grammar for the content, which follows the reasoning; 0:
-    /// any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
-    /// If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
-    /// RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
-    /// and a named tool allow only tool calls.
+    /// RZ_GRAMMAR_... but _TOOLS: the kind of a grammar for the content, which follows the reasoning; 0: any text. The
+    /// first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new). If the
+    /// conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of RZ_GRAMMAR_TOOLS.
+    /// With a grammar for the content too, the reply is either tool calls or that content; "required" and a named tool
+    /// allow only tool calls.
     pub grammar_kind: u32,
+    /// RZ_GRAMMAR_FLAG_..., or-ed.
+    pub grammar_flags: u32,
     /// RZ_REPLY_..., or-ed.
     pub flags: u32,
+    /// 0.
+    pub reserved: u32,
     /// The grammar, `grammar_len` bytes.
     pub grammar: *const c_char,
     pub grammar_len: usize,
@@ -334,14 +340,16 @@ pub unsafe extern "C" fn rz_conversation_reply(
 
 fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a str]) -> Result<ReplyParams<'a>> {
     call.flags(params.flags, RZ_REPLY_KEEP | RZ_REPLY_CONTINUE, "rz_reply_params.flags")?;
+    let known = RZ_GRAMMAR_FLAG_WHITESPACE | RZ_GRAMMAR_FLAG_BEST_EFFORT;
+    call.flags(params.grammar_flags, known, "rz_reply_params.grammar_flags")?;
     let grammar = call.text(params.grammar, params.grammar_len, "rz_reply_params.grammar")?;
     let sampler = (!params.sampler.is_null()).then(|| sampler_params(call, params.sampler)).transpose()?;
     Ok(ReplyParams {
         max_tokens: params.max_tokens as usize,
         sampler,
-        grammar: match params.grammar_kind & !RZ_GRAMMAR_WHITESPACE {
-            0 if !grammar.is_empty() => {
-                return Err(Error::invalid("rz_reply_params.grammar has a text, and grammar_kind is 0"));
+        grammar: match params.grammar_kind {
+            0 if !grammar.is_empty() || params.grammar_flags != 0 => {
+                return Err(Error::invalid("rz_reply_params.grammar_kind is 0; it must be set for a grammar or its flags"));
             }
             0 => None,
             RZ_GRAMMAR_TOOLS => {
@@ -349,7 +357,7 @@ fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a st
                             calls follow the tools of the conversation";
                 return Err(Error::invalid(what));
             }
-            _ => Some(grammar_text(params.grammar_kind, grammar)?),
+            _ => Some(grammar_text(params.grammar_kind, params.grammar_flags, grammar)?),
         },
         stops,
         reasoning: match params.reasoning {
@@ -428,6 +436,7 @@ fn progress(has_ended: bool) -> rz_status {
 pub unsafe extern "C" fn rz_conversation_next_into(
     conversation: *mut rz_conversation,
     kind: *mut u32,
+    flags: *mut u32,
     index: *mut u32,
     out: *mut c_char,
     capacity: usize,
@@ -436,7 +445,7 @@ pub unsafe extern "C" fn rz_conversation_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
-        let part = PartOut::new(call, kind, index, (out, capacity, len))?;
+        let part = PartOut::new(call, [kind, flags, index], (out, capacity, len))?;
         conversation.change(|conversation| {
             let next = conversation.next_part(|event| part.fill(event))?;
             Ok(part_status(next, !conversation.is_replying()))

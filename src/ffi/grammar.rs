@@ -14,7 +14,7 @@ use super::sampler::rz_sampler;
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
-/// with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind.
+/// with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_FLAG_BEST_EFFORT is set.
 /// "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
 /// annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
 /// "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count.
@@ -36,21 +36,21 @@ pub const RZ_GRAMMAR_CHOICES: u32 = 6;
 /// "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
 /// or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
 /// schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
-/// and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT.
+/// and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_FLAG_BEST_EFFORT.
 /// Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
 /// and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
-/// Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
-/// ends too. Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind
-/// commas and colons, as templates write it.
-pub const RZ_GRAMMAR_WHITESPACE: u32 = 256;
+/// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: up to 40 characters of white space between the parts
+/// of JSON, line ends too. Without it JSON has none, which costs fewer tokens, and JSON of RZ_GRAMMAR_TOOLS one space or
+/// none after commas and colons, as templates write it.
+pub const RZ_GRAMMAR_FLAG_WHITESPACE: u32 = 1;
 
-/// Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
+/// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
 /// (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
 /// that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the same
 /// with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with "strict".
-pub const RZ_GRAMMAR_BEST_EFFORT: u32 = 512;
+pub const RZ_GRAMMAR_FLAG_BEST_EFFORT: u32 = 2;
 
 /// A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
 /// vocabulary of the one it was made for.
@@ -64,8 +64,8 @@ impl Handle for rz_grammar {
     }
 }
 
-/// Compiles a grammar of `kind`, RZ_GRAMMAR_..., with RZ_GRAMMAR_WHITESPACE and RZ_GRAMMAR_BEST_EFFORT, from `len`
-/// bytes of UTF-8. `*out` is freed with rz_grammar_free, before or after the model.
+/// Compiles a grammar of `kind`, RZ_GRAMMAR_..., with `flags`, RZ_GRAMMAR_FLAG_... or-ed or 0, from `len` bytes of
+/// UTF-8. `*out` is freed with rz_grammar_free, before or after the model.
 ///
 /// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
 /// complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
@@ -73,11 +73,13 @@ impl Handle for rz_grammar {
 /// milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
 /// RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
 /// where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
-/// text), RZ_ERR_LIMIT (too complex), RZ_ERR_RESOURCES (no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no
+/// thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_new(
     model: *const rz_model,
     kind: u32,
+    flags: u32,
     text: *const c_char,
     len: usize,
     out: *mut *mut rz_grammar,
@@ -87,13 +89,18 @@ pub unsafe extern "C" fn rz_grammar_new(
         let model = call.handle(model)?;
         let text = call.text(text, len, "text")?;
         let out = call.out(out, "out")?;
-        let grammar = match kind & !RZ_GRAMMAR_WHITESPACE {
+        call.flags(flags, RZ_GRAMMAR_FLAG_WHITESPACE | RZ_GRAMMAR_FLAG_BEST_EFFORT, "flags")?;
+        let grammar = match kind {
             RZ_GRAMMAR_TOOLS => {
+                if flags & RZ_GRAMMAR_FLAG_BEST_EFFORT != 0 {
+                    let what = "RZ_GRAMMAR_FLAG_BEST_EFFORT needs RZ_GRAMMAR_JSON_SCHEMA; a tool selects it by \"strict\"";
+                    return Err(Error::invalid(what));
+                }
                 let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT, None)?;
-                model.0.run_deep(&[], || model.0.tool_grammar(&chat, kind & RZ_GRAMMAR_WHITESPACE != 0))?
+                model.0.run_deep(&[], || model.0.tool_grammar(&chat, flags & RZ_GRAMMAR_FLAG_WHITESPACE != 0))?
             }
             _ => {
-                let source = grammar_text(kind, text)?;
+                let source = grammar_text(kind, flags, text)?;
                 model.0.run_deep(&[], || model.0.grammar(&source))?
             }
         };
@@ -135,12 +142,12 @@ pub unsafe extern "C" fn rz_sampler_grammar_set(
 }
 
 /// A grammar of a kind and its flags.
-pub(super) fn grammar_text(kind: u32, text: &str) -> Result<GrammarText<'_>> {
+pub(super) fn grammar_text(kind: u32, flags: u32, text: &str) -> Result<GrammarText<'_>> {
     Ok(GrammarText {
-        kind: grammar_kind(kind & !(RZ_GRAMMAR_WHITESPACE | RZ_GRAMMAR_BEST_EFFORT))?,
+        kind: grammar_kind(kind)?,
         text,
-        white_space: kind & RZ_GRAMMAR_WHITESPACE != 0,
-        best_effort: kind & RZ_GRAMMAR_BEST_EFFORT != 0,
+        white_space: flags & RZ_GRAMMAR_FLAG_WHITESPACE != 0,
+        best_effort: flags & RZ_GRAMMAR_FLAG_BEST_EFFORT != 0,
     })
 }
 

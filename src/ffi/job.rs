@@ -417,6 +417,7 @@ pub unsafe extern "C" fn rz_job_text_into(
 pub unsafe extern "C" fn rz_job_next_into(
     job: *mut rz_job,
     kind: *mut u32,
+    flags: *mut u32,
     index: *mut u32,
     out: *mut c_char,
     capacity: usize,
@@ -425,7 +426,7 @@ pub unsafe extern "C" fn rz_job_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let job = call.handle(job)?;
-        let part = PartOut::new(call, kind, index, (out, capacity, len))?;
+        let part = PartOut::new(call, [kind, flags, index], (out, capacity, len))?;
         let next = job.change(|job| {
             let next = job.next_part(|event| part.fill(event))?;
             Ok(part_status(next, job.info().end.is_some()))

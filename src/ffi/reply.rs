@@ -29,10 +29,10 @@ pub const RZ_CHAT_EVENT_END: u32 = 5;
 /// same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
 /// takes; an id that the model has written before the arguments is kept.
 pub const RZ_CHAT_EVENT_TOOL_ID: u32 = 6;
-/// Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
-/// With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
-/// whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels).
-pub const RZ_CHAT_EVENT_UNPARSED: u32 = 256;
+/// Flag of a part of a reply. Of content or reasoning: it begins like a call or holds a control token, and was not
+/// understood. Of the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete,
+/// or a call whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels).
+pub const RZ_CHAT_EVENT_FLAG_UNPARSED: u32 = 1;
 
 /// Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
 /// them. Mutable, so one call at a time.
@@ -111,23 +111,25 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
     })
 }
 
-/// Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`,
-/// from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_OK: there was
-/// one. RZ_AGAIN: there is none right now. RZ_DONE: the reply has ended, and all its parts were taken.
+/// Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., its `*flags`, RZ_CHAT_EVENT_FLAG_... or-ed or 0,
+/// the number of the call it belongs to in `*index`, from 0 on (0 for other kinds), and its text of `*len` bytes, whole
+/// characters, not NUL-terminated. RZ_OK: there was one. RZ_AGAIN: there is none right now. RZ_DONE: the reply has
+/// ended, and all its parts were taken.
 ///
 /// A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
 /// arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
 /// schema. White space next to tags is left out, and the tags are; all else is handed on, as content with
-/// RZ_CHAT_EVENT_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls; what
-/// follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of one
-/// that is the whole reply, fenced or not, is a call.
+/// RZ_CHAT_EVENT_FLAG_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls;
+/// what follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of
+/// one that is the whole reply, fenced or not, is a call.
 ///
 /// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays. A query of the size writes
-/// `*kind` and `*index` too. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*kind`, `*flags` and `*index` too. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_next_into(
     parser: *mut rz_chat_parser,
     kind: *mut u32,
+    flags: *mut u32,
     index: *mut u32,
     out: *mut c_char,
     capacity: usize,
@@ -136,7 +138,7 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
-        let part = PartOut::new(call, kind, index, (out, capacity, len))?;
+        let part = PartOut::new(call, [kind, flags, index], (out, capacity, len))?;
         let mut parser = parser.parser.take(rz_chat_parser::NAME)?;
         let next = parser.next(|event| part.fill(event))?;
         Ok(part_status(next, parser.has_ended()))
@@ -161,6 +163,7 @@ pub(super) fn part_status(next: Option<()>, has_ended: bool) -> rz_status {
 /// Where a part of a reply goes.
 pub(super) struct PartOut<'a> {
     kind: Out<'a, u32>,
+    flags: Out<'a, u32>,
     index: Out<'a, u32>,
     text: Buffer<'a, u8>,
 }
@@ -169,12 +172,12 @@ impl<'a> PartOut<'a> {
     /// Checks the arguments of rz_chat_parser_next_into and its like; the text's are `out`, `capacity` and `len`.
     pub(super) fn new(
         call: &'a Call,
-        kind: *mut u32,
-        index: *mut u32,
+        [kind, flags, index]: [*mut u32; 3],
         (out, capacity, len): (*mut c_char, usize, *mut usize),
     ) -> Result<PartOut<'a>> {
         Ok(PartOut {
             kind: call.out(kind, "kind")?,
+            flags: call.out(flags, "flags")?,
             index: call.out(index, "index")?,
             text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
         })
@@ -182,9 +185,9 @@ impl<'a> PartOut<'a> {
 
     /// Changes nothing but the length where the text has no room.
     pub(super) fn fill(self, event: &Event) -> Result<()> {
-        let unparsed = if event.unparsed { RZ_CHAT_EVENT_UNPARSED } else { 0 };
         self.text.fill_next_to(event.text.as_bytes(), || {
-            self.kind.set(event_kind(event.kind) | unparsed);
+            self.kind.set(event_kind(event.kind));
+            self.flags.set(if event.unparsed { RZ_CHAT_EVENT_FLAG_UNPARSED } else { 0 });
             self.index.set(event.call);
         })
     }

@@ -64,7 +64,7 @@ pub fn read(
     let is_schema = kind == Kind::JsonSchema;
     check_length(text.len(), if is_schema { MAX_JSON } else { MAX_TEXT })?;
     if best_effort && !is_schema {
-        return Err(Error::invalid("best effort needs a JSON schema, not a grammar of another kind"));
+        return Err(Error::invalid("RZ_GRAMMAR_FLAG_BEST_EFFORT needs a JSON schema, not a grammar of another kind"));
     }
     let space = if white_space { Space::Free } else { Space::None };
     let mut json_schema = |schema| {
@@ -76,7 +76,7 @@ pub fn read(
         Kind::JsonSchema => json_schema(parse_json("the schema", text)?),
         Kind::Json if text.is_empty() => json_schema(json!({})),
         _ if white_space => Err(Error::invalid(
-            "white space between the parts of JSON needs a grammar of JSON, not one of another kind",
+            "RZ_GRAMMAR_FLAG_WHITESPACE needs a grammar of JSON, not a grammar of another kind",
         )),
         Kind::Json => Err(Error::invalid("a grammar of kind JSON takes no text")),
         // The parser would take it for an escape of its own mark.

@@ -61,9 +61,9 @@ static void use(rz_model *model) {
   CALL(rz_chat_tokenize_into(model, CHAT, strlen(CHAT), 1, tokens, 1024, &n, &err));
   CALL(rz_chat_parser_new(model, CHAT, strlen(CHAT), &parser, &err));
   rz_chat_parser_free(parser);
-  CALL(rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, SCHEMA, strlen(SCHEMA), &grammar, &err));
+  CALL(rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, 0, SCHEMA, strlen(SCHEMA), &grammar, &err));
   rz_grammar_free(grammar);
-  CALL(rz_grammar_new(model, RZ_GRAMMAR_TOOLS, CHAT, strlen(CHAT), &grammar, &err));
+  CALL(rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT, strlen(CHAT), &grammar, &err));
   rz_grammar_free(grammar);
   params.struct_size = sizeof params;
   params.json = CHAT;

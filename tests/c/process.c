@@ -182,7 +182,7 @@ static void every_call(char said[4096]) {
   CALL(rz_cache_load(again, NULL, read_from, saved, &loaded, &err));
   CALL(rz_generate_into(loaded, made[0], sampler, made, MADE, &n, NULL, &err));
   memcpy(said + 2048, made, n * sizeof *made);
-  CALL(rz_grammar_new(own, RZ_GRAMMAR_REGEX, "[a-z ]{4,12}", 12, &grammar, &err));
+  CALL(rz_grammar_new(own, RZ_GRAMMAR_REGEX, 0, "[a-z ]{4,12}", 12, &grammar, &err));
   job_params.struct_size = sizeof job_params;
   job_params.tokens = tokens;
   job_params.n_tokens = 3;

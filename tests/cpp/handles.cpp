@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
     // The tiny model has no template that would tell the form of replies.
     const auto take_apart = [](realizar::ChatParser &parser) {
         std::string all;
-        const auto each = [&](uint32_t, uint32_t, std::string_view text) { all += text; };
+        const auto each = [&](uint32_t, uint32_t, uint32_t, std::string_view text) { all += text; };
         parser.push(1, each);
         parser.end(each);
         return all;
@@ -462,7 +462,7 @@ int main(int argc, char **argv) {
         std::string name, arguments;
         uint32_t last = 0;
         calling.reply();
-        calling.run([&](uint32_t kind, uint32_t index, std::string_view part) {
+        calling.run([&](uint32_t kind, uint32_t, uint32_t index, std::string_view part) {
             if (kind == RZ_CHAT_EVENT_TOOL_NAME) name += part;
             if (kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS) arguments += part;
             EXPECT(index == 0);
@@ -478,7 +478,7 @@ int main(int argc, char **argv) {
         auto reply = realizar::params<rz_reply_params>();
         reply.stops = &stop, reply.n_stops = 1, reply.logprobs = 2;
         std::string content;
-        const auto add = [&](uint32_t kind, uint32_t, std::string_view part) {
+        const auto add = [&](uint32_t kind, uint32_t, uint32_t, std::string_view part) {
             if (kind == RZ_CHAT_EVENT_CONTENT) content += part;
         };
         talk.add({"user", prompt});
@@ -497,7 +497,7 @@ int main(int argc, char **argv) {
         sharing.store = store.get();
         for (bool known : {false, true}) {
             realizar::Conversation shared(chatting, sharing);
-            shared.add({"user", prompt}), shared.reply(reply), shared.run([](uint32_t, uint32_t, std::string_view) {});
+            shared.add({"user", prompt}), shared.reply(reply), shared.run([](uint32_t, uint32_t, uint32_t, std::string_view) {});
             EXPECT(shared.messages() == talk.messages() && (shared.info().reused_tokens > 0) == known);
         }
         EXPECT(failure([&] { realizar::Conversation(realizar::Model(argv[3]), sharing); }) == RZ_ERR_MISMATCH);

@@ -23,7 +23,7 @@ namespace Realizar
         /// content or broke off in a tool call.</summary>
         public bool Unparsed { get; internal set; }
 
-        internal unsafe delegate int Next(uint* kind, uint* index, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        internal unsafe delegate int Next(uint* kind, uint* flags, uint* index, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
 
         /// <summary>All parts that a function has.</summary>
         internal static unsafe IReadOnlyList<Part> All(Next next)
@@ -32,12 +32,13 @@ namespace Realizar
             for (;;)
             {
                 var kind = new uint[1];
+                var flags = new uint[1];
                 var index = new uint[1];
                 var text = Native.SizedText(64, (bytes, capacity, n, err) => {
-                    fixed (uint* k = kind, i = index) return next(k, i, (byte*)bytes, capacity, n, err);
+                    fixed (uint* k = kind, f = flags, i = index) return next(k, f, i, (byte*)bytes, capacity, n, err);
                 });
                 if (kind[0] == 0) return parts;
-                parts.Add(new Part { Kind = (PartKind)(kind[0] & ~Native.RZ_CHAT_EVENT_UNPARSED), Call = (int)index[0], Text = text, Unparsed = (kind[0] & Native.RZ_CHAT_EVENT_UNPARSED) != 0 });
+                parts.Add(new Part { Kind = (PartKind)kind[0], Call = (int)index[0], Text = text, Unparsed = (flags[0] & Native.RZ_CHAT_EVENT_FLAG_UNPARSED) != 0 });
             }
         }
     }
@@ -63,8 +64,8 @@ namespace Realizar
             return Parts();
         }
 
-        private unsafe IReadOnlyList<Part> Parts() => Part.All((kind, index, text, capacity, len, err) =>
-            Native.rz_chat_parser_next_into(handle, kind, index, text, capacity, len, err));
+        private unsafe IReadOnlyList<Part> Parts() => Part.All((kind, flags, index, text, capacity, len, err) =>
+            Native.rz_chat_parser_next_into(handle, kind, flags, index, text, capacity, len, err));
 
         public void Dispose() { handle.Dispose(); }
     }

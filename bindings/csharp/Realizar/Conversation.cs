@@ -227,7 +227,8 @@ namespace Realizar
                     var p = new rz_reply_params {
                         struct_size = (uint)sizeof(rz_reply_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)),
                         sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins)),
-                        grammar_kind = grammar == null ? 0u : (uint)options.GrammarKind | (options.Whitespace ? Native.RZ_GRAMMAR_WHITESPACE : 0u),
+                        grammar_kind = grammar == null ? 0u : (uint)options.GrammarKind,
+                        grammar_flags = grammar != null && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u,
                         flags = (options.Keep || keep ? Native.RZ_REPLY_KEEP : 0u) | (options.Continue ? Native.RZ_REPLY_CONTINUE : 0u),
                         grammar = pins.Of(grammar), grammar_len = (UIntPtr)(grammar == null ? 0 : grammar.Length - 1),
                         stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
@@ -274,8 +275,8 @@ namespace Realizar
         }
 
         /// <summary>The parts of the reply since the last call.</summary>
-        public unsafe IReadOnlyList<Part> Parts() => Part.All((kind, index, text, capacity, len, err) =>
-            Native.rz_conversation_next_into(handle, kind, index, text, capacity, len, err));
+        public unsafe IReadOnlyList<Part> Parts() => Part.All((kind, flags, index, text, capacity, len, err) =>
+            Native.rz_conversation_next_into(handle, kind, flags, index, text, capacity, len, err));
 
         /// <summary>Replies to the messages: reasoning, content, tool calls and the end, as they are generated. An
         /// iteration that ends early gives the reply up. The result can be enumerated once.</summary>

@@ -374,9 +374,9 @@ namespace Realizar
         /// <param name="whitespace">JSON may have white space between its parts.</param>
         public unsafe Grammar NewGrammar(GrammarKind kind, string text, bool whitespace = false)
         {
-            var flags = (uint)kind | (whitespace ? Native.RZ_GRAMMAR_WHITESPACE : 0u);
+            var flags = whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u;
             return new Grammar(Native.Pinned(Native.Terminated(text, nameof(text)), (at, len) =>
-                Native.Made((grammar, err) => Native.rz_grammar_new(Handle, flags, at, len, grammar, err))));
+                Native.Made((grammar, err) => Native.rz_grammar_new(Handle, (uint)kind, flags, at, len, grammar, err))));
         }
 
         /// <summary>An empty session with a context of <paramref name="capacity"/> tokens; 0: the context length of the

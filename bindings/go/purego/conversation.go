@@ -201,6 +201,7 @@ type ReplyOptions struct {
 	Sampling        *Sampling   // nil: as the model's makers advise, else the most likely token
 	MaxTokens       int         // reasoning included; 0: as many as there is room for
 	GrammarKind     GrammarKind // of Grammar, for the content; 0: that of calls, where there are tools
+	GrammarFlags    GrammarFlags
 	Grammar         string
 	Stops           []string // none of them empty; the content ends ahead of the first that is complete
 	Reasoning       Reasoning
@@ -234,7 +235,7 @@ func (t *Conversation) begin(ctx context.Context, object uintptr, options *Reply
 	var counts counts
 	params := rz_reply_params{
 		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: uint32(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
-		grammar_kind: uint32(options.GrammarKind), grammar: pinned(&pinner, grammar), grammar_len: uintptr(len(grammar)),
+		grammar_kind: uint32(options.GrammarKind), grammar_flags: uint32(options.GrammarFlags), grammar: pinned(&pinner, grammar), grammar_len: uintptr(len(grammar)),
 		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.of(options.Logprobs, "Logprobs"),
 		priority: options.Priority,
 	}

@@ -390,18 +390,21 @@ const (
 	GrammarJSON       GrammarKind = rz_GRAMMAR_JSON    // any JSON value, of an empty text
 	GrammarChoices    GrammarKind = rz_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
 	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS   // the reply to a [Transcript] in JSON: text, or calls of its tools
-
-	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
-	GrammarWhitespace GrammarKind = rz_GRAMMAR_WHITESPACE
 )
+
+// GrammarFlags change a grammar.
+type GrammarFlags uint32
+
+// GrammarWhitespace is for kinds of JSON: white space between its parts.
+const GrammarWhitespace GrammarFlags = rz_GRAMMAR_FLAG_WHITESPACE
 
 // Grammar says what may be written. It is usable with any number of jobs at once.
 type Grammar struct{ grammar *handle }
 
 // NewGrammar compiles a grammar for the vocabulary of the model.
-func (m *Model) NewGrammar(kind GrammarKind, text string) (*Grammar, error) {
+func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*Grammar, error) {
 	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
-		return c.rz_grammar_new(model, uint32(kind), unsafe.StringData(text), uintptr(len(text)), out, e)
+		return c.rz_grammar_new(model, uint32(kind), uint32(flags), unsafe.StringData(text), uintptr(len(text)), out, e)
 	}, c.rz_grammar_free, func(h *handle) *Grammar { return &Grammar{h} })
 }
 

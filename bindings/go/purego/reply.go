@@ -26,16 +26,16 @@ type Part struct {
 func (j *Job) Parts() ([]Part, error) { return partsOf(j.job, c.rz_job_next_into) }
 
 // partsOf is the parts that an object has ready.
-func partsOf(h *handle, next func(object uintptr, kind, index *uint32, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32) (parts []Part, err error) {
+func partsOf(h *handle, next func(object uintptr, kind, flags, index *uint32, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32) (parts []Part, err error) {
 	for {
-		var kind, index uint32
+		var kind, flags, index uint32
 		text, err := sized(h, 256, func(object uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
-			return next(object, &kind, &index, out, capacity, n, e)
+			return next(object, &kind, &flags, &index, out, capacity, n, e)
 		})
 		if err != nil || kind == 0 {
 			return parts, err
 		}
-		parts = append(parts, Part{PartKind(kind &^ rz_CHAT_EVENT_UNPARSED), int(index), string(text), kind&rz_CHAT_EVENT_UNPARSED != 0})
+		parts = append(parts, Part{PartKind(kind), int(index), string(text), flags&rz_CHAT_EVENT_FLAG_UNPARSED != 0})
 	}
 }
 

@@ -21,8 +21,8 @@ public final class ChatParser extends Handle {
     private List<Part> parts(java.util.function.Function<Memory, Native.Call> step) {
         return call((arena, parser) -> {
             Native.check(arena, step.apply(parser));
-            return Part.all(arena, (kind, index, out, capacity, written, e) ->
-                Header.rz_chat_parser_next_into(parser, kind, index, out, capacity, written, e));
+            return Part.all(arena, (kind, flags, index, out, capacity, written, e) ->
+                Header.rz_chat_parser_next_into(parser, kind, flags, index, out, capacity, written, e));
         });
     }
 }

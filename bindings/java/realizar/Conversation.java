@@ -229,6 +229,7 @@ public final class Conversation extends Handle {
             var sampler = options.isSampled ? Sampler.params(arena, options) : Memory.NULL;
             Native.set(params, Header.rz_reply_params, "sampler", sampler);
             Native.set(params, Header.rz_reply_params, "grammar_kind", options.grammarKind);
+            Native.set(params, Header.rz_reply_params, "grammar_flags", options.grammarFlags);
             Native.set(params, Header.rz_reply_params, "grammar", grammar);
             Native.set(params, Header.rz_reply_params, "grammar_len", grammar.size);
             Native.set(params, Header.rz_reply_params, "flags", options.replyFlags);

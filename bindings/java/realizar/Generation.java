@@ -36,7 +36,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         // A GPU need not bring logits back without a sampler. The job copies it.
         boolean compiles = options.grammar == null && options.grammarKind != 0;
         try (Arena arena = new Arena(); Sampler chooser = options.isSampled ? new Sampler(options) : null;
-            Grammar own = compiles ? model.grammar(options.grammarKind, options.grammarText) : null) {
+            Grammar own = compiles ? model.grammar(options.grammarKind, options.grammarFlags, options.grammarText) : null) {
             var params = Native.sized(arena, Header.rz_job_params);
             Native.set(params, Header.rz_job_params, "max_tokens", options.maxTokens);
             Native.set(params, Header.rz_job_params, "tokens", Native.ints(arena, tokens));

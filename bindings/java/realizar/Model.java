@@ -494,14 +494,14 @@ public final class Model extends Handle {
 
     /** {@code whitespace}: JSON may have white space between its parts. */
     public Grammar grammar(Grammar.Kind kind, String text, boolean whitespace) {
-        return grammar(kind.number(whitespace), text);
+        return grammar(kind.number(), whitespace ? Header.RZ_GRAMMAR_FLAG_WHITESPACE : 0, text);
     }
 
-    Grammar grammar(int number, String text) {
+    Grammar grammar(int number, int flags, String text) {
         return call((arena, model) -> {
             Memory bytes = Native.bytes(arena, text);
             return new Grammar(Native.made(arena, out -> e ->
-                Header.rz_grammar_new(model, number, bytes, bytes.size, out, e)), number, text);
+                Header.rz_grammar_new(model, number, flags, bytes, bytes.size, out, e)), number, flags, text);
         });
     }
 

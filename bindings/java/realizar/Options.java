@@ -27,7 +27,7 @@ public final class Options {
     Reasoning reasoning = Reasoning.MODEL;
     Grammar grammar;
     String grammarText = "";
-    int grammarKind, reasoningTokens, replyFlags;
+    int grammarKind, grammarFlags, reasoningTokens, replyFlags;
     boolean isSampled;
     Model draftModel;
 
@@ -203,6 +203,7 @@ public final class Options {
     public Options grammar(Grammar grammar) {
         this.grammar = grammar;
         grammarKind = grammar.number;
+        grammarFlags = grammar.flags;
         grammarText = grammar.text;
         return this;
     }
@@ -210,7 +211,8 @@ public final class Options {
     /** The same for a grammar that is compiled for this use only. */
     public Options grammar(Grammar.Kind kind, String text) {
         grammar = null;
-        grammarKind = kind.number(false);
+        grammarKind = kind.number();
+        grammarFlags = 0;
         grammarText = text;
         return this;
     }

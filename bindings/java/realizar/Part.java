@@ -13,21 +13,22 @@ public record Part(Kind kind, int call, String text, boolean unparsed) {
 
     /** A function that writes the next part. */
     interface Next {
-        int apply(Memory kind, Memory index, Memory out, long capacity, Memory written,
+        int apply(Memory kind, Memory flags, Memory index, Memory out, long capacity, Memory written,
             Memory error);
     }
 
     /** All parts that the function has. */
     static List<Part> all(Arena arena, Next next) {
         var parts = new ArrayList<Part>();
-        Memory kind = arena.allocate(4), index = arena.allocate(4);
+        Memory kind = arena.allocate(4), flags = arena.allocate(4), index = arena.allocate(4);
         for (;;) {
             kind.set(0, 0);
             String text = Native.filled(arena, 1, 64,
-                (out, capacity, written, e) -> next.apply(kind, index, out, capacity, written, e)).text();
-            int found = kind.getInt(0), number = found & ~Header.RZ_CHAT_EVENT_UNPARSED;
-            if (found == 0) return parts;
-            parts.add(new Part(Kind.values()[number - 1], index.getInt(0), text, found != number));
+                (out, capacity, written, e) -> next.apply(kind, flags, index, out, capacity, written, e)).text();
+            int number = kind.getInt(0);
+            if (number == 0) return parts;
+            boolean isUnparsed = (flags.getInt(0) & Header.RZ_CHAT_EVENT_FLAG_UNPARSED) != 0;
+            parts.add(new Part(Kind.values()[number - 1], index.getInt(0), text, isUnparsed));
         }
     }
 }

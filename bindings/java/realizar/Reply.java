@@ -92,8 +92,8 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
     }
 
     private void take() {
-        ready.addAll(call((arena, handle) -> Part.all(arena, (kind, index, out, capacity, written, e) ->
-            Header.rz_conversation_next_into(handle, kind, index, out, capacity, written, e))));
+        ready.addAll(call((arena, handle) -> Part.all(arena, (kind, flags, index, out, capacity, written, e) ->
+            Header.rz_conversation_next_into(handle, kind, flags, index, out, capacity, written, e))));
     }
 
     /** Computes until there is a token, or the end. True if there is more to compute. */

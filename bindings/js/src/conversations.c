@@ -200,8 +200,8 @@ static napi_value call_reply(napi_env env, napi_callback_info info) {
     params->cancel = task_use(&t, arguments[2], CANCEL);
     U32(&t, options, params, max_tokens);
     params->sampler = sampler_params(&t, member_of(&t, options, "sampling"));
-    params->grammar_kind =
-        grammar_params(&t, member_of(&t, options, "grammar"), &params->grammar, &params->grammar_len);
+    params->grammar_kind = grammar_params(&t, member_of(&t, options, "grammar"), &params->grammar_flags,
+                                          &params->grammar, &params->grammar_len);
     if (bool_member(&t, options, "keep")) params->flags |= RZ_REPLY_KEEP;
     if (bool_member(&t, options, "continue")) params->flags |= RZ_REPLY_CONTINUE;
     params->reasoning = choice_member(&t, options, "reasoning", REASONINGS);
@@ -218,7 +218,7 @@ static napi_value call_reply(napi_env env, napi_callback_info info) {
 /* A part of a reply. */
 typedef struct part {
     struct part *next;
-    uint32_t kind, index;
+    uint32_t kind, flags, index;
     char *text;
     size_t len;
 } part;
@@ -247,7 +247,8 @@ static void take_parts(task *t, rz_conversation *conversation, part **last) {
         if (p) p->text = task_alloc(t, capacity);
         if (!p || !p->text) return;
         rz_status status =
-            t->lib->rz_conversation_next_into(conversation, &p->kind, &p->index, p->text, capacity, &p->len, &t->error);
+            t->lib->rz_conversation_next_into(conversation, &p->kind, &p->flags, &p->index, p->text, capacity, &p->len,
+                                              &t->error);
         if (status == RZ_ERR_BUFFER_TOO_SMALL) {
             capacity = p->len;
         } else if (status == RZ_OK) {
@@ -300,10 +301,10 @@ static napi_value parts_value(napi_env env, const part *first) {
     if (napi_create_array(env, &parts) != napi_ok) return NULL;
     for (const part *p = first; p; p = p->next) {
         if (napi_create_object(env, &value) != napi_ok) return NULL;
-        set_member(env, value, "kind", string_value(env, choice_name(PARTS, p->kind & 255), NAPI_AUTO_LENGTH));
+        set_member(env, value, "kind", string_value(env, choice_name(PARTS, p->kind), NAPI_AUTO_LENGTH));
         set_member(env, value, "text", string_value(env, p->text, p->len));
         set_member(env, value, "call", number_value(env, p->index));
-        napi_get_boolean(env, p->kind & RZ_CHAT_EVENT_UNPARSED, &unparsed);
+        napi_get_boolean(env, p->flags & RZ_CHAT_EVENT_FLAG_UNPARSED, &unparsed);
         set_member(env, value, "unparsed", unparsed);
         napi_set_element(env, parts, n++, value);
     }

@@ -175,7 +175,7 @@ void set_member(napi_env env, napi_value object, const char *field, napi_value v
 rz_cache_params cache_params(task *t, napi_value options);
 /* NULL where nothing is given. */
 rz_sampler_params *sampler_params(task *t, napi_value sampling);
-uint32_t grammar_params(task *t, napi_value grammar, const char **text, size_t *len);
+uint32_t grammar_params(task *t, napi_value grammar, uint32_t *flags, const char **text, size_t *len);
 const char *const *stop_params(task *t, napi_value options, size_t *n);
 /* Adapters, which the task uses, and the scale of each. */
 rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n);

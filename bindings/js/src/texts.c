@@ -126,7 +126,7 @@ rz_sampler_params *sampler_params(task *t, napi_value sampling) {
 }
 
 /* A grammar is {jsonSchema: text} or another kind, with {whitespace: true}. */
-uint32_t grammar_params(task *t, napi_value grammar, const char **text, size_t *len) {
+uint32_t grammar_params(task *t, napi_value grammar, uint32_t *flags, const char **text, size_t *len) {
     if (!is_given(t->env, grammar)) return 0;
     uint32_t number = 0;
     for (const choice *one = GRAMMARS; one->name; one++) {
@@ -137,7 +137,8 @@ uint32_t grammar_params(task *t, napi_value grammar, const char **text, size_t *
         number = one->number;
     }
     if (!number) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "the grammar is of no kind; it must be of one");
-    return number | (bool_member(t, grammar, "whitespace") ? RZ_GRAMMAR_WHITESPACE : 0);
+    *flags = bool_member(t, grammar, "whitespace") ? RZ_GRAMMAR_FLAG_WHITESPACE : 0;
+    return number;
 }
 
 const char *const *stop_params(task *t, napi_value options, size_t *n) {
@@ -298,7 +299,7 @@ typedef struct generation {
     const rz_model *model;
     rz_job_params params;
     rz_sampler_params *sampling;
-    uint32_t grammar_kind;
+    uint32_t grammar_kind, grammar_flags;
     const char *grammar;
     size_t grammar_len;
 } generation;
@@ -309,7 +310,8 @@ static void run_job(task *t) {
     rz_sampler *sampler = NULL;
     rz_job *job = NULL;
     if (g->grammar_kind)
-        t->status = t->lib->rz_grammar_new(g->model, g->grammar_kind, g->grammar, g->grammar_len, &grammar, &t->error);
+        t->status = t->lib->rz_grammar_new(g->model, g->grammar_kind, g->grammar_flags, g->grammar, g->grammar_len,
+                                           &grammar, &t->error);
     if (t->status >= 0 && g->sampling) t->status = t->lib->rz_sampler_new(g->sampling, &sampler, &t->error);
     g->params.grammar = grammar;
     g->params.sampler = sampler;
@@ -342,7 +344,8 @@ static napi_value call_job(napi_env env, napi_callback_info info) {
     params->priority = int_member(&t, options, "priority");
     params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
     g->sampling = sampler_params(&t, member_of(&t, options, "sampling"));
-    g->grammar_kind = grammar_params(&t, member_of(&t, options, "grammar"), &g->grammar, &g->grammar_len);
+    g->grammar_kind =
+        grammar_params(&t, member_of(&t, options, "grammar"), &g->grammar_flags, &g->grammar, &g->grammar_len);
     params->stops = stop_params(&t, options, &params->n_stops);
     return task_start(&t, run_job, task_made);
 }

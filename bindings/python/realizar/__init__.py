@@ -728,9 +728,9 @@ class Model(Handle):
     def grammar(self, kind: str, text: Any = "", *, whitespace: bool = False) -> "Grammar":
         """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a list of texts), "tools" (a
         conversation). What is no text is written as JSON. `whitespace`: JSON may have some between its parts."""
-        number, data = _grammar(kind, text, whitespace)
+        number, flags, data = _grammar(kind, text, whitespace)
         with self._use() as model:
-            return Grammar(new("rz_grammar_new", model, number, data, len(data)), "rz_grammar_free")
+            return Grammar(new("rz_grammar_new", model, number, flags, data, len(data)), "rz_grammar_free")
 
     def chat_parser(self, messages: Messages, **members: Any) -> "ChatParser":
         """A parser for the reply to a conversation, whose tokens (`tokenize_chat` with the same arguments) were the prompt."""
@@ -911,17 +911,17 @@ def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
 
 
 _GRAMMARS = _numbers("RZ_GRAMMAR_")
-_WHITESPACE = _GRAMMARS.pop("whitespace")
-del _GRAMMARS["best_effort"]
-_EVENTS = {value: name for name, value in _numbers("RZ_CHAT_EVENT_").items()}
+_WHITESPACE = _GRAMMARS.pop("flag_whitespace")
+del _GRAMMARS["flag_best_effort"]
+_EVENTS = {value: name for name, value in _numbers("RZ_CHAT_EVENT_").items() if not name.startswith("flag_")}
 _ENDS = {value: "end" if name == "token" else name for name, value in _numbers("RZ_END_").items()}
 
 
-def _grammar(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int, bytes]:
-    number = _named(_GRAMMARS, kind, "the kind of a grammar") | (whitespace and _WHITESPACE)
+def _grammar(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int, int, bytes]:
+    number = _named(_GRAMMARS, kind, "the kind of a grammar")
     if kind in ("regex", "lark", "gbnf") and not isinstance(text, str):
         raise InvalidArgument(f"the grammar is {reprlib.repr(text)}; it must be a text, because its kind is {kind}")
-    return number, (text if isinstance(text, str) else _json(text)).encode()
+    return number, _WHITESPACE if whitespace else 0, (text if isinstance(text, str) else _json(text)).encode()
 
 
 _OVERFLOWS = _numbers("RZ_OVERFLOW_")
@@ -1381,14 +1381,14 @@ class ChatParser(Handle):
 def _parts(next_into: str, handle: Handle) -> List[Part]:
     """The parts that a parser or a job has ready."""
     parts: List[Part] = []
-    kind, index = c_uint32(), c_uint32()
+    kind, flags, index = c_uint32(), c_uint32(), c_uint32()
     while True:
         kind.value = 0
-        text = sized(lambda *out: handle._call(next_into, byref(kind), byref(index), *out))
+        text = sized(lambda *out: handle._call(next_into, byref(kind), byref(flags), byref(index), *out))
         if kind.value == 0:
             return parts
-        unparsed = kind.value & _c.RZ_CHAT_EVENT_UNPARSED
-        parts.append(Part(_EVENTS[kind.value ^ unparsed], index.value, text.decode(), unparsed != 0))
+        unparsed = flags.value & _c.RZ_CHAT_EVENT_FLAG_UNPARSED != 0
+        parts.append(Part(_EVENTS[kind.value], index.value, text.decode(), unparsed))
 
 
 class Session(Handle):
@@ -1903,7 +1903,7 @@ class Conversation(Handle):
         if grammar is not None:
             if not isinstance(grammar, (tuple, list)) or len(grammar) != 2:
                 raise InvalidArgument(f"grammar is {reprlib.repr(grammar)}; it must be a pair of a kind and a text")
-            params.grammar_kind, params.grammar = _grammar(*grammar, whitespace=whitespace)
+            params.grammar_kind, params.grammar_flags, params.grammar = _grammar(*grammar, whitespace=whitespace)
             params.grammar_len = len(params.grammar)
         _set_stops(params, stops)
         stop = cancel if cancel is not None else Cancel()

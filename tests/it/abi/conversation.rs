@@ -92,10 +92,11 @@ impl Talk {
     }
 
     fn next(&self) -> Option<(u32, u32, String)> {
-        let (mut kind, mut index, mut text, mut len, mut err) = (0, 0, [0u8; 4096], 0, no_error());
+        let (mut kind, mut flags, mut index, mut text, mut len, mut err) = (0, 0, 0, [0u8; 4096], 0, no_error());
         let out = text.as_mut_ptr().cast();
-        let status =
-            unsafe { rz_conversation_next_into(self.handle, &mut kind, &mut index, out, 4096, &mut len, &mut err) };
+        let status = unsafe {
+            rz_conversation_next_into(self.handle, &mut kind, &mut flags, &mut index, out, 4096, &mut len, &mut err)
+        };
         assert!([RZ_OK, RZ_AGAIN, RZ_DONE].contains(&status));
         (status == RZ_OK).then(|| (kind, index, String::from_utf8(text[..len].to_vec()).expect("UTF-8")))
     }
@@ -174,11 +175,11 @@ pub fn parsed(model: *mut rz_model, chat: &str, tokens: &[u32], kind: u32) -> St
         }
         expect(RZ_OK, |e| rz_chat_parser_end(parser, e));
         loop {
-            let (mut which, mut index, mut text, mut len) = (0, 0, [0u8; 4096], 0);
-            let pointer = text.as_mut_ptr().cast();
-            match rz_chat_parser_next_into(parser, &mut which, &mut index, pointer, 4096, &mut len, null_mut()) {
+            let (mut which, [mut flags, mut index], mut text, mut len) = (0, [0; 2], [0u8; 4096], 0);
+            let (to, err) = (text.as_mut_ptr().cast(), null_mut());
+            match rz_chat_parser_next_into(parser, &mut which, &mut flags, &mut index, to, 4096, &mut len, err) {
                 RZ_DONE => break,
-                _ if which & 255 == kind => out.push_str(std::str::from_utf8(&text[..len]).expect("UTF-8")),
+                _ if which == kind => out.push_str(std::str::from_utf8(&text[..len]).expect("UTF-8")),
                 _ => {}
             }
         }
@@ -188,7 +189,7 @@ pub fn parsed(model: *mut rz_model, chat: &str, tokens: &[u32], kind: u32) -> St
 }
 
 pub fn text_of_kind(parts: &[(u32, u32, String)], kind: u32) -> String {
-    parts.iter().filter(|part| part.0 & 255 == kind).map(|part| &part.2[..]).collect()
+    parts.iter().filter(|part| part.0 == kind).map(|part| &part.2[..]).collect()
 }
 
 #[test]
@@ -206,7 +207,7 @@ fn a_reply_is_what_a_host_makes_by_hand() {
         for kind in [RZ_CHAT_EVENT_CONTENT, RZ_CHAT_EVENT_REASONING] {
             assert_eq!(text_of_kind(&parts, kind), parsed(talk.model, &chat, &want, kind), "{question} {kind}");
         }
-        assert_eq!(parts.last().map(|part| part.0 & 255), Some(RZ_CHAT_EVENT_END));
+        assert_eq!(parts.last().map(|part| part.0), Some(RZ_CHAT_EVENT_END));
         let info = talk.info();
         assert_eq!((info.state, info.end_reason), (RZ_STATE_ENDED, RZ_END_LENGTH));
         assert_eq!((info.prompt_tokens as usize, info.n_tokens), (tokens.len(), 12));
@@ -738,6 +739,14 @@ fn what_is_wrong_is_named_and_changes_nothing() {
     let text = "x";
     let grammar = rz_reply_params { grammar: text.as_ptr().cast(), grammar_len: 1, ..ok };
     reply(grammar, "grammar_kind is 0", RZ_ERR_INVALID_ARGUMENT);
+    reply(rz_reply_params { grammar_flags: 1, ..ok }, "grammar_kind is 0", RZ_ERR_INVALID_ARGUMENT);
+    let regex = rz_reply_params { grammar_kind: RZ_GRAMMAR_REGEX, ..grammar };
+    reply(rz_reply_params { grammar_flags: 4, ..regex }, "grammar_flags has bits 0x4", RZ_ERR_VERSION);
+    reply(rz_reply_params { grammar_flags: 1, ..regex }, "RZ_GRAMMAR_FLAG_WHITESPACE needs", RZ_ERR_INVALID_ARGUMENT);
+    let (unique, grammar_kind) = (r#"{"type": "array", "uniqueItems": true}"#, RZ_GRAMMAR_JSON_SCHEMA);
+    let list = rz_reply_params { grammar_kind, grammar: unique.as_ptr().cast(), grammar_len: unique.len(), ..ok };
+    reply(list, "uniqueItems", RZ_ERR_UNSUPPORTED);
+    talk.fork().begin(rz_reply_params { grammar_flags: RZ_GRAMMAR_FLAG_BEST_EFFORT, ..list });
     let sampler = rz_sampler_params { struct_size: size::<rz_sampler_params>(), top_p: 2.0, ..zeroed() };
     reply(rz_reply_params { sampler: &sampler, ..ok }, "top_p", RZ_ERR_INVALID_ARGUMENT);
     let mut handle = null_mut();

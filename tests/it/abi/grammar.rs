@@ -16,7 +16,7 @@ use realizar::ffi::text::*;
 
 fn new_grammar(model: *const rz_model, kind: u32, text: &str) -> *mut rz_grammar {
     let mut grammar = null_mut();
-    expect(RZ_OK, |e| unsafe { rz_grammar_new(model, kind, text.as_ptr().cast(), text.len(), &mut grammar, e) });
+    expect(RZ_OK, |e| unsafe { rz_grammar_new(model, kind, 0, text.as_ptr().cast(), text.len(), &mut grammar, e) });
     grammar
 }
 
@@ -99,18 +99,29 @@ fn bad_grammars_are_refused() {
     let model = load_text();
     let mut grammar = null_mut();
     unsafe {
-        refused("model", |e| rz_grammar_new(null(), 1, null(), 0, &mut grammar, e));
-        refused("out is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON, null(), 0, null_mut(), e));
-        refused("text is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, null(), 1, &mut grammar, e));
-        refused("not UTF-8", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, c"\xff".as_ptr(), 1, &mut grammar, e));
-        refused("kind is 8", |e| rz_grammar_new(model, 8, null(), 0, &mut grammar, e));
-        refused("kind is 0", |e| rz_grammar_new(model, 0, null(), 0, &mut grammar, e));
-        refused("schema", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, null(), 0, &mut grammar, e));
-        refused("root", |e| rz_grammar_new(model, RZ_GRAMMAR_GBNF, null(), 0, &mut grammar, e));
-        refused("conversation", |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, null(), 0, &mut grammar, e));
+        refused("model", |e| rz_grammar_new(null(), 1, 0, null(), 0, &mut grammar, e));
+        refused("out is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON, 0, null(), 0, null_mut(), e));
+        refused("text is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, 0, null(), 1, &mut grammar, e));
+        refused("not UTF-8", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, 0, c"\xff".as_ptr(), 1, &mut grammar, e));
+        refused("kind is 8", |e| rz_grammar_new(model, 8, 0, null(), 0, &mut grammar, e));
+        // A flag is no part of a kind.
+        refused("kind is 257", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA | 256, 0, null(), 0, &mut grammar, e));
+        let message = expect(RZ_ERR_VERSION, |e| rz_grammar_new(model, RZ_GRAMMAR_JSON, 4, null(), 0, &mut grammar, e));
+        assert!(message.contains("flags has bits 0x4"), "{message}");
+        for (kind, flags, what) in [
+            (RZ_GRAMMAR_REGEX, RZ_GRAMMAR_FLAG_WHITESPACE, "RZ_GRAMMAR_FLAG_WHITESPACE needs"),
+            (RZ_GRAMMAR_JSON, RZ_GRAMMAR_FLAG_BEST_EFFORT, "RZ_GRAMMAR_FLAG_BEST_EFFORT needs"),
+            (RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_FLAG_BEST_EFFORT, "RZ_GRAMMAR_FLAG_BEST_EFFORT needs"),
+        ] {
+            refused(what, |e| rz_grammar_new(model, kind, flags, c"a".as_ptr(), 1, &mut grammar, e));
+        }
+        refused("kind is 0", |e| rz_grammar_new(model, 0, 0, null(), 0, &mut grammar, e));
+        refused("schema", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, 0, null(), 0, &mut grammar, e));
+        refused("root", |e| rz_grammar_new(model, RZ_GRAMMAR_GBNF, 0, null(), 0, &mut grammar, e));
+        refused("conversation", |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, null(), 0, &mut grammar, e));
         let long = " ".repeat(300_000);
         expect(RZ_ERR_LIMIT, |e| {
-            rz_grammar_new(model, RZ_GRAMMAR_LARK, long.as_ptr().cast(), long.len(), &mut grammar, e)
+            rz_grammar_new(model, RZ_GRAMMAR_LARK, 0, long.as_ptr().cast(), long.len(), &mut grammar, e)
         });
         refused("sampler", |e| rz_sampler_grammar_set(null_mut(), null(), e));
         assert!(grammar.is_null());

@@ -333,7 +333,7 @@ fn a_job_whose_grammar_passes_its_bounds_fails_alone() {
     let struct_size = size_of::<rz_sampler_params>() as u32;
     let liking = rz_sampler_params { struct_size, biases: &letter, n_biases: 1, ..zeroed() };
     unsafe {
-        expect(RZ_OK, |e| rz_grammar_new(model, RZ_GRAMMAR_LARK, text.as_ptr().cast(), text.len(), &mut grammar, e));
+        expect(RZ_OK, |e| rz_grammar_new(model, RZ_GRAMMAR_LARK, 0, text.as_ptr().cast(), text.len(), &mut grammar, e));
         expect(RZ_OK, |e| rz_sampler_new(&liking, &mut sampler, e));
     }
     let caches: Vec<_> = (0..3).map(|_| new_cache(model, 128)).collect();

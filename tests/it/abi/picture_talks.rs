@@ -296,7 +296,7 @@ fn answers_to_pictures_follow_a_schema() {
     let greedy = rz_sampler_params { struct_size: size::<rz_sampler_params>(), ..zeroed() };
     expect(RZ_OK, |e| unsafe {
         let (at, len) = (SCHEMA.as_ptr().cast(), SCHEMA.len());
-        rz_grammar_new(talk.model, RZ_GRAMMAR_JSON_SCHEMA, at, len, &mut grammar, e)
+        rz_grammar_new(talk.model, RZ_GRAMMAR_JSON_SCHEMA, 0, at, len, &mut grammar, e)
     });
     let hosts = [(); 3].map(|()| Host { model: null_mut(), cache: new_cache(talk.model, 256) });
     let params = rz_job_params { struct_size: size::<rz_job_params>(), max_tokens: 100, grammar, ..zeroed() };

@@ -105,9 +105,9 @@ fn a_query_writes_the_count_and_takes_nothing() {
     macro_rules! parts {
         ($($name:ident($handle:expr)),* $(,)?) => {
             [$((stringify!($name), Box::new(|out: *mut c_void, capacity: usize, n: *mut usize, e: *mut rz_error| unsafe {
-                let (mut kind, mut index) = (0, 77);
-                let status = $name($handle, &mut kind, &mut index, out.cast(), capacity, n, e);
-                assert!(status != RZ_OK || kind != 0 && index == 0, stringify!($name));
+                let (mut kind, mut flags, mut index) = (0, 77, 77);
+                let status = $name($handle, &mut kind, &mut flags, &mut index, out.cast(), capacity, n, e);
+                assert!(status != RZ_OK || kind != 0 && flags < 2 && index == 0, stringify!($name));
                 status
             }) as Into)),*]
         };
@@ -194,13 +194,13 @@ fn a_reply_without_a_part_goes_on_or_has_ended() {
     const CHAT: &str = r#"{"messages": [{"role": "user", "content": "Hi"}]}"#;
     let talk = Talk::new("", 256, 0);
     let model = talk.model;
-    let (mut kind, mut index, mut text, mut len) = (0, 0, [0u8; 256], 0);
-    let mut take = |call: &dyn Fn(*mut u32, *mut u32, *mut u8, *mut usize, *mut rz_error) -> rz_status| {
-        let status = call(&mut kind, &mut index, text.as_mut_ptr(), &mut len, null_mut());
-        (status, if status == RZ_OK { kind & !RZ_CHAT_EVENT_UNPARSED } else { 0 })
+    let (mut numbers, mut text, mut len) = ([0; 3], [0u8; 256], 0);
+    let mut take = |call: &dyn Fn(*mut u32, *mut u8, *mut usize, *mut rz_error) -> rz_status| {
+        let status = call(numbers.as_mut_ptr(), text.as_mut_ptr(), &mut len, null_mut());
+        (status, if status == RZ_OK { numbers[0] } else { 0 })
     };
-    let of_talk = |kind: *mut u32, index: *mut u32, out: *mut u8, len: *mut usize, e: *mut rz_error| unsafe {
-        rz_conversation_next_into(talk.handle, kind, index, out.cast(), 256, len, e)
+    let of_talk = |to: *mut u32, out: *mut u8, len: *mut usize, e: *mut rz_error| unsafe {
+        rz_conversation_next_into(talk.handle, to, to.add(1), to.add(2), out.cast(), 256, len, e)
     };
     assert_eq!(take(&of_talk).0, RZ_DONE, "no reply");
     talk.add("user", "Once");
@@ -220,8 +220,8 @@ fn a_reply_without_a_part_goes_on_or_has_ended() {
 
     let mut parser = null_mut();
     expect(RZ_OK, |e| unsafe { rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), &mut parser, e) });
-    let of_parser = |kind: *mut u32, index: *mut u32, out: *mut u8, len: *mut usize, e: *mut rz_error| unsafe {
-        rz_chat_parser_next_into(parser, kind, index, out.cast(), 256, len, e)
+    let of_parser = |to: *mut u32, out: *mut u8, len: *mut usize, e: *mut rz_error| unsafe {
+        rz_chat_parser_next_into(parser, to, to.add(1), to.add(2), out.cast(), 256, len, e)
     };
     assert_eq!(take(&of_parser).0, RZ_AGAIN);
     expect(RZ_OK, |e| unsafe { rz_chat_parser_end(parser, e) });
@@ -240,8 +240,8 @@ fn a_reply_without_a_part_goes_on_or_has_ended() {
     };
     let mut job = null_mut();
     expect(RZ_OK, |e| unsafe { rz_job_new(cache, &params, &mut job, e) });
-    let of_job = |kind: *mut u32, index: *mut u32, out: *mut u8, len: *mut usize, e: *mut rz_error| unsafe {
-        rz_job_next_into(job, kind, index, out.cast(), 256, len, e)
+    let of_job = |to: *mut u32, out: *mut u8, len: *mut usize, e: *mut rz_error| unsafe {
+        rz_job_next_into(job, to, to.add(1), to.add(2), out.cast(), 256, len, e)
     };
     assert_eq!(take(&of_job).0, RZ_AGAIN);
     while unsafe { rz_job_step(job, RZ_NO_LIMIT, null_mut()) } == RZ_AGAIN {}

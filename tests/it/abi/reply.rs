@@ -29,25 +29,37 @@ fn push(parser: *mut rz_chat_parser, text: &str) {
     }
 }
 
-type NextInto<T> =
-    unsafe extern "C" fn(*mut T, *mut u32, *mut u32, *mut c_char, usize, *mut usize, *mut rz_error) -> rz_status;
+type NextInto<T> = unsafe extern "C" fn(
+    *mut T,
+    *mut u32,
+    *mut u32,
+    *mut u32,
+    *mut c_char,
+    usize,
+    *mut usize,
+    *mut rz_error,
+) -> rz_status;
+
+/// A part: its kind, its flags and its text.
+type Part = (u32, u32, String);
 
 /// The parts that can be taken now.
-fn parts(parser: *mut rz_chat_parser) -> Vec<(u32, u32, String)> {
+fn parts(parser: *mut rz_chat_parser) -> Vec<Part> {
     parts_of(parser, rz_chat_parser_next_into)
 }
 
-fn parts_of<T>(handle: *mut T, next: NextInto<T>) -> Vec<(u32, u32, String)> {
+fn parts_of<T>(handle: *mut T, next: NextInto<T>) -> Vec<Part> {
     let mut parts = Vec::new();
     loop {
-        let (mut kind, mut index, mut text, mut len, mut err) = (77, 77, [0u8; 256], 0, no_error());
-        let status = unsafe { next(handle, &mut kind, &mut index, text.as_mut_ptr().cast(), 256, &mut len, &mut err) };
+        let ([mut kind, mut flags, mut index], mut text, mut len, mut err) = ([77; 3], [0u8; 256], 0, no_error());
+        let out = text.as_mut_ptr().cast();
+        let status = unsafe { next(handle, &mut kind, &mut flags, &mut index, out, 256, &mut len, &mut err) };
         if [RZ_AGAIN, RZ_DONE].contains(&status) {
-            assert_eq!((kind, index), (77, 77));
+            assert_eq!([kind, flags, index], [77; 3]);
             return parts;
         }
-        assert_eq!(status, RZ_OK);
-        parts.push((kind, index, String::from_utf8(text[..len].to_vec()).expect("UTF-8")));
+        assert_eq!((status, index), (RZ_OK, 0));
+        parts.push((kind, flags, String::from_utf8(text[..len].to_vec()).expect("UTF-8")));
     }
 }
 
@@ -59,7 +71,9 @@ fn a_generated_call_is_taken_apart() {
     let (mut grammar, mut sampler, mut parser) = (null_mut(), null_mut(), null_mut());
     let (mut tokens, mut n) = ([0u32; 200], 0);
     unsafe {
-        expect(RZ_OK, |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, CHAT.as_ptr().cast(), CHAT.len(), &mut grammar, e));
+        expect(RZ_OK, |e| {
+            rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT.as_ptr().cast(), CHAT.len(), &mut grammar, e)
+        });
         expect(RZ_OK, |e| rz_sampler_new(null(), &mut sampler, e));
         expect(RZ_OK, |e| rz_sampler_grammar_set(sampler, grammar, e));
         let status = rz_generate_into(host.cache, BOS, sampler, tokens.as_mut_ptr(), 200, &mut n, null(), null_mut());
@@ -90,23 +104,20 @@ fn parts_wait_until_there_is_room() {
         expect(RZ_OK, |e| rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), &mut parser, e));
         rz_model_free(model);
         push(parser, "é <call>no");
-        let (mut kind, mut index, mut len) = (0, 0, 0);
-        let mut out = [0u8; 2];
+        let ([mut kind, mut flags, mut index], mut len, mut out) = ([7; 3], 0, [0u8; 2]);
+        let to = out.as_mut_ptr().cast();
         expect(RZ_ERR_BUFFER_TOO_SMALL, |e| {
-            rz_chat_parser_next_into(parser, &mut kind, &mut index, out.as_mut_ptr().cast(), 1, &mut len, e)
+            rz_chat_parser_next_into(parser, &mut kind, &mut flags, &mut index, to, 1, &mut len, e)
         });
-        assert_eq!((kind, index, len), (0, 0, 2));
-        expect(RZ_OK, |e| {
-            rz_chat_parser_next_into(parser, &mut kind, &mut index, out.as_mut_ptr().cast(), 2, &mut len, e)
-        });
-        assert_eq!((kind, index, len, &out), (RZ_CHAT_EVENT_CONTENT, 0, 2, &[0xc3, 0xa9]));
-        let unparsed = RZ_CHAT_EVENT_CONTENT | RZ_CHAT_EVENT_UNPARSED;
+        assert_eq!((kind, flags, index, len), (7, 7, 7, 2));
+        expect(RZ_OK, |e| rz_chat_parser_next_into(parser, &mut kind, &mut flags, &mut index, to, 2, &mut len, e));
+        assert_eq!((kind, flags, index, len, &out), (RZ_CHAT_EVENT_CONTENT, 0, 0, 2, &[0xc3, 0xa9]));
+        let unparsed = |kind, text: &str| (kind, RZ_CHAT_EVENT_FLAG_UNPARSED, text.to_owned());
         push(parser, " \n");
-        assert_eq!(parts(parser), [(unparsed, 0, " <call>no".to_owned())]);
+        assert_eq!(parts(parser), [unparsed(RZ_CHAT_EVENT_CONTENT, " <call>no")]);
         expect(RZ_OK, |e| rz_chat_parser_end(parser, e));
         expect(RZ_OK, |e| rz_chat_parser_end(parser, e));
-        let end = (RZ_CHAT_EVENT_END | RZ_CHAT_EVENT_UNPARSED, 0, String::new());
-        assert_eq!(parts(parser), [(unparsed, 0, " \n".to_owned()), end]);
+        assert_eq!(parts(parser), [unparsed(RZ_CHAT_EVENT_CONTENT, " \n"), unparsed(RZ_CHAT_EVENT_END, "")]);
         assert!(parts(parser).is_empty());
         refused("after the end", |e| rz_chat_parser_push(parser, 5, e));
         rz_chat_parser_free(parser);
@@ -114,7 +125,7 @@ fn parts_wait_until_there_is_room() {
 }
 
 /// A job with a conversation, stepped to its end, and the reason why that came.
-fn reply_of_job(model: *mut rz_model, chat: &str, params: rz_job_params) -> (Vec<(u32, u32, String)>, u32) {
+fn reply_of_job(model: *mut rz_model, chat: &str, params: rz_job_params) -> (Vec<Part>, u32) {
     let cache = new_cache(model, 256);
     let (struct_size, stop) = (size_of::<rz_job_params>() as u32, RZ_NO_LIMIT);
     let prompt = [BOS];
@@ -142,7 +153,7 @@ fn reply_of_job(model: *mut rz_model, chat: &str, params: rz_job_params) -> (Vec
     (parts, info.end_reason)
 }
 
-fn joined(parts: &[(u32, u32, String)], kind: u32) -> String {
+fn joined(parts: &[Part], kind: u32) -> String {
     parts.iter().filter(|part| part.0 == kind).map(|part| &part.2[..]).collect()
 }
 
@@ -168,7 +179,7 @@ fn stops_of_a_job_act_on_the_content_of_its_reply() {
     // It stands in a call, and the job goes on.
     let mut grammar = null_mut();
     expect(RZ_OK, |e| unsafe {
-        rz_grammar_new(model, RZ_GRAMMAR_TOOLS, CHAT.as_ptr().cast(), CHAT.len(), &mut grammar, e)
+        rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT.as_ptr().cast(), CHAT.len(), &mut grammar, e)
     });
     let stops = [c"\"n\"".as_ptr(), c"go".as_ptr(), c"call".as_ptr()];
     let within = rz_job_params { stops: stops.as_ptr(), n_stops: 3, grammar, ..zeroed() };
@@ -187,7 +198,7 @@ fn bad_arguments_are_refused() {
     let (model, file) = (load_text(), with_template("{{ messages[0].content }}"));
     let loses = load_with(file.path().to_str().expect("UTF-8"), null());
     let (mut parser, mut grammar) = (null_mut(), null_mut());
-    let (mut kind, mut index, mut len) = (0, 0, 0);
+    let ([mut kind, mut flags, mut index], mut len) = ([0; 3], 0);
     let (json, n) = (CHAT.as_ptr().cast(), CHAT.len());
     unsafe {
         refused("model", |e| rz_chat_parser_new(null(), json, n, &mut parser, e));
@@ -196,18 +207,21 @@ fn bad_arguments_are_refused() {
         refused("EOF", |e| rz_chat_parser_new(model, null(), 0, &mut parser, e));
         refused("no \"messages\"", |e| rz_chat_parser_new(loses, "{}".as_ptr().cast(), 2, &mut parser, e));
         expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_parser_new(model, json, n, &mut parser, e));
-        expect(RZ_ERR_UNSUPPORTED, |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, json, n, &mut grammar, e));
+        expect(RZ_ERR_UNSUPPORTED, |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, json, n, &mut grammar, e));
         let message = expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_parser_new(loses, json, n, &mut parser, e));
         assert!(message.contains("tools[0]"), "{message}");
         refused("chat parser", |e| rz_chat_parser_push(null_mut(), 0, e));
         refused("chat parser", |e| rz_chat_parser_end(null_mut(), e));
         refused("chat parser", |e| {
-            rz_chat_parser_next_into(null_mut(), &mut kind, &mut index, null_mut(), 0, &mut len, e)
+            rz_chat_parser_next_into(null_mut(), &mut kind, &mut flags, &mut index, null_mut(), 0, &mut len, e)
         });
         let plain = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}";
         expect(RZ_OK, |e| rz_chat_parser_new(loses, plain.as_ptr().cast(), plain.len(), &mut parser, e));
         refused("kind is NULL", |e| {
-            rz_chat_parser_next_into(parser, null_mut(), &mut index, null_mut(), 0, &mut len, e)
+            rz_chat_parser_next_into(parser, null_mut(), &mut flags, &mut index, null_mut(), 0, &mut len, e)
+        });
+        refused("flags is NULL", |e| {
+            rz_chat_parser_next_into(parser, &mut kind, null_mut(), &mut index, null_mut(), 0, &mut len, e)
         });
         refused("token 512", |e| rz_chat_parser_push(parser, 512, e));
         rz_chat_parser_free(parser);
@@ -220,8 +234,9 @@ fn bad_arguments_are_refused() {
         refused("EOF", |e| rz_job_new(cache, &with(json, 0), &mut job, e));
         refused("rz_job_params.chat", |e| rz_job_new(cache, &with(null(), 1), &mut job, e));
         expect(RZ_OK, |e| rz_job_new(cache, &params, &mut job, e));
-        refused("makes a text", |e| rz_job_next_into(job, &mut kind, &mut index, null_mut(), 0, &mut len, e));
-        refused("job", |e| rz_job_next_into(null_mut(), &mut kind, &mut index, null_mut(), 0, &mut len, e));
+        for (job, what) in [(job, "makes a text"), (null_mut(), "job")] {
+            refused(what, |e| rz_job_next_into(job, &mut kind, &mut flags, &mut index, null_mut(), 0, &mut len, e));
+        }
         rz_job_free(job);
         rz_cache_free(cache);
         rz_chat_parser_free(null_mut());

@@ -172,19 +172,19 @@ func (l *lease) check(ctx context.Context, g *generation) error {
 		if err != nil {
 			return refuse("", "%v", err)
 		}
-		if err := l.compiles(realizar.GrammarTools, string(whole)); err != nil {
+		if err := l.compiles(realizar.GrammarTools, string(whole), 0); err != nil {
 			return err
 		}
 	}
 	if g.Reply.GrammarKind == 0 {
 		return nil
 	}
-	return l.compiles(g.Reply.GrammarKind, g.Reply.Grammar)
+	return l.compiles(g.Reply.GrammarKind, g.Reply.Grammar, g.Reply.GrammarFlags)
 }
 
 // compiles reports errors of a grammar.
-func (l *lease) compiles(kind realizar.GrammarKind, text string) error {
-	grammar, err := l.NewGrammar(kind, text)
+func (l *lease) compiles(kind realizar.GrammarKind, text string, flags realizar.GrammarFlags) error {
+	grammar, err := l.NewGrammar(kind, text, flags)
 	if err != nil {
 		return asRequestError(err)
 	}

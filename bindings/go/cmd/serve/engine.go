@@ -563,7 +563,7 @@ func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
 		defer options.Sampler.Close()
 	}
 	if r.GrammarKind != 0 {
-		if options.Grammar, err = l.NewGrammar(r.GrammarKind, r.Grammar); err != nil {
+		if options.Grammar, err = l.NewGrammar(r.GrammarKind, r.Grammar, r.GrammarFlags); err != nil {
 			return err
 		}
 		defer options.Grammar.Close()

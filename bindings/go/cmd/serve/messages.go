@@ -434,7 +434,7 @@ func (m *messagesRequest) think(g *generation) error {
 func (g *generation) bind(schema string, strict bool) {
 	g.Reply.GrammarKind, g.Reply.Grammar = realizar.GrammarJSONSchema, schema
 	if !strict {
-		g.Reply.GrammarKind |= realizar.GrammarBestEffort
+		g.Reply.GrammarFlags = realizar.GrammarBestEffort
 	}
 }
 

@@ -38,22 +38,23 @@ public final class ChatParser: Sendable {
         return try parts()
     }
 
-    private func parts() throws -> [ReplyPart] { try handle.use { parser in try takeParts { rz_chat_parser_next_into(parser, $0, $1, $2, $3, $4, $5) } } }
+    private func parts() throws -> [ReplyPart] { try handle.use { parser in try takeParts { rz_chat_parser_next_into(parser, $0, $1, $2, $3, $4, $5, $6) } } }
 }
 
 /// The parts that a function has ready.
 func takeParts(
     _ next: (
-        UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<CChar>?, Int, UnsafeMutablePointer<Int>,
-        UnsafeMutablePointer<rz_error>
+        UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<CChar>?, Int,
+        UnsafeMutablePointer<Int>, UnsafeMutablePointer<rz_error>
     ) -> rz_status
 ) throws -> [ReplyPart] {
     var parts: [ReplyPart] = []
     while true {
         var kind: UInt32 = 0
+        var flags: UInt32 = 0
         var index: UInt32 = 0
-        let text = try sizedText { next(&kind, &index, $0, $1, $2, $3) }
-        guard let known = ReplyPart.Kind(rawValue: kind & ~UInt32(RZ_CHAT_EVENT_UNPARSED)) else { return parts }
-        parts.append(ReplyPart(kind: known, call: Int(index), text: text, unparsed: kind & UInt32(RZ_CHAT_EVENT_UNPARSED) != 0))
+        let text = try sizedText { next(&kind, &flags, &index, $0, $1, $2, $3) }
+        guard let known = ReplyPart.Kind(rawValue: kind) else { return parts }
+        parts.append(ReplyPart(kind: known, call: Int(index), text: text, unparsed: flags & UInt32(RZ_CHAT_EVENT_FLAG_UNPARSED) != 0))
     }
 }

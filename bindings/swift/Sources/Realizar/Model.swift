@@ -448,12 +448,12 @@ public final class Model: Sendable {
     /// A grammar that is compiled, for any number of texts. `whitespace`: JSON may have some between its parts.
     public func grammar(_ kind: Grammar.Kind, _ text: String = "", whitespace: Bool = false) throws -> Grammar {
         let grammar = Grammar(kind, text, whitespace: whitespace)
-        return Grammar(grammar.number, text, try self.grammar(grammar))
+        return Grammar(kind, text, grammar.flags, try self.grammar(grammar))
     }
 
     func grammar(_ grammar: Grammar) throws -> Handle {
         try Handle(free: { rz_grammar_free($0) }) { out, error in
-            handle.use { model in withText(grammar.text) { rz_grammar_new(model, grammar.number, $0, $1, out, error) } }
+            handle.use { model in withText(grammar.text) { rz_grammar_new(model, grammar.kind.rawValue, grammar.flags, $0, $1, out, error) } }
         }
     }
 
@@ -480,19 +480,21 @@ public final class Grammar: Sendable {
     /// The language of a grammar. `choices`: a JSON array of strings; `tools`: the JSON of a conversation.
     public enum Kind: UInt32, Sendable { case jsonSchema = 1, regex, lark, gbnf, json, choices, tools }
 
-    let number: UInt32
+    let kind: Kind
     let text: String
+    let flags: UInt32
     let handle: Handle?
 
-    init(_ number: UInt32, _ text: String, _ handle: Handle?) {
-        self.number = number
+    init(_ kind: Kind, _ text: String, _ flags: UInt32, _ handle: Handle?) {
+        self.kind = kind
         self.text = text
+        self.flags = flags
         self.handle = handle
     }
 
     /// A grammar that is compiled by what uses it. `whitespace`: JSON may have some between its parts.
     public convenience init(_ kind: Kind, _ text: String = "", whitespace: Bool = false) {
-        self.init(kind.rawValue | (whitespace ? UInt32(RZ_GRAMMAR_WHITESPACE) : 0), text, nil)
+        self.init(kind, text, whitespace ? UInt32(RZ_GRAMMAR_FLAG_WHITESPACE) : 0, nil)
     }
 }
 

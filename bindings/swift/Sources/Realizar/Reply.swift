@@ -66,7 +66,7 @@ public final class Reply: AsyncSequence, Sendable {
     /// Parts that are new since the last call, without any work.
     public func parts() throws -> [ReplyPart] {
         try conversation.use(turn) { conversation in
-            try takeParts { rz_conversation_next_into(conversation, $0, $1, $2, $3, $4, $5) }
+            try takeParts { rz_conversation_next_into(conversation, $0, $1, $2, $3, $4, $5, $6) }
         }
     }
 
@@ -108,7 +108,8 @@ extension Options {
     func with<R>(_ cancel: Cancel, _ body: (UnsafePointer<rz_reply_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_reply_params(), \.struct_size)
         params.max_tokens = maxTokens
-        params.grammar_kind = grammar?.number ?? 0
+        params.grammar_kind = grammar?.kind.rawValue ?? 0
+        params.grammar_flags = grammar?.flags ?? 0
         params.flags = (keeps ? UInt32(RZ_REPLY_KEEP) : 0) | (continues ? UInt32(RZ_REPLY_CONTINUE) : 0)
         params.reasoning = reasoning.rawValue
         params.reasoning_tokens = reasoningTokens

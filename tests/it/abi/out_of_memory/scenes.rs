@@ -292,8 +292,8 @@ fn texts(calls: &mut Calls, f: &Fixture) -> Option<()> {
         call!(calls, rz_chat_parser_push(parser.p, *token));
     }
     call!(calls, rz_chat_parser_end(parser.p));
-    let (mut kind, mut index) = (0, 0);
-    while call!(calls, rz_chat_parser_next_into(parser.p, &mut kind, &mut index, out, 4096, &mut n)) == RZ_OK {}
+    let (mut kind, mut flags, mut index) = (0, 0, 0);
+    while call!(calls, rz_chat_parser_next_into(parser.p, &mut kind, &mut flags, &mut index, out, 4096, &mut n)) == RZ_OK {}
     let cancel = new!(calls, rz_cancel_free, rz_cancel_new());
     call!(calls, rz_cancel_deadline(cancel.p, 1_000_000_000));
     calls.quietly(|| unsafe {
@@ -307,17 +307,18 @@ fn texts(calls: &mut Calls, f: &Fixture) -> Option<()> {
 fn grammars(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let schema = r#"{"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]+$"},
         "n": {"type": "integer", "minimum": 3}}, "required": ["a"]}"#;
-    for (kind, text) in [
-        (RZ_GRAMMAR_REGEX, " (red|blue|gr[e-u]+n)+"),
-        (RZ_GRAMMAR_LARK, "start: \" a\" | \" b\" start"),
-        (RZ_GRAMMAR_GBNF, "root ::= \" \" (\"yes\" | \"no\")+"),
-        (RZ_GRAMMAR_CHOICES, "[\" red\", \" blue\"]"),
-        (RZ_GRAMMAR_JSON_SCHEMA | RZ_GRAMMAR_WHITESPACE, schema),
-        (RZ_GRAMMAR_JSON, ""),
-        (RZ_GRAMMAR_TOOLS, CHAT),
+    for (kind, flags, text) in [
+        (RZ_GRAMMAR_REGEX, 0, " (red|blue|gr[e-u]+n)+"),
+        (RZ_GRAMMAR_LARK, 0, "start: \" a\" | \" b\" start"),
+        (RZ_GRAMMAR_GBNF, 0, "root ::= \" \" (\"yes\" | \"no\")+"),
+        (RZ_GRAMMAR_CHOICES, 0, "[\" red\", \" blue\"]"),
+        (RZ_GRAMMAR_JSON_SCHEMA, RZ_GRAMMAR_FLAG_WHITESPACE, schema),
+        (RZ_GRAMMAR_JSON, 0, ""),
+        (RZ_GRAMMAR_TOOLS, 0, CHAT),
     ] {
         // The vocabulary is prepared once for a model.
-        let grammar = new!(calls, rz_grammar_free, rz_grammar_new(f.text[0], kind, text.as_ptr().cast(), text.len()));
+        let at = text.as_ptr().cast();
+        let grammar = new!(calls, rz_grammar_free, rz_grammar_new(f.text[0], kind, flags, at, text.len()));
         let cold = rz_sampler_params { struct_size: size::<rz_sampler_params>(), ..zeroed() };
         let sampler = new!(calls, rz_sampler_free, rz_sampler_new(&cold));
         call!(calls, rz_sampler_grammar_set(sampler.p, grammar.p));
@@ -401,8 +402,8 @@ fn jobs(calls: &mut Calls, f: &Fixture) -> Option<()> {
         call!(calls, rz_job_tokens_into(job, tokens.as_mut_ptr(), 256, &mut n));
     }
     call!(calls, rz_job_text_into(kept[0].0.p, out, 1024, &mut n));
-    let (mut kind, mut index, chat) = (0, 0, kept[3].0.p);
-    while call!(calls, rz_job_next_into(chat, &mut kind, &mut index, out, 1024, &mut n)) == RZ_OK {}
+    let (mut kind, mut flags, mut index, chat) = (0, 0, 0, kept[3].0.p);
+    while call!(calls, rz_job_next_into(chat, &mut kind, &mut flags, &mut index, out, 1024, &mut n)) == RZ_OK {}
     call!(calls, rz_job_logprobs_into(chat, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), 256, &mut n));
     Some(())
 }
@@ -414,7 +415,7 @@ unsafe extern "C" fn hear(_: *const std::ffi::c_char, _: usize, _: *mut c_void) 
 fn conversations(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let (model, mut n, mut text, mut saved) = (f.text[0], 0, [0; 8192], Saved::new());
     let (mut tokens, mut logprobs, out) = ([0u32; 512], [0f32; 512], text.as_mut_ptr());
-    let (mut kind, mut index) = (0, 0);
+    let (mut kind, mut flags, mut index) = (0, 0, 0);
     let params = rz_conversation_params {
         struct_size: size::<rz_conversation_params>(),
         overflow: RZ_OVERFLOW_FAIL,
@@ -431,7 +432,7 @@ fn conversations(calls: &mut Calls, f: &Fixture) -> Option<()> {
     (reply.grammar, reply.grammar_len) = (choices.as_ptr().cast(), choices.len());
     call!(calls, rz_conversation_reply(talk.p, &reply));
     while call!(calls, rz_conversation_step(talk.p, RZ_NO_LIMIT)) != RZ_DONE {}
-    while call!(calls, rz_conversation_next_into(talk.p, &mut kind, &mut index, out, 8192, &mut n)) == RZ_OK {}
+    while call!(calls, rz_conversation_next_into(talk.p, &mut kind, &mut flags, &mut index, out, 8192, &mut n)) == RZ_OK {}
     call!(calls, rz_conversation_logprobs_into(talk.p, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), 512, &mut n));
     let fork = new!(calls, rz_conversation_free, rz_conversation_fork(talk.p));
     call!(calls, rz_conversation_reply(fork.p, &reply_params(5)));

@@ -207,10 +207,9 @@ void URealizarChatComponent::TickComponent(float DeltaTime, ELevelTick TickType,
     const uint64 Before = Turn;
     std::string Thought, Said;
     const auto Stepped = Conversation->try_step(std::chrono::microseconds(Budget));
-    const auto Read = Conversation->try_parts([&](uint32 Kind, uint32, std::string_view Text) {
-        const uint32 Known = Kind & ~static_cast<uint32>(RZ_CHAT_EVENT_UNPARSED);
-        if (Known == RZ_CHAT_EVENT_REASONING) Thought += Text;
-        if (Known == RZ_CHAT_EVENT_CONTENT) Said += Text;
+    const auto Read = Conversation->try_parts([&](uint32 Kind, uint32, uint32, std::string_view Text) {
+        if (Kind == RZ_CHAT_EVENT_REASONING) Thought += Text;
+        if (Kind == RZ_CHAT_EVENT_CONTENT) Said += Text;
     });
     if (!Thought.empty()) OnReasoning.Broadcast(ToString(Thought));
     if (!Said.empty() && Turn == Before) OnText.Broadcast(ToString(Said));
