@@ -163,7 +163,15 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                 }
                 let choices = c"[\" red and then red and then red\", \" blue\"]";
                 run.call("grammar", |e| {
-                    rz_grammar_new(model, RZ_GRAMMAR_CHOICES, 0, choices.as_ptr(), choices.count_bytes(), &mut grammar, e)
+                    rz_grammar_new(
+                        model,
+                        RZ_GRAMMAR_CHOICES,
+                        0,
+                        choices.as_ptr(),
+                        choices.count_bytes(),
+                        &mut grammar,
+                        e,
+                    )
                 });
                 if !grammar.is_null() && run.call("job cache", |e| rz_cache_new(model, null(), &mut of_job, e)) {
                     let prompt = [1u32, 403, 261];

@@ -221,6 +221,7 @@ type ReplyOptions struct {
 	GrammarKind     GrammarKind // of Grammar, for the content; 0: that of calls, where there are tools
 	GrammarFlags    GrammarFlags
 	Grammar         string
+	Compiled        *Grammar // in place of Grammar, so that Begin compiles nothing; of GrammarTools for the whole reply
 	Stops           []string // none of them empty; the content ends ahead of the first that is complete
 	Reasoning       Reasoning
 	ReasoningTokens int   // at most, then the model goes on with its answer; 0: no bound
@@ -286,11 +287,16 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 		return err
 	}
 	defer release()
+	compiled, releaseCompiled, err := options.Compiled.acquire()
+	if err != nil {
+		return err
+	}
+	defer releaseCompiled()
 	cancel, stop, err := watch(ctx)
 	if err != nil {
 		return err
 	}
-	params.draft_model, params.cancel = draft, cancel
+	params.compiled_grammar, params.draft_model, params.cancel = compiled, draft, cancel
 	var e C.rz_error
 	if err := check(C.rz_conversation_reply(handle, &params, &e), &e); err != nil {
 		stop()

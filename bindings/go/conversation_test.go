@@ -291,6 +291,14 @@ func TestASchemaBindsTheContent(t *testing.T) {
 		}
 		must(t, c.Rewind(1))
 	}
+	compiled, err := model.NewGrammar(GrammarChoices, `["red", "blue"]`, 0)
+	must(t, err)
+	defer compiled.Close()
+	must(t, c.Rewind(1))
+	if text := reply(t, c, &ReplyOptions{Compiled: compiled, Reasoning: ReasoningOff})[PartContent]; text != "red" && text != "blue" {
+		t.Errorf("%q", text)
+	}
+	must(t, c.Rewind(1))
 	if text := reply(t, c, &ReplyOptions{GrammarKind: GrammarChoices, Grammar: `["red", "blue"]`, Reasoning: ReasoningOff})[PartContent]; text != "red" && text != "blue" {
 		t.Errorf("%q", text)
 	}

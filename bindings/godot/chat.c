@@ -15,7 +15,7 @@ struct node {
   rz_encoder *encoder; /* The encoder of pictures; NULL: none is loaded. */
   rz_media *media;     /* The picture of a question that is being encoded, ahead of the answer. */
   char *message;       /* That question. */
-  char *schema; /* What `reply` points to. */
+  rz_grammar *schema; /* What `reply` points to. */
   int is_answering;
   uint32_t turn;   /* Number of the answer, by which a frame notices that the receiver of a signal has ended it. */
   uint32_t before; /* Messages before the question. */
@@ -76,9 +76,12 @@ static void load_model(struct node *node, const struct value *arguments, struct 
   }
   if (load(arguments[0].text, threads, &model, &conversation, &node->error) < 0) return;
   result->text = "";
+  rz_grammar_free(node->schema); /* It would keep the other model. */
   rz_encoder_free(node->encoder);
   rz_conversation_free(node->conversation);
   rz_model_free(node->model);
+  node->schema = NULL;
+  node->reply.compiled_grammar = NULL;
   node->encoder = NULL;
   node->conversation = conversation;
   node->model = model;
@@ -206,8 +209,6 @@ static void is_answering(struct node *node, const struct value *arguments, struc
   result->number = node->is_answering;
 }
 
-/* The grammar is made to refuse a schema that is none, and so that the model's vocabulary is prepared for the first
-   reply. */
 static void set_schema(struct node *node, const struct value *arguments, struct value *result) {
   const char *const text = arguments[0].text;
   const size_t len = strlen(text);
@@ -215,16 +216,9 @@ static void set_schema(struct node *node, const struct value *arguments, struct 
   result->text = node->model ? node->error.message : "no model is loaded";
   if (!node->model) return;
   if (len > 0 && rz_grammar_new(node->model, RZ_GRAMMAR_JSON_SCHEMA, 0, text, len, &grammar, &node->error) < 0) return;
-  rz_grammar_free(grammar);
-  char *const copy = malloc(len + 1);
-  result->text = "there is no memory for the schema";
-  if (!copy) return;
-  memcpy(copy, text, len + 1);
-  free(node->schema);
-  node->schema = copy;
-  node->reply.grammar_kind = len > 0 ? RZ_GRAMMAR_JSON_SCHEMA : 0;
-  node->reply.grammar = copy;
-  node->reply.grammar_len = len;
+  rz_grammar_free(node->schema);
+  node->schema = grammar;
+  node->reply.compiled_grammar = grammar;
   result->text = "";
 }
 
@@ -329,7 +323,7 @@ void node_free(struct node *node) {
   rz_encoder_free(node->encoder);
   rz_conversation_free(node->conversation);
   rz_model_free(node->model);
-  free(node->schema);
+  rz_grammar_free(node->schema);
   free(node->part);
   free(node);
 }

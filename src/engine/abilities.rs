@@ -73,7 +73,7 @@ impl Abilities {
 }
 
 /// The shortest conversation.
-fn question() -> Chat {
+pub(super) fn question() -> Chat {
     Chat::new(&[("user", "?")], true)
 }
 

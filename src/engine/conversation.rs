@@ -14,6 +14,7 @@ use super::job::{Job, Request};
 use super::job_progress::End;
 use super::media::Media;
 use super::prompt::check_media;
+use super::reply_grammar::ReplyGrammars;
 use super::reply_prompt::{Overflow, PromptBuilder, ReplyParams};
 use super::schedule::step_jobs;
 use super::session::Logits;
@@ -51,6 +52,8 @@ pub struct Conversation {
     /// Number of replies that were begun, which seeds the advised sampling.
     n_replies: u64,
     store: Option<Arc<Store>>,
+    /// Grammars of its replies, and of those of its forks.
+    grammars: Arc<ReplyGrammars>,
 }
 
 impl Conversation {
@@ -90,6 +93,7 @@ impl Conversation {
             cut: Vec::new(),
             n_replies: 0,
             store: None,
+            grammars: Arc::default(),
         }
     }
 
@@ -193,7 +197,7 @@ impl Conversation {
         let fork = Conversation::with_session(session, past.chat.clone(), self.overflow);
         fork.view.change().media.clone_from(&past.media);
         let (cut, n_replies, store) = (self.cut.clone(), self.n_replies, self.store.clone());
-        Conversation { first: self.first, cut, n_replies, store, ..fork }
+        Conversation { first: self.first, cut, n_replies, store, grammars: self.grammars.clone(), ..fork }
     }
 
     /// Runs a call that gives up an unfinished reply, which goes on if the call fails.
@@ -279,6 +283,7 @@ impl Conversation {
             model: &self.model,
             chat: &past.chat,
             media: &past.media,
+            grammars: &self.grammars,
             first: self.first,
             end,
             capacity: self.idle()?.capacity(),

@@ -127,17 +127,7 @@ impl Model {
         if tokenizer.is_ok() && !params.plan {
             runtime.start_deep()?;
         }
-        let chat_template = match (&tokenizer, params.chat_template) {
-            (Ok(t), Some(source)) => {
-                Some(runtime.run_deep(&[params.cancel], || ChatTemplate::given(source, t))?)
-            }
-            (Ok(t), None) => ChatTemplate::from_metadata(&source.metadata, t)?,
-            (Err(_), None) => None,
-            (Err(why), Some(_)) => {
-                let what = format!("rz_model_params.chat_template needs a model with a tokenizer: {why}");
-                return Err(Error::unsupported(what));
-            }
-        };
+        let chat_template = chat_template(&params, &runtime, &source.metadata, &tokenizer)?;
         let network = match params.text_only {
             true => None,
             false => Some(arch::network(&source, params.quantize, params.mtp).map_err(|e| in_file(path, e))?),
@@ -268,13 +258,8 @@ impl Model {
         self.noted(self.grammars()?.compile(source, self.tokenizer()?)?)
     }
 
-    /// Compiles the grammar of the reply to a chat with tools. `white_space`: JSON may have white space between its
-    /// parts.
-    pub fn tool_grammar(&self, chat: &Chat, white_space: bool) -> Result<Grammar> {
-        self.reply_grammar(&self.reply(chat)?, None, white_space)
-    }
-
     /// Compiles the grammar of a reply: reasoning, and then tool calls or content, which may follow a grammar.
+    /// `white_space`: the JSON of calls may have white space between its parts.
     pub(super) fn reply_grammar(
         &self,
         reply: &Reply,
@@ -392,6 +377,24 @@ fn check_devices(params: &LoadParams) -> Result<()> {
         return Err(Error::invalid(format!("a share of {share}")));
     }
     Ok(())
+}
+
+/// The caller's chat template, or the model's own.
+fn chat_template(
+    params: &LoadParams,
+    runtime: &Runtime,
+    metadata: &Metadata,
+    tokenizer: &std::result::Result<Tokenizer, String>,
+) -> Result<Option<ChatTemplate>> {
+    match (tokenizer, params.chat_template) {
+        (Ok(t), Some(source)) => runtime.run_deep(&[params.cancel], || ChatTemplate::given(source, t)).map(Some),
+        (Ok(t), None) => ChatTemplate::from_metadata(metadata, t),
+        (Err(_), None) => Ok(None),
+        (Err(why), Some(_)) => {
+            let what = format!("rz_model_params.chat_template needs a model with a tokenizer: {why}");
+            Err(Error::unsupported(what))
+        }
+    }
 }
 
 /// A tokenizer that is not supported leaves the model usable by ids; a damaged one is an error.

@@ -6,7 +6,8 @@ use super::abilities::switches;
 use super::job::{JobParams, ReasoningBound};
 use super::media::Media;
 use super::prompt::{self, Prompt};
-use super::{Cancel, Chooser, DraftParams, GrammarText, Model, SamplerParams};
+use super::reply_grammar::{ContentGrammar, ReplyGrammars};
+use super::{Cancel, Chooser, DraftParams, Model, SamplerParams};
 use crate::error::{Error, Result};
 use crate::text::{Chat, MarkedText, NewIds, ToolChoice};
 
@@ -37,7 +38,7 @@ pub struct ReplyParams<'a> {
     /// `None`: what the model's makers advise, or the most likely token.
     pub sampler: Option<SamplerParams>,
     /// A grammar for the content. `None`: the grammar of calls, if there are tools.
-    pub grammar: Option<GrammarText<'a>>,
+    pub grammar: Option<ContentGrammar<'a>>,
     pub stops: &'a [&'a str],
     pub reasoning: Reasoning,
     /// Tokens of reasoning at most; 0: no bound.
@@ -67,6 +68,8 @@ pub struct PromptBuilder<'a> {
     pub(super) model: &'a Arc<Model>,
     pub(super) chat: &'a Chat,
     pub(super) media: &'a [Arc<Media>],
+    /// Grammars of earlier replies.
+    pub(super) grammars: &'a ReplyGrammars,
     /// `Conversation::first`
     pub(super) first: usize,
     /// Number of the messages that count.
@@ -165,9 +168,10 @@ impl<'p> PromptBuilder<'p> {
         // The prompt may be without the oldest turns.
         reply.ids = NewIds::new(reply.form.call_ids, &self.chat.messages()[..self.end]);
         let grammar = match params.grammar {
-            Some(content) => Some(self.model.reply_grammar(&reply, Some(&content), false)?),
+            Some(ContentGrammar::Text(content)) => Some(self.grammars.of(self.model, &reply, Some(&content), false)?),
+            Some(ContentGrammar::Compiled(grammar)) => Some(grammar.of_reply(self.model, &reply)?),
             None if !prompt.chat.tools().is_empty() && prompt.chat.tool_choice != ToolChoice::None => {
-                Some(self.model.reply_grammar(&reply, None, false)?)
+                Some(self.grammars.of(self.model, &reply, None, false)?)
             }
             None => None,
         };

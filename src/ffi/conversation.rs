@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Chat, Conversation, ConversationParams, ConversationView, Model, Overflow, Reasoning, ReplyParams, Runtime,
-    saved_conversation, step_conversations,
+    Chat, ContentGrammar, Conversation, ConversationParams, ConversationView, Model, Overflow, Reasoning, ReplyParams,
+    Runtime, saved_conversation, step_conversations,
 };
 use crate::error::{Error, Result, secured, try_vec};
 
@@ -16,7 +16,7 @@ use super::cancel::{rz_cancel, time_limit};
 use super::chat::VALUE;
 use super::generate::distinct;
 use super::grammar::{
-    RZ_GRAMMAR_FLAG_BEST_EFFORT, RZ_GRAMMAR_FLAG_WHITESPACE, RZ_GRAMMAR_TOOLS, grammar_text,
+    RZ_GRAMMAR_FLAG_BEST_EFFORT, RZ_GRAMMAR_FLAG_WHITESPACE, RZ_GRAMMAR_TOOLS, grammar_text, rz_grammar,
 };
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
@@ -164,6 +164,11 @@ pub struct rz_reply_params {
     /// The grammar, `grammar_len` bytes.
     pub grammar: *const c_char,
     pub grammar_len: usize,
+    /// A grammar that rz_grammar_new has compiled, in place of the text, so that the call which begins the reply
+    /// compiles nothing: for the content, or of RZ_GRAMMAR_TOOLS for the whole reply, made from the JSON of a
+    /// conversation with the tools, "tool_choice" and "parallel_tool_calls" of this one; NULL: none. Any number of
+    /// conversations may use it at once. It may be freed when rz_conversation_reply has returned.
+    pub compiled_grammar: *const rz_grammar,
     /// Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params.
     pub stops: *const *const c_char,
     /// Number of `stops`.
@@ -311,10 +316,11 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// computes nothing yet. `params` may be NULL.
 ///
 /// The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
-/// compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
-/// rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the conversation. A call
-/// that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say. While the
-/// call waits for the thread, it heeds the cancels of the conversation and of `params`.
+/// compiles the grammar of tools or of the content, unless rz_reply_params.compiled_grammar has it, or one of the last
+/// four grammars of the conversation and its forks is the same (rz_grammar_new). rz_conversation_step generates the
+/// reply, and rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the
+/// conversation. A call that changes the conversation before then abandons the reply: rz_conversation_add, _reply,
+/// _rewind, _say. While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
 ///
 /// Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
 /// refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
@@ -343,21 +349,28 @@ fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a st
     let known = RZ_GRAMMAR_FLAG_WHITESPACE | RZ_GRAMMAR_FLAG_BEST_EFFORT;
     call.flags(params.grammar_flags, known, "rz_reply_params.grammar_flags")?;
     let grammar = call.text(params.grammar, params.grammar_len, "rz_reply_params.grammar")?;
+    let compiled = call.optional(params.compiled_grammar)?;
     let sampler = (!params.sampler.is_null()).then(|| sampler_params(call, params.sampler)).transpose()?;
     Ok(ReplyParams {
         max_tokens: params.max_tokens as usize,
         sampler,
         grammar: match params.grammar_kind {
-            0 if !grammar.is_empty() || params.grammar_flags != 0 => {
-                return Err(Error::invalid("rz_reply_params.grammar_kind is 0; it must be set for a grammar or its flags"));
+            kind if compiled.is_some() && (kind != 0 || !grammar.is_empty() || params.grammar_flags != 0) => {
+                let what = "rz_reply_params.compiled_grammar and the text of a grammar are both set; set one";
+                return Err(Error::invalid(what));
             }
-            0 => None,
+            0 if !grammar.is_empty() || params.grammar_flags != 0 => {
+                return Err(Error::invalid(
+                    "rz_reply_params.grammar_kind is 0; it must be set for a grammar or its flags",
+                ));
+            }
+            0 => compiled.map(|grammar| ContentGrammar::Compiled(grammar.0.clone())),
             RZ_GRAMMAR_TOOLS => {
                 let what = "rz_reply_params.grammar_kind is RZ_GRAMMAR_TOOLS; it must be a kind for the content: \
                             calls follow the tools of the conversation";
                 return Err(Error::invalid(what));
             }
-            _ => Some(grammar_text(params.grammar_kind, params.grammar_flags, grammar)?),
+            kind => Some(ContentGrammar::Text(grammar_text(kind, params.grammar_flags, grammar)?)),
         },
         stops,
         reasoning: match params.reasoning {

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use crate::engine::{Grammar, GrammarKind, GrammarText, Model, Runtime};
+use crate::engine::{CompiledGrammar, GrammarKind, GrammarText, Runtime};
 use crate::error::{Error, Result};
 
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
@@ -41,31 +41,33 @@ pub const RZ_GRAMMAR_CHOICES: u32 = 6;
 /// and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
-/// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: up to 40 characters of white space between the parts
-/// of JSON, line ends too. Without it JSON has none, which costs fewer tokens, and JSON of RZ_GRAMMAR_TOOLS one space or
-/// none after commas and colons, as templates write it.
+/// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: up to 40 characters of white space between the
+/// parts of JSON, line ends too. Without it JSON has none, which costs fewer tokens, and JSON of RZ_GRAMMAR_TOOLS has
+/// one space or none after commas and colons, as templates write it.
 pub const RZ_GRAMMAR_FLAG_WHITESPACE: u32 = 1;
 
-/// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
-/// (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
-/// that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the same
-/// with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with "strict".
+/// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the
+/// log (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT.
+/// Schemas that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the
+/// same with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with
+/// "strict".
 pub const RZ_GRAMMAR_FLAG_BEST_EFFORT: u32 = 2;
 
-/// A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
-/// vocabulary of the one it was made for.
-pub struct rz_grammar(Arc<Model>, pub(super) Grammar);
+/// A compiled grammar. Immutable: any number of samplers, jobs and replies (rz_reply_params.compiled_grammar) may use
+/// it at once, with caches of any model that has the vocabulary of the one it was made for.
+pub struct rz_grammar(pub(super) Arc<CompiledGrammar>);
 
 impl Handle for rz_grammar {
     const NAME: &'static str = "grammar";
 
     fn runtime(&self) -> Option<&Arc<Runtime>> {
-        Some(self.0.runtime())
+        Some(self.0.model().runtime())
     }
 }
 
 /// Compiles a grammar of `kind`, RZ_GRAMMAR_..., with `flags`, RZ_GRAMMAR_FLAG_... or-ed or 0, from `len` bytes of
-/// UTF-8. `*out` is freed with rz_grammar_free, before or after the model.
+/// UTF-8. `*out` is freed with rz_grammar_free, before or after the model. For a model with a chat template, a grammar
+/// is compiled for the content of replies too, after the reasoning that the template begins.
 ///
 /// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
 /// complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
@@ -93,23 +95,25 @@ pub unsafe extern "C" fn rz_grammar_new(
         let grammar = match kind {
             RZ_GRAMMAR_TOOLS => {
                 if flags & RZ_GRAMMAR_FLAG_BEST_EFFORT != 0 {
-                    let what = "RZ_GRAMMAR_FLAG_BEST_EFFORT needs RZ_GRAMMAR_JSON_SCHEMA; a tool selects it by \"strict\"";
+                    let what =
+                        "RZ_GRAMMAR_FLAG_BEST_EFFORT needs RZ_GRAMMAR_JSON_SCHEMA; a tool selects it by \"strict\"";
                     return Err(Error::invalid(what));
                 }
                 let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT, None)?;
-                model.0.run_deep(&[], || model.0.tool_grammar(&chat, flags & RZ_GRAMMAR_FLAG_WHITESPACE != 0))?
+                let white_space = flags & RZ_GRAMMAR_FLAG_WHITESPACE != 0;
+                model.0.run_deep(&[], || CompiledGrammar::of_reply_to(&model.0, &chat, white_space))?
             }
             _ => {
                 let source = grammar_text(kind, flags, text)?;
-                model.0.run_deep(&[], || model.0.grammar(&source))?
+                model.0.run_deep(&[], || CompiledGrammar::new(&model.0, &source))?
             }
         };
-        out.set_handle(rz_grammar(model.0.clone(), grammar));
+        out.set_handle(rz_grammar(Arc::new(grammar)));
         Ok(RZ_OK)
     })
 }
 
-/// Frees the handle; NULL is fine. Samplers that use the grammar go on. Any thread. Since 0.1.0.
+/// Frees the handle; NULL is fine. Samplers, jobs and replies that use the grammar go on. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
     guarded_or!((), |call| call.release(grammar))
@@ -136,7 +140,7 @@ pub unsafe extern "C" fn rz_sampler_grammar_set(
         let sampler = call.handle(sampler)?;
         let grammar = call.optional(grammar)?;
         let mut sampler = sampler.0.take_after_readers(rz_sampler::NAME)?;
-        sampler.set_grammar(grammar.map(|grammar| grammar.1.matcher()).transpose()?);
+        sampler.set_grammar(grammar.map(|grammar| grammar.0.matcher()).transpose()?);
         Ok(RZ_OK)
     })
 }

@@ -243,7 +243,7 @@ pub unsafe extern "C" fn rz_job_new(
         let mut sampler = sampler.map(|s| s.0.read(rz_sampler::NAME)?.copy()).transpose()?;
         if let Some(grammar) = grammar {
             let greedy = || Chooser::new(SamplerParams::default());
-            sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.1.matcher()?));
+            sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.0.matcher()?));
         }
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let max_tokens = params.max_tokens as usize;

@@ -36,7 +36,7 @@ pub enum Kind {
 }
 
 /// A grammar as a caller gives it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GrammarText<'a> {
     pub kind: Kind,
     pub text: &'a str,
@@ -75,9 +75,9 @@ pub fn read(
     match kind {
         Kind::JsonSchema => json_schema(parse_json("the schema", text)?),
         Kind::Json if text.is_empty() => json_schema(json!({})),
-        _ if white_space => Err(Error::invalid(
-            "RZ_GRAMMAR_FLAG_WHITESPACE needs a grammar of JSON, not a grammar of another kind",
-        )),
+        _ if white_space => {
+            Err(Error::invalid("RZ_GRAMMAR_FLAG_WHITESPACE needs a grammar of JSON, not a grammar of another kind"))
+        }
         Kind::Json => Err(Error::invalid("a grammar of kind JSON takes no text")),
         // The parser would take it for an escape of its own mark.
         Kind::Regex if text.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1 => {

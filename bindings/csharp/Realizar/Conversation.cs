@@ -45,6 +45,9 @@ namespace Realizar
         public GrammarKind GrammarKind = GrammarKind.JsonSchema;
         /// <summary>JSON may have white space between its parts.</summary>
         public bool Whitespace;
+        /// <summary>A compiled grammar in place of the text, so that Begin compiles nothing: of the content, or of
+        /// GrammarKind.Tools for the whole reply.</summary>
+        public Grammar Compiled;
         public Reasoning Reasoning;
         /// <summary>Maximum number of reasoning tokens, after which the content begins; 0: no limit.</summary>
         public int ReasoningTokens;
@@ -230,7 +233,7 @@ namespace Realizar
                         grammar_kind = grammar == null ? 0u : (uint)options.GrammarKind,
                         grammar_flags = grammar != null && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u,
                         flags = (options.Keep || keep ? Native.RZ_REPLY_KEEP : 0u) | (options.Continue ? Native.RZ_REPLY_CONTINUE : 0u),
-                        grammar = pins.Of(grammar), grammar_len = (UIntPtr)(grammar == null ? 0 : grammar.Length - 1),
+                        compiled_grammar = pins.Of(options.Compiled?.Handle), grammar = pins.Of(grammar), grammar_len = (UIntPtr)(grammar == null ? 0 : grammar.Length - 1),
                         stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
                         reasoning = (uint)options.Reasoning, reasoning_tokens = Native.Whole(options.ReasoningTokens, nameof(options.ReasoningTokens)),
                         draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)), draft_model = pins.Of(options.DraftModel?.Handle),

@@ -21,7 +21,7 @@ public sealed class RealizarChat : MonoBehaviour
     private Runtime runtime;
     private Model model;
     private Conversation conversation;
-    private string schema;
+    private Grammar schema;
     private int turn, before; // Number of the answer; messages ahead of its question.
 
     public bool IsAnswering { get; private set; }
@@ -52,14 +52,13 @@ public sealed class RealizarChat : MonoBehaviour
         if (SystemMessage != "") conversation.Add(SystemMessage, "system");
     }
 
-    /// <summary>Has answers obey a JSON schema from the next question on; null: none. The first one of a model takes
-    /// some tenths of a second.</summary>
+    /// <summary>Has answers obey a JSON schema from the next question on, until another model is loaded; null: none.
+    /// The first one of a model takes some tenths of a second.</summary>
     public void SetSchema(string json)
     {
-        // The grammar is made to refuse a schema that is none, and so that the vocabulary is prepared for the first
-        // answer.
-        if (json != null) model.NewGrammar(GrammarKind.JsonSchema, json).Dispose();
-        schema = json;
+        var compiled = json == null ? null : model.NewGrammar(GrammarKind.JsonSchema, json);
+        schema?.Dispose();
+        schema = compiled;
     }
 
     /// <summary>Asks a question; an answer that is still coming ends.</summary>
@@ -69,7 +68,7 @@ public sealed class RealizarChat : MonoBehaviour
         before = conversation.Info.Messages;
         conversation.Add(question);
         var sampling = new Sampling { Temperature = Temperature, TopP = 0.95f, Seed = (ulong)conversation.Info.Messages };
-        var options = new ReplyOptions { MaxTokens = MaxTokens, Sampling = sampling, Grammar = schema, Keep = true };
+        var options = new ReplyOptions { MaxTokens = MaxTokens, Sampling = sampling, Compiled = schema, Keep = true };
         try { conversation.Begin(options); }
         catch
         {
@@ -105,6 +104,8 @@ public sealed class RealizarChat : MonoBehaviour
 
     private void OnDestroy()
     {
+        schema?.Dispose();
+        schema = null;
         conversation?.Dispose();
         model?.Dispose();
         runtime?.Dispose();

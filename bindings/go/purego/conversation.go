@@ -203,6 +203,7 @@ type ReplyOptions struct {
 	GrammarKind     GrammarKind // of Grammar, for the content; 0: that of calls, where there are tools
 	GrammarFlags    GrammarFlags
 	Grammar         string
+	Compiled        *Grammar // in place of Grammar, so that Begin compiles nothing; of GrammarTools for the whole reply
 	Stops           []string // none of them empty; the content ends ahead of the first that is complete
 	Reasoning       Reasoning
 	ReasoningTokens int   // at most, then the model goes on with its answer; 0: no bound
@@ -267,6 +268,11 @@ func (t *Conversation) begin(ctx context.Context, object uintptr, options *Reply
 		return err
 	}
 	defer draft.release()
+	compiled := options.Compiled.handle()
+	if params.compiled_grammar, err = compiled.acquire(); err != nil {
+		return err
+	}
+	defer compiled.release()
 	cancel, stop, err := watch(ctx)
 	if err != nil {
 		return err

@@ -166,8 +166,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1parser_1end(JNIEnv *
     return rz_chat_parser_end((void *)(intptr_t)parser, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1parser_1next_1into(JNIEnv *env, jobject self, jlong parser, jlong kind, jlong index, jlong out, jlong capacity, jlong len, jlong err) {
-    return rz_chat_parser_next_into((void *)(intptr_t)parser, (void *)(intptr_t)kind, (void *)(intptr_t)index, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1parser_1next_1into(JNIEnv *env, jobject self, jlong parser, jlong kind, jlong flags, jlong index, jlong out, jlong capacity, jlong len, jlong err) {
+    return rz_chat_parser_next_into((void *)(intptr_t)parser, (void *)(intptr_t)kind, (void *)(intptr_t)flags, (void *)(intptr_t)index, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
 }
 
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1chat_1parser_1free(JNIEnv *env, jobject self, jlong parser) {
@@ -182,8 +182,8 @@ JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1sampler_1free(JNIEnv *env,
     rz_sampler_free((void *)(intptr_t)sampler);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1grammar_1new(JNIEnv *env, jobject self, jlong model, jint kind, jlong text, jlong len, jlong out, jlong err) {
-    return rz_grammar_new((void *)(intptr_t)model, kind, (void *)(intptr_t)text, len, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1grammar_1new(JNIEnv *env, jobject self, jlong model, jint kind, jint flags, jlong text, jlong len, jlong out, jlong err) {
+    return rz_grammar_new((void *)(intptr_t)model, kind, flags, (void *)(intptr_t)text, len, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1grammar_1free(JNIEnv *env, jobject self, jlong grammar) {
@@ -410,8 +410,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1job_1text_1into(JNIEnv *en
     return rz_job_text_into((void *)(intptr_t)job, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1job_1next_1into(JNIEnv *env, jobject self, jlong job, jlong kind, jlong index, jlong out, jlong capacity, jlong len, jlong err) {
-    return rz_job_next_into((void *)(intptr_t)job, (void *)(intptr_t)kind, (void *)(intptr_t)index, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1job_1next_1into(JNIEnv *env, jobject self, jlong job, jlong kind, jlong flags, jlong index, jlong out, jlong capacity, jlong len, jlong err) {
+    return rz_job_next_into((void *)(intptr_t)job, (void *)(intptr_t)kind, (void *)(intptr_t)flags, (void *)(intptr_t)index, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1job_1tokens_1into(JNIEnv *env, jobject self, jlong job, jlong out, jlong capacity, jlong n, jlong err) {
@@ -482,8 +482,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversations_1step(JNIEnv
     return rz_conversations_step((void *)(intptr_t)conversations, n, budget_us, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1next_1into(JNIEnv *env, jobject self, jlong conversation, jlong kind, jlong index, jlong out, jlong capacity, jlong len, jlong err) {
-    return rz_conversation_next_into((void *)(intptr_t)conversation, (void *)(intptr_t)kind, (void *)(intptr_t)index, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1next_1into(JNIEnv *env, jobject self, jlong conversation, jlong kind, jlong flags, jlong index, jlong out, jlong capacity, jlong len, jlong err) {
+    return rz_conversation_next_into((void *)(intptr_t)conversation, (void *)(intptr_t)kind, (void *)(intptr_t)flags, (void *)(intptr_t)index, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1logprobs_1into(JNIEnv *env, jobject self, jlong conversation, jlong tokens, jlong logprobs, jlong capacity, jlong n, jlong err) {

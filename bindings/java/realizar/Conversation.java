@@ -224,12 +224,13 @@ public final class Conversation extends Handle {
     private void begin(Options options, Cancel stop) {
         call((arena, conversation) -> {
             var params = Native.sized(arena, Header.rz_reply_params);
-            Memory grammar = Native.bytes(arena, options.grammarText);
+            boolean compiles = options.grammar == null;
+            Memory grammar = Native.bytes(arena, compiles ? options.grammarText : "");
             Native.set(params, Header.rz_reply_params, "max_tokens", options.maxTokens);
             var sampler = options.isSampled ? Sampler.params(arena, options) : Memory.NULL;
             Native.set(params, Header.rz_reply_params, "sampler", sampler);
-            Native.set(params, Header.rz_reply_params, "grammar_kind", options.grammarKind);
-            Native.set(params, Header.rz_reply_params, "grammar_flags", options.grammarFlags);
+            Native.set(params, Header.rz_reply_params, "grammar_kind", compiles ? options.grammarKind : 0);
+            Native.set(params, Header.rz_reply_params, "grammar_flags", compiles ? options.grammarFlags : 0);
             Native.set(params, Header.rz_reply_params, "grammar", grammar);
             Native.set(params, Header.rz_reply_params, "grammar_len", grammar.size);
             Native.set(params, Header.rz_reply_params, "flags", options.replyFlags);
@@ -241,12 +242,13 @@ public final class Conversation extends Handle {
             Native.set(params, Header.rz_reply_params, "draft_max", options.draftMax);
             Native.set(params, Header.rz_reply_params, "logprobs", options.logprobs);
             Native.set(params, Header.rz_reply_params, "priority", options.priority);
-            return use(options.draftModel, draft -> use(stop, cancel -> {
+            return use(options.draftModel, draft -> use(stop, cancel -> use(options.grammar, compiled -> {
                 Native.set(params, Header.rz_reply_params, "draft_model", draft);
+                Native.set(params, Header.rz_reply_params, "compiled_grammar", compiled);
                 Native.set(params, Header.rz_reply_params, "cancel", cancel);
                 return Native.check(arena, e ->
                     Header.rz_conversation_reply(conversation, params, e));
-            }));
+            })));
         });
     }
 

@@ -49,11 +49,11 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_chat_parser_new = Ffm.function("rz_chat_parser_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_chat_parser_push = Ffm.function("rz_chat_parser_push", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
     private static final MethodHandle rz_chat_parser_end = Ffm.function("rz_chat_parser_end", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_chat_parser_next_into = Ffm.function("rz_chat_parser_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_parser_next_into = Ffm.function("rz_chat_parser_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_chat_parser_free = Ffm.function("rz_chat_parser_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_sampler_new = Ffm.function("rz_sampler_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_sampler_free = Ffm.function("rz_sampler_free", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle rz_grammar_new = Ffm.function("rz_grammar_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_grammar_new = Ffm.function("rz_grammar_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_grammar_free = Ffm.function("rz_grammar_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_sampler_grammar_set = Ffm.function("rz_sampler_grammar_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cache_new = Ffm.function("rz_cache_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -110,7 +110,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_jobs_step = Ffm.function("rz_jobs_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_job_error = Ffm.function("rz_job_error", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_job_text_into = Ffm.function("rz_job_text_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_job_next_into = Ffm.function("rz_job_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_job_next_into = Ffm.function("rz_job_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_job_tokens_into = Ffm.function("rz_job_tokens_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_job_logprobs_into = Ffm.function("rz_job_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_job_info_get = Ffm.function("rz_job_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -128,7 +128,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_conversation_reply = Ffm.function("rz_conversation_reply", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_step = Ffm.function("rz_conversation_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversations_step = Ffm.function("rz_conversations_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_conversation_next_into = Ffm.function("rz_conversation_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_next_into = Ffm.function("rz_conversation_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_logprobs_into = Ffm.function("rz_conversation_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_say = Ffm.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_json_into = Ffm.function("rz_conversation_json_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -519,9 +519,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_chat_parser_next_into(long parser, long kind, long index, long out, long capacity, long len, long err) {
+    public int rz_chat_parser_next_into(long parser, long kind, long flags, long index, long out, long capacity, long len, long err) {
         try {
-            return (int) rz_chat_parser_next_into.invokeExact(parser, kind, index, out, capacity, len, err);
+            return (int) rz_chat_parser_next_into.invokeExact(parser, kind, flags, index, out, capacity, len, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -555,9 +555,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_grammar_new(long model, int kind, long text, long len, long out, long err) {
+    public int rz_grammar_new(long model, int kind, int flags, long text, long len, long out, long err) {
         try {
-            return (int) rz_grammar_new.invokeExact(model, kind, text, len, out, err);
+            return (int) rz_grammar_new.invokeExact(model, kind, flags, text, len, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -1068,9 +1068,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_job_next_into(long job, long kind, long index, long out, long capacity, long len, long err) {
+    public int rz_job_next_into(long job, long kind, long flags, long index, long out, long capacity, long len, long err) {
         try {
-            return (int) rz_job_next_into.invokeExact(job, kind, index, out, capacity, len, err);
+            return (int) rz_job_next_into.invokeExact(job, kind, flags, index, out, capacity, len, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -1230,9 +1230,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_conversation_next_into(long conversation, long kind, long index, long out, long capacity, long len, long err) {
+    public int rz_conversation_next_into(long conversation, long kind, long flags, long index, long out, long capacity, long len, long err) {
         try {
-            return (int) rz_conversation_next_into.invokeExact(conversation, kind, index, out, capacity, len, err);
+            return (int) rz_conversation_next_into.invokeExact(conversation, kind, flags, index, out, capacity, len, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -43,11 +43,11 @@ interface Functions {
     int rz_chat_parser_new(long model, long json, long json_len, long out, long err);
     int rz_chat_parser_push(long parser, int token, long err);
     int rz_chat_parser_end(long parser, long err);
-    int rz_chat_parser_next_into(long parser, long kind, long index, long out, long capacity, long len, long err);
+    int rz_chat_parser_next_into(long parser, long kind, long flags, long index, long out, long capacity, long len, long err);
     void rz_chat_parser_free(long parser);
     int rz_sampler_new(long params, long out, long err);
     void rz_sampler_free(long sampler);
-    int rz_grammar_new(long model, int kind, long text, long len, long out, long err);
+    int rz_grammar_new(long model, int kind, int flags, long text, long len, long out, long err);
     void rz_grammar_free(long grammar);
     int rz_sampler_grammar_set(long sampler, long grammar, long err);
     int rz_cache_new(long model, long params, long out, long err);
@@ -104,7 +104,7 @@ interface Functions {
     int rz_jobs_step(long jobs, long n, long budget_us, long err);
     int rz_job_error(long job, long err);
     int rz_job_text_into(long job, long out, long capacity, long len, long err);
-    int rz_job_next_into(long job, long kind, long index, long out, long capacity, long len, long err);
+    int rz_job_next_into(long job, long kind, long flags, long index, long out, long capacity, long len, long err);
     int rz_job_tokens_into(long job, long out, long capacity, long n, long err);
     int rz_job_logprobs_into(long job, long tokens, long logprobs, long capacity, long n, long err);
     int rz_job_info_get(long job, long out, long err);
@@ -122,7 +122,7 @@ interface Functions {
     int rz_conversation_reply(long conversation, long params, long err);
     int rz_conversation_step(long conversation, long budget_us, long err);
     int rz_conversations_step(long conversations, long n, long budget_us, long err);
-    int rz_conversation_next_into(long conversation, long kind, long index, long out, long capacity, long len, long err);
+    int rz_conversation_next_into(long conversation, long kind, long flags, long index, long out, long capacity, long len, long err);
     int rz_conversation_logprobs_into(long conversation, long tokens, long logprobs, long capacity, long n, long err);
     int rz_conversation_say(long conversation, long text, long on_text, long user, long err);
     int rz_conversation_json_into(long conversation, int first, long out, long capacity, long len, long err);

@@ -1,6 +1,6 @@
 package realizar;
 
-/** A compiled grammar for constrained decoding. Immutable: any number of generations may use it at once. */
+/** A compiled grammar for constrained decoding. Immutable: any number of generations and replies may use it at once. */
 public final class Grammar extends Handle {
     /** The language of a grammar, in the order of the library's numbers from 1. */
     public enum Kind { JSON_SCHEMA, REGEX, LARK, GBNF, JSON, CHOICES, TOOLS;

@@ -85,7 +85,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_chat_parser_end(long parser, long err);
     @Override
-    public native int rz_chat_parser_next_into(long parser, long kind, long index, long out, long capacity, long len, long err);
+    public native int rz_chat_parser_next_into(long parser, long kind, long flags, long index, long out, long capacity, long len, long err);
     @Override
     public native void rz_chat_parser_free(long parser);
     @Override
@@ -93,7 +93,7 @@ final class JniFunctions implements Functions {
     @Override
     public native void rz_sampler_free(long sampler);
     @Override
-    public native int rz_grammar_new(long model, int kind, long text, long len, long out, long err);
+    public native int rz_grammar_new(long model, int kind, int flags, long text, long len, long out, long err);
     @Override
     public native void rz_grammar_free(long grammar);
     @Override
@@ -207,7 +207,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_job_text_into(long job, long out, long capacity, long len, long err);
     @Override
-    public native int rz_job_next_into(long job, long kind, long index, long out, long capacity, long len, long err);
+    public native int rz_job_next_into(long job, long kind, long flags, long index, long out, long capacity, long len, long err);
     @Override
     public native int rz_job_tokens_into(long job, long out, long capacity, long n, long err);
     @Override
@@ -243,7 +243,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_conversations_step(long conversations, long n, long budget_us, long err);
     @Override
-    public native int rz_conversation_next_into(long conversation, long kind, long index, long out, long capacity, long len, long err);
+    public native int rz_conversation_next_into(long conversation, long kind, long flags, long index, long out, long capacity, long len, long err);
     @Override
     public native int rz_conversation_logprobs_into(long conversation, long tokens, long logprobs, long capacity, long n, long err);
     @Override

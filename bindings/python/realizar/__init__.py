@@ -930,7 +930,7 @@ _REPLY_FLAGS = _numbers("RZ_REPLY_")
 
 
 class Grammar(Handle):
-    """What may be written. Immutable: any number of jobs may use it at once."""
+    """What may be written. Immutable: any number of jobs and replies may use it at once."""
 
 
 class Adapter(Handle):
@@ -1882,7 +1882,7 @@ class Conversation(Handle):
             return [Media(new("rz_conversation_media_get", conversation, i)) for i in range(self.info.n_media)]
 
     def begin(
-        self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Optional[Tuple[str, Any]] = None,
+        self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Union[None, "Grammar", Tuple[str, Any]] = None,
         whitespace: bool = False, stops: Sequence[str] = (), reasoning: str = "model", reasoning_tokens: int = 0,
         draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0, keep: bool = False, resume: bool = False,
         priority: int = 0, cancel: Optional[Cancel] = None,
@@ -1890,7 +1890,8 @@ class Conversation(Handle):
         """Begins a reply, which `step` works on; of an unfinished one nothing more comes.
 
         `sampling`: None is what the makers advise, else the most likely token. `max_tokens`, reasoning included; 0: as many as there is
-        room for. `grammar`: a kind and a text of the content, as of `Model.grammar`: ("json_schema", {...}). `reasoning`: "off", "on",
+        room for. `grammar`: a kind and a text of the content, as of `Model.grammar`: ("json_schema", {...}), or a Grammar, with which this call compiles
+        nothing; of "tools" for the whole reply. `reasoning`: "off", "on",
         or as the template has it ("model"), `reasoning_tokens` of it at most. `draft`, `draft_max`, `logprobs`, `priority` as of
         `Session.job`.
         `keep`: what was said of a reply that is given up becomes a message. `resume`: goes on with the last message, a reply that was
@@ -1900,14 +1901,15 @@ class Conversation(Handle):
                                     reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)  # fmt: skip
         if sampling is not None:
             params.sampler = ctypes.pointer(_sampler_params(sampling))
-        if grammar is not None:
+        compiled = grammar if isinstance(grammar, Grammar) else None
+        if grammar is not None and not isinstance(grammar, Grammar):
             if not isinstance(grammar, (tuple, list)) or len(grammar) != 2:
-                raise InvalidArgument(f"grammar is {reprlib.repr(grammar)}; it must be a pair of a kind and a text")
+                raise InvalidArgument(f"grammar is {reprlib.repr(grammar)}; it must be a Grammar, or a pair of a kind and a text")
             params.grammar_kind, params.grammar_flags, params.grammar = _grammar(*grammar, whitespace=whitespace)
             params.grammar_len = len(params.grammar)
         _set_stops(params, stops)
         stop = cancel if cancel is not None else Cancel()
-        with _use(stop) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model:
+        with _use(stop) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model, _use(compiled) as params.compiled_grammar:
             self._call("rz_conversation_reply", byref(params))
         self._stop, self._row, self._reply = stop, min(logprobs, self.model.info.vocab_size) + 1, self._reply + 1
 

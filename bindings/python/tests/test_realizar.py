@@ -949,7 +949,7 @@ sys.exit(7)
                 for call in calls:
                     with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is a text; it must be a list$"):
                         call()
-            for grammar in (("regex", ["yes", "no"]), ("gbnf", {}), "json", ("json_schema", {}, True), ("none", ""), ("best_effort", {}), model.grammar("json")):
+            for grammar in (("regex", ["yes", "no"]), ("gbnf", {}), "json", ("json_schema", {}, True), ("none", ""), ("best_effort", {}), 5):
                 with self.assertRaisesRegex(realizar.InvalidArgument, "it must be", msg=grammar):
                     talk.begin(grammar=grammar)
             for name, call in {
@@ -1231,6 +1231,17 @@ class Conversations(unittest.TestCase):
         blanks = realizar.Sampling(logit_bias={token: 100.0 for token in range(512) if self.model.token_bytes(token) == b" "})
         spaced = "".join(talk.say("And?", blanks, grammar=("json_schema", json.dumps(DIGIT)), whitespace=True, reasoning="off"))
         self.assertTrue(" " in spaced and json.loads(spaced)["n"] in range(10), spaced)
+        with self.reasons.grammar("choices", ["yes", "no"]) as grammar:
+            for other in (self.talk(model=self.reasons) for _ in range(2)):
+                self.assertIn("".join(other.say("So?", grammar=grammar, reasoning="off")), ("yes", "no"))
+
+    def test_a_chat_template_of_the_caller(self):
+        with realizar.Model(STORY, chat_template=REASONS) as model:
+            self.assertTrue(model.info.has_chat_template)
+            talks = self.talk(model=model), self.talk(model=self.reasons)
+            self.assertEqual(*("".join(talk.say(PROMPT, max_tokens=9)) for talk in talks))
+        with self.assertRaisesRegex(realizar.InvalidArgument, "chat_template:1"):
+            realizar.Model(STORY, chat_template="{% if %}")
 
     def test_reasoning_is_bounded_or_off(self):
         talk = self.talk(model=self.reasons)

@@ -52,6 +52,7 @@ pub struct Event {
     pub text: String,
 }
 
+#[derive(Clone, PartialEq)]
 pub struct Tool {
     pub name: String,
     /// JSON schema of its arguments, an object.
@@ -227,6 +228,14 @@ impl Triggers {
 }
 
 impl Reply {
+    /// True if the reply is content alone, without reasoning, tool calls or tags around it.
+    pub fn is_content(&self) -> bool {
+        let ReplyForm { reasoning, content, end, has_headers, .. } = &*self.form;
+        let may_reason = self.may_reason && reasoning.is_some();
+        let has_tags = *has_headers || ![&content.open, &content.close, end].iter().all(|tag| tag.is_empty());
+        self.tools.is_empty() && !may_reason && !has_tags
+    }
+
     /// The reply to a conversation, which ends in `prompt`.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod adapters;
 mod arguments;
 mod c;
 mod capabilities;
+mod compiled_grammar;
 mod conversation;
 mod caches;
 mod embed;

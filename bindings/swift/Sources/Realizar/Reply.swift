@@ -108,8 +108,10 @@ extension Options {
     func with<R>(_ cancel: Cancel, _ body: (UnsafePointer<rz_reply_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_reply_params(), \.struct_size)
         params.max_tokens = maxTokens
-        params.grammar_kind = grammar?.kind.rawValue ?? 0
-        params.grammar_flags = grammar?.flags ?? 0
+        // A compiled grammar has no text for the reply.
+        let text = grammar?.handle == nil ? grammar : nil
+        params.grammar_kind = text?.kind.rawValue ?? 0
+        params.grammar_flags = text?.flags ?? 0
         params.flags = (keeps ? UInt32(RZ_REPLY_KEEP) : 0) | (continues ? UInt32(RZ_REPLY_CONTINUE) : 0)
         params.reasoning = reasoning.rawValue
         params.reasoning_tokens = reasoningTokens
@@ -118,20 +120,19 @@ extension Options {
         params.logprobs = logprobs
         params.priority = priority
         return try withTexts(stops, "a stop string") { stops in
-            try withText(grammar?.text ?? "") { text, length in
-                try use(draft.model?.handle) { model in
-                    try cancel.handle.use { cancel in
-                        params.stops = stops.baseAddress
-                        params.n_stops = stops.count
-                        params.grammar = text
-                        params.grammar_len = length
-                        params.draft_model = model
-                        params.cancel = cancel
-                        guard let sampling else { return try body(&params) }
-                        return try sampling.with { sampler in
-                            params.sampler = sampler
-                            return try body(&params)
-                        }
+            try withText(text?.text ?? "") { text, length in
+                try useAll([draft.model?.handle, cancel.handle, grammar?.handle]) { handles in
+                    params.stops = stops.baseAddress
+                    params.n_stops = stops.count
+                    params.grammar = text
+                    params.grammar_len = length
+                    params.draft_model = handles[0]
+                    params.cancel = handles[1]
+                    params.compiled_grammar = handles[2]
+                    guard let sampling else { return try body(&params) }
+                    return try sampling.with { sampler in
+                        params.sampler = sampler
+                        return try body(&params)
                     }
                 }
             }

@@ -293,7 +293,9 @@ fn texts(calls: &mut Calls, f: &Fixture) -> Option<()> {
     }
     call!(calls, rz_chat_parser_end(parser.p));
     let (mut kind, mut flags, mut index) = (0, 0, 0);
-    while call!(calls, rz_chat_parser_next_into(parser.p, &mut kind, &mut flags, &mut index, out, 4096, &mut n)) == RZ_OK {}
+    while call!(calls, rz_chat_parser_next_into(parser.p, &mut kind, &mut flags, &mut index, out, 4096, &mut n))
+        == RZ_OK
+    {}
     let cancel = new!(calls, rz_cancel_free, rz_cancel_new());
     call!(calls, rz_cancel_deadline(cancel.p, 1_000_000_000));
     calls.quietly(|| unsafe {
@@ -432,7 +434,9 @@ fn conversations(calls: &mut Calls, f: &Fixture) -> Option<()> {
     (reply.grammar, reply.grammar_len) = (choices.as_ptr().cast(), choices.len());
     call!(calls, rz_conversation_reply(talk.p, &reply));
     while call!(calls, rz_conversation_step(talk.p, RZ_NO_LIMIT)) != RZ_DONE {}
-    while call!(calls, rz_conversation_next_into(talk.p, &mut kind, &mut flags, &mut index, out, 8192, &mut n)) == RZ_OK {}
+    while call!(calls, rz_conversation_next_into(talk.p, &mut kind, &mut flags, &mut index, out, 8192, &mut n)) == RZ_OK
+    {
+    }
     call!(calls, rz_conversation_logprobs_into(talk.p, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), 512, &mut n));
     let fork = new!(calls, rz_conversation_free, rz_conversation_fork(talk.p));
     call!(calls, rz_conversation_reply(fork.p, &reply_params(5)));

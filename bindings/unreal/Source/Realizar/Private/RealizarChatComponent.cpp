@@ -53,6 +53,7 @@ bool URealizarChatComponent::Load()
     Params.overflow = RZ_OVERFLOW_FORGET;
     auto Made = realizar::Conversation::make(*Loaded, Params);
     if (!Succeeded(Made)) return false;
+    Schema.reset(); // it would keep the other model
     Encoder.reset();
     Conversation.emplace(std::move(*Made));
     Model.emplace(std::move(*Loaded));
@@ -73,10 +74,14 @@ bool URealizarChatComponent::SetSchema(const FString& Json)
         UE_LOG(LogRealizar, Error, TEXT("%s"), TEXT("no model is loaded"));
         return false;
     }
-    // The grammar is made to refuse a schema that is none, and so that the vocabulary is prepared for the first answer.
-    std::string Text = FromString(Json);
-    if (!Text.empty() && !Succeeded(realizar::Grammar::make(*Model, RZ_GRAMMAR_JSON_SCHEMA, Text))) return false;
-    Schema = std::move(Text);
+    if (Json.IsEmpty())
+    {
+        Schema.reset();
+        return true;
+    }
+    auto Made = realizar::Grammar::make(*Model, RZ_GRAMMAR_JSON_SCHEMA, FromString(Json));
+    if (!Succeeded(Made)) return false;
+    Schema.emplace(std::move(*Made));
     return true;
 }
 
@@ -150,9 +155,7 @@ bool URealizarChatComponent::Answer()
     Params.flags = RZ_REPLY_KEEP;
     Params.max_tokens = static_cast<uint32>(FMath::Max(MaxTokens, 0));
     Params.sampler = Temperature < 0 ? nullptr : &Sampling;
-    Params.grammar_kind = Schema.empty() ? 0 : RZ_GRAMMAR_JSON_SCHEMA;
-    Params.grammar = Schema.data();
-    Params.grammar_len = Schema.size();
+    Params.compiled_grammar = Schema ? Schema->get() : nullptr;
     Params.reasoning = ReasoningTokens == 0 ? RZ_REASONING_OFF : RZ_REASONING_MODEL;
     Params.reasoning_tokens = static_cast<uint32>(FMath::Max(ReasoningTokens, 0));
     const auto Info = Conversation->try_info();

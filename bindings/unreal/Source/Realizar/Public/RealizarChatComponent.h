@@ -72,8 +72,8 @@ public:
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool Begin();
 
-    /** Has answers obey a JSON schema from the next question on; empty: none. The first one of a model takes some
-     *  tenths of a second. False, and a line in the log, where it is none. */
+    /** Has answers obey a JSON schema from the next question on, until another model is loaded; empty: none. The
+     *  first one of a model takes some tenths of a second. False, and a line in the log, where it is none. */
     UFUNCTION(BlueprintCallable, Category = "Realizar")
     bool SetSchema(const FString& Json);
 
@@ -119,7 +119,7 @@ private:
     /** The picture of a question that is being encoded, ahead of the answer, and that question as a message in JSON. */
     std::optional<realizar::Media> Picture;
     std::string Message;
-    std::string Schema;
+    std::optional<realizar::Grammar> Schema;
     /** Number of the answer, by which a tick notices that the receiver of an event has ended it. */
     uint64 Turn = 0;
     /** Messages before the question. */
