@@ -735,6 +735,14 @@ typedef struct rz_model_params {
    * is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
    * have failed are not kept: each process tests them again. Since 0.1.0. */
   const char *RZ_NULLABLE tested_path;
+  /* A chat template in Jinja, `chat_template_len` bytes, in place of the model's own, for all conversations and
+   * rz_chat_* functions: for a base model, which has none, or for a template that is not implemented. It has the
+   * variables that templates of Hugging Face have (`messages`, `tools`, `add_generation_prompt`, `bos_token` ...),
+   * and reasoning and tool calls of replies are read in the form that it writes them. NULL: the model's own. Copied.
+   * A text that is no template is RZ_ERR_INVALID_ARGUMENT with the line, before a weight is read; a model without a
+   * tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still gives the model's own. */
+  const char *RZ_NULLABLE chat_template;
+  size_t chat_template_len;
 } rz_model_params;
 
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
@@ -1173,10 +1181,13 @@ enum rz_chat_event_kind {
    * same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
    * takes; an id that the model has written before the arguments is kept. */
   RZ_CHAT_EVENT_TOOL_ID = 6,
-  /* Or-ed to a kind. With content or reasoning: it begins like a call or holds a control token, and was not understood.
-   * With the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete, or a call
-   * whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels). */
-  RZ_CHAT_EVENT_UNPARSED = 256,
+};
+
+enum rz_chat_event_flag {
+  /* Flag of a part of a reply. Of content or reasoning: it begins like a call or holds a control token, and was not
+   * understood. Of the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete,
+   * or a call whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels). */
+  RZ_CHAT_EVENT_FLAG_UNPARSED = 1,
 };
 
 /* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
@@ -1212,22 +1223,24 @@ rz_chat_parser_push(rz_chat_parser *parser, uint32_t token, rz_error *RZ_NULLABL
 RZ_API rz_status RZ_CALL
 rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
 
-/* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`,
- * from 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_OK: there was
- * one. RZ_AGAIN: there is none right now. RZ_DONE: the reply has ended, and all its parts were taken.
+/* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., its `*flags`, RZ_CHAT_EVENT_FLAG_... or-ed or 0,
+ * the number of the call it belongs to in `*index`, from 0 on (0 for other kinds), and its text of `*len` bytes, whole
+ * characters, not NUL-terminated. RZ_OK: there was one. RZ_AGAIN: there is none right now. RZ_DONE: the reply has
+ * ended, and all its parts were taken.
  *
  * A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
  * arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
  * schema. White space next to tags is left out, and the tags are; all else is handed on, as content with
- * RZ_CHAT_EVENT_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls; what
- * follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of one
- * that is the whole reply, fenced or not, is a call.
+ * RZ_CHAT_EVENT_FLAG_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls;
+ * what follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of
+ * one that is the whole reply, fenced or not, is a call.
  *
  * With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays. A query of the size writes
- * `*kind` and `*index` too. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*kind`, `*flags` and `*index` too. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_next_into(rz_chat_parser *parser,
                          uint32_t *kind,
+                         uint32_t *flags,
                          uint32_t *index,
                          char *RZ_NULLABLE out,
                          size_t capacity,
@@ -1275,15 +1288,41 @@ typedef struct rz_token_sequence {
   size_t n_tokens;  /* Number of `tokens`, at least 1. */
 } rz_token_sequence;
 
+/* Logits callback (a logits processor): edits logits before a token is chosen from them, for a sampler of your own, a
+ * watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary, which it may
+ * change, for the call only; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them.
+ *
+ * Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: with each token that a
+ * job, a reply or rz_generate_into makes, and with each rz_sample, rz_decode_token and rz_decode_batch. -INFINITY or
+ * NaN forbids a token; INFINITY at one token forces it, unless a grammar or a ban forbids it. A logit that was
+ * -INFINITY stays so. If all are forbidden, the call fails as if the model had forbidden all. Log probabilities
+ * (rz_job_logprobs_into) and rz_logits_into give the model's logits, not the edited ones.
+ *
+ * Returns 0. With another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
+ * end with RZ_ERR_INVALID_ARGUMENT and a message that has the number, as after any failed choice. In rz_job_step,
+ * rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply of this sampler ends, with
+ * RZ_END_FAILED, and rz_job_error has this status; all others go on.
+ *
+ * Comes from the thread that calls the library, one at a time of a call. Calls of the library from several threads may
+ * share a sampler's `edit_logits_user`, because a job or reply has a copy of the sampler. It may call the library, but
+ * caches, jobs, conversations and samplers of the call that it comes from are RZ_ERR_BUSY. It must return normally: no
+ * longjmp, no C++ exception. */
+typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
+                                              size_t n_logits,
+                                              const uint32_t *tokens,
+                                              size_t n_tokens,
+                                              void *RZ_NULLABLE user);
+
 /* Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all
  * zeros, or NULL, choose the most likely token.
  *
- * Biases come first, then penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and banned_sequences. The
- * filters and the temperature come next, in the order of `order`, each on the distribution that those ahead of it
- * left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the temperature. So a
- * higher temperature flattens what the filters keep, and lets no further token in. With RZ_SAMPLER_TEMPERATURE_FIRST
- * the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes last. With a temperature of
- * 0 there are no filters and no draw: the most likely of the tokens that are left is chosen.
+ * `edit_logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
+ * banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that
+ * those ahead of it left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
+ * temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
+ * RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes
+ * last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are left is
+ * chosen.
  *
  * A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
  * temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
@@ -1342,6 +1381,11 @@ typedef struct rz_sampler_params {
   /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
+  /* Edits the logits of each choice; NULL: nothing does. The host chooses then, also on a GPU. Drafts of a job
+   * change nothing: wrong tokens of a draft are never among the `tokens` that it gets. */
+  rz_logits_callback RZ_NULLABLE edit_logits;
+  /* Handed to `edit_logits` as it is. It must last until the sampler and all jobs and replies with it are freed. */
+  void *RZ_NULLABLE edit_logits_user;
 } rz_sampler_params;
 
 /* Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
@@ -1360,7 +1404,7 @@ rz_sampler_free(rz_sampler *RZ_NULLABLE sampler);
 
 enum rz_grammar_kind {
   /* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
-   * with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_BEST_EFFORT is or-ed to the kind.
+   * with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_FLAG_BEST_EFFORT is set.
    * "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
    * annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
    * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
@@ -1380,27 +1424,32 @@ enum rz_grammar_kind {
    * "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
    * or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
    * schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
-   * and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_BEST_EFFORT.
+   * and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_FLAG_BEST_EFFORT.
    * Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
    * and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not. */
   RZ_GRAMMAR_TOOLS = 7,
-  /* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line
-   * ends too. Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind
-   * commas and colons, as templates write it. */
-  RZ_GRAMMAR_WHITESPACE = 256,
-  /* Or-ed to RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the log
-   * (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT. Schemas
-   * that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the same
-   * with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with "strict". */
-  RZ_GRAMMAR_BEST_EFFORT = 512,
 };
 
-/* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
- * vocabulary of the one it was made for. */
+enum rz_grammar_flag {
+  /* Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: up to 40 characters of white space between the
+   * parts of JSON, line ends too. Without it JSON has none, which costs fewer tokens, and JSON of RZ_GRAMMAR_TOOLS has
+   * one space or none after commas and colons, as templates write it. */
+  RZ_GRAMMAR_FLAG_WHITESPACE = 1,
+  /* Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the
+   * log (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT.
+   * Schemas that libraries generate contain keywords that no grammar can enforce, such as "uniqueItems"; servers do the
+   * same with a "response_format" that is not strict. With RZ_GRAMMAR_TOOLS each tool selects this itself, with
+   * "strict". */
+  RZ_GRAMMAR_FLAG_BEST_EFFORT = 2,
+};
+
+/* A compiled grammar. Immutable: any number of samplers, jobs and replies (rz_reply_params.compiled_grammar) may use
+ * it at once, with caches of any model that has the vocabulary of the one it was made for. */
 typedef struct rz_grammar rz_grammar;
 
-/* Compiles a grammar of `kind`, RZ_GRAMMAR_..., with RZ_GRAMMAR_WHITESPACE and RZ_GRAMMAR_BEST_EFFORT, from `len`
- * bytes of UTF-8. `*out` is freed with rz_grammar_free, before or after the model.
+/* Compiles a grammar of `kind`, RZ_GRAMMAR_..., with `flags`, RZ_GRAMMAR_FLAG_... or-ed or 0, from `len` bytes of
+ * UTF-8. `*out` is freed with rz_grammar_free, before or after the model. For a model with a chat template, a grammar
+ * is compiled for the content of replies too, after the reasoning that the template begins.
  *
  * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
  * complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
@@ -1408,16 +1457,18 @@ typedef struct rz_grammar rz_grammar;
  * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
  * where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
- * text), RZ_ERR_LIMIT (too complex), RZ_ERR_RESOURCES (no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no
+ * thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_grammar_new(const rz_model *model,
                uint32_t kind,
+               uint32_t flags,
                const char *RZ_NULLABLE text,
                size_t len,
                rz_grammar **out,
                rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Samplers that use the grammar go on. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Samplers, jobs and replies that use the grammar go on. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
 
@@ -2474,6 +2525,7 @@ rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *le
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_next_into(rz_job *job,
                  uint32_t *kind,
+                 uint32_t *flags,
                  uint32_t *index,
                  char *RZ_NULLABLE out,
                  size_t capacity,
@@ -2703,15 +2755,22 @@ typedef struct rz_reply_params {
   /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
    * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
   const rz_sampler_params *RZ_NULLABLE sampler;
-  /* RZ_GRAMMAR_... but _TOOLS, and its flags: the kind of a grammar for the content, which follows the reasoning; 0:
-   * any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
-   * If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
-   * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
-   * and a named tool allow only tool calls. */
+  /* RZ_GRAMMAR_... but _TOOLS: the kind of a grammar for the content, which follows the reasoning; 0: any text. The
+   * first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new). If the
+   * conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of RZ_GRAMMAR_TOOLS.
+   * With a grammar for the content too, the reply is either tool calls or that content; "required" and a named tool
+   * allow only tool calls. */
   uint32_t grammar_kind;
+  uint32_t grammar_flags;           /* RZ_GRAMMAR_FLAG_..., or-ed. */
   uint32_t flags;                   /* RZ_REPLY_..., or-ed. */
+  uint32_t reserved;                /* 0. */
   const char *RZ_NULLABLE grammar;  /* The grammar, `grammar_len` bytes. */
   size_t grammar_len;
+  /* A grammar that rz_grammar_new has compiled, in place of the text, so that the call which begins the reply
+   * compiles nothing: for the content, or of RZ_GRAMMAR_TOOLS for the whole reply, made from the JSON of a
+   * conversation with the tools, "tool_choice" and "parallel_tool_calls" of this one; NULL: none. Any number of
+   * conversations may use it at once. It may be freed when rz_conversation_reply has returned. */
+  const rz_grammar *RZ_NULLABLE compiled_grammar;
   /* Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
   const char *const *RZ_NULLABLE stops;
   size_t n_stops;      /* Number of `stops`. */
@@ -2801,10 +2860,11 @@ rz_conversation_add_text(rz_conversation *conversation,
  * computes nothing yet. `params` may be NULL.
  *
  * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
- * compiles the grammar of tools or of the content (rz_grammar_new). rz_conversation_step generates the reply, and
- * rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the conversation. A call
- * that changes the conversation before then abandons the reply: rz_conversation_add, _reply, _rewind, _say. While the
- * call waits for the thread, it heeds the cancels of the conversation and of `params`.
+ * compiles the grammar of tools or of the content, unless rz_reply_params.compiled_grammar has it, or one of the last
+ * four grammars of the conversation and its forks is the same (rz_grammar_new). rz_conversation_step generates the
+ * reply, and rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the
+ * conversation. A call that changes the conversation before then abandons the reply: rz_conversation_add, _reply,
+ * _rewind, _say. While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
  *
  * Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
  * refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
@@ -2845,6 +2905,7 @@ rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_next_into(rz_conversation *conversation,
                           uint32_t *kind,
+                          uint32_t *flags,
                           uint32_t *index,
                           char *RZ_NULLABLE out,
                           size_t capacity,

@@ -21,7 +21,7 @@ use super::session::Logits;
 use super::turn::Turn;
 use super::{Adapter, CacheParams, Cancel, Model, Session, Store};
 use crate::error::{Error, Result, try_vec};
-use crate::text::{Chat, Event, EventKind, check_members};
+use crate::text::{Chat, Event, EventKind, KnownTexts, check_members};
 
 #[derive(Default)]
 pub struct ConversationParams<'a> {
@@ -54,6 +54,8 @@ pub struct Conversation {
     store: Option<Arc<Store>>,
     /// Grammars of its replies, and of those of its forks.
     grammars: Arc<ReplyGrammars>,
+    /// Texts of its last prompt, or the last prompt of a fork.
+    known: Arc<Mutex<KnownTexts>>,
 }
 
 impl Conversation {
@@ -94,6 +96,7 @@ impl Conversation {
             n_replies: 0,
             store: None,
             grammars: Arc::default(),
+            known: Arc::default(),
         }
     }
 
@@ -197,7 +200,8 @@ impl Conversation {
         let fork = Conversation::with_session(session, past.chat.clone(), self.overflow);
         fork.view.change().media.clone_from(&past.media);
         let (cut, n_replies, store) = (self.cut.clone(), self.n_replies, self.store.clone());
-        Conversation { first: self.first, cut, n_replies, store, grammars: self.grammars.clone(), ..fork }
+        let (grammars, known) = (self.grammars.clone(), self.known.clone());
+        Conversation { first: self.first, cut, n_replies, store, grammars, known, ..fork }
     }
 
     /// Runs a call that gives up an unfinished reply, which goes on if the call fails.
@@ -284,6 +288,7 @@ impl Conversation {
             chat: &past.chat,
             media: &past.media,
             grammars: &self.grammars,
+            known: &self.known,
             first: self.first,
             end,
             capacity: self.idle()?.capacity(),

@@ -9,7 +9,7 @@ use super::model::Model;
 use super::runs::{Run, Runs, Text};
 use crate::error::{Error, Result, secured, try_vec};
 use crate::graph::step::MEDIA_ROW;
-use crate::text::{Chat, MarkedText, PartKind, Reply};
+use crate::text::{Chat, KnownTexts, MarkedText, PartKind, Reply};
 
 /// Placeholders that templates write where a picture, a sound and a video stand.
 const PLACEHOLDERS: [(PartKind, &[&str]); 3] = [
@@ -78,7 +78,7 @@ impl Prompt {
     pub fn of_chat(model: &Arc<Model>, chat: &Chat, media: &[Arc<Media>]) -> Result<Prompt> {
         check_media(model, &Chat::media_of(chat.messages()), media)?;
         let rendered = model.run_deep(&[], || render(model, chat))?;
-        Prompt::of_rendered(model, chat, &rendered, media)
+        Prompt::of_rendered(model, chat, &rendered, media, None)
     }
 
     /// `of_chat` for a conversation that was rendered, with the places of its media.
@@ -87,11 +87,12 @@ impl Prompt {
         chat: &Chat,
         (text, places): &(MarkedText, Vec<Range<usize>>),
         media: &[Arc<Media>],
+        known: Option<&mut KnownTexts>,
     ) -> Result<Prompt> {
         let order: Vec<&Arc<Media>> =
             Chat::media_of(chat.messages()).into_iter().filter_map(|(i, _)| media.get(i)).collect();
         let tokenizer = model.tokenizer()?;
-        let texts = secured("tokens", 32 * text.text.len(), || tokenizer.encode_chat_around(text, places))?;
+        let texts = secured("tokens", 64 * text.text.len(), || tokenizer.encode_chat_around(text, places, known))?;
         let size = texts.iter().map(Vec::len).chain(order.iter().map(|media| media.layout.n_tokens())).sum();
         let mut list = List { tokens: try_vec("a prompt", size)?, runs: Vec::new() };
         for (i, tokens) in texts.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The parameters of a reply of a conversation, the prompt that its messages make, and the parameters of its job.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::abilities::switches;
 use super::job::{JobParams, ReasoningBound};
@@ -9,7 +9,7 @@ use super::prompt::{self, Prompt};
 use super::reply_grammar::{ContentGrammar, ReplyGrammars};
 use super::{Cancel, Chooser, DraftParams, Model, SamplerParams};
 use crate::error::{Error, Result};
-use crate::text::{Chat, MarkedText, NewIds, ToolChoice};
+use crate::text::{Chat, KnownTexts, MarkedText, NewIds, ToolChoice};
 
 /// The handling of messages for which, with a reply, the cache has no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,6 +70,8 @@ pub struct PromptBuilder<'a> {
     pub(super) media: &'a [Arc<Media>],
     /// Grammars of earlier replies.
     pub(super) grammars: &'a ReplyGrammars,
+    /// Texts of the last prompt.
+    pub(super) known: &'a Mutex<KnownTexts>,
     /// `Conversation::first`
     pub(super) first: usize,
     /// Number of the messages that count.
@@ -92,6 +94,9 @@ impl<'p> PromptBuilder<'p> {
         seed: u64,
     ) -> Result<(ReplyPrompt, JobParams<'p>)> {
         self.switches = self.apart(|| self.switches(params.reasoning))?;
+        if let Ok(mut known) = self.known.try_lock() {
+            known.begin();
+        }
         let prompt = self.fit(overflow, params.max_tokens)?;
         let job = self.apart(|| self.job_params(params, &prompt, seed))?;
         Ok((prompt, job))
@@ -125,7 +130,9 @@ impl<'p> PromptBuilder<'p> {
     fn render(&self, first: usize) -> Result<ReplyPrompt> {
         let chat = self.chat.prompt(first, self.end, &self.switches);
         let rendered = self.apart(|| prompt::render(self.model, &chat))?;
-        let prompt = Prompt::of_rendered(self.model, &chat, &rendered, self.media)?;
+        // A fork that renders at the same time tokenizes all of it.
+        let mut known = self.known.try_lock().ok();
+        let prompt = Prompt::of_rendered(self.model, &chat, &rendered, self.media, known.as_deref_mut())?;
         Ok(ReplyPrompt { chat, text: rendered.0, prompt, first })
     }
 

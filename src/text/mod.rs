@@ -20,6 +20,7 @@ pub use self::reply::tags::{ANY, KEY, NAME};
 pub use self::reply::written::render as render_chat;
 pub use self::template::chat_template::ChatTemplate;
 pub use self::template::thread::prepare_thread;
+pub use self::tokenizer::known::KnownTexts;
 pub use self::tokenizer::pipeline::Tokenizer;
 pub use self::tokenizer::stream::TextStream;
 pub use self::tokenizer::vocab::TokenKind;

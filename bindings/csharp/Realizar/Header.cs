@@ -200,8 +200,8 @@ namespace Realizar
         public UIntPtr n_banned_sequences;
         public IntPtr order;
         public UIntPtr n_order;
-        public IntPtr logits;
-        public IntPtr logits_user;
+        public IntPtr edit_logits;
+        public IntPtr edit_logits_user;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -433,9 +433,12 @@ namespace Realizar
         public uint max_tokens;
         public IntPtr sampler;
         public uint grammar_kind;
+        public uint grammar_flags;
         public uint flags;
+        public uint reserved;
         public IntPtr grammar;
         public UIntPtr grammar_len;
+        public IntPtr compiled_grammar;
         public IntPtr stops;
         public UIntPtr n_stops;
         public uint reasoning;
@@ -774,7 +777,7 @@ namespace Realizar
         internal const int RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4;
         internal const int RZ_CHAT_EVENT_END = 5;
         internal const int RZ_CHAT_EVENT_TOOL_ID = 6;
-        internal const int RZ_CHAT_EVENT_UNPARSED = 256;
+        internal const int RZ_CHAT_EVENT_FLAG_UNPARSED = 1;
         internal const int RZ_FILTER_TOP_N_SIGMA = 1;
         internal const int RZ_FILTER_TOP_K = 2;
         internal const int RZ_FILTER_TYPICAL_P = 3;
@@ -790,8 +793,8 @@ namespace Realizar
         internal const int RZ_GRAMMAR_JSON = 5;
         internal const int RZ_GRAMMAR_CHOICES = 6;
         internal const int RZ_GRAMMAR_TOOLS = 7;
-        internal const int RZ_GRAMMAR_WHITESPACE = 256;
-        internal const int RZ_GRAMMAR_BEST_EFFORT = 512;
+        internal const int RZ_GRAMMAR_FLAG_WHITESPACE = 1;
+        internal const int RZ_GRAMMAR_FLAG_BEST_EFFORT = 2;
         internal const int RZ_MEDIA_IMAGE = 1;
         internal const int RZ_MEDIA_AUDIO = 2;
         internal const int RZ_MEDIA_TEXT = 4;
@@ -911,11 +914,11 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_new(ModelHandle model, byte* json, UIntPtr json_len, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_push(ChatParserHandle parser, uint token, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_end(ChatParserHandle parser, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_next_into(ChatParserHandle parser, uint* kind, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_next_into(ChatParserHandle parser, uint* kind, uint* flags, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_chat_parser_free(IntPtr parser);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sampler_new(rz_sampler_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_sampler_free(IntPtr sampler);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_grammar_new(ModelHandle model, uint kind, byte* text, UIntPtr len, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_grammar_new(ModelHandle model, uint kind, uint flags, byte* text, UIntPtr len, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_grammar_free(IntPtr grammar);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sampler_grammar_set(SamplerHandle sampler, GrammarHandle grammar, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_new(ModelHandle model, rz_cache_params* @params, IntPtr* @out, rz_error* err);
@@ -972,7 +975,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_jobs_step(IntPtr* jobs, UIntPtr n, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_error(JobHandle job, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_text_into(JobHandle job, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_next_into(JobHandle job, uint* kind, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_next_into(JobHandle job, uint* kind, uint* flags, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_tokens_into(JobHandle job, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_logprobs_into(JobHandle job, uint* tokens, float* logprobs, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_info_get(JobHandle job, rz_job_info* @out, rz_error* err);
@@ -990,7 +993,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_reply(ConversationHandle conversation, rz_reply_params* @params, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_step(ConversationHandle conversation, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversations_step(IntPtr* conversations, UIntPtr n, ulong budget_us, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_next_into(ConversationHandle conversation, uint* kind, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_next_into(ConversationHandle conversation, uint* kind, uint* flags, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_logprobs_into(ConversationHandle conversation, uint* tokens, float* logprobs, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_say(ConversationHandle conversation, byte* text, IntPtr on_text, IntPtr user, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_json_into(ConversationHandle conversation, uint first, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);

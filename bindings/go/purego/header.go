@@ -119,7 +119,7 @@ const (
 	rz_CHAT_EVENT_TOOL_ARGUMENTS  = 4
 	rz_CHAT_EVENT_END             = 5
 	rz_CHAT_EVENT_TOOL_ID         = 6
-	rz_CHAT_EVENT_UNPARSED        = 256
+	rz_CHAT_EVENT_FLAG_UNPARSED   = 1
 	rz_FILTER_TOP_N_SIGMA         = 1
 	rz_FILTER_TOP_K               = 2
 	rz_FILTER_TYPICAL_P           = 3
@@ -135,8 +135,8 @@ const (
 	rz_GRAMMAR_JSON               = 5
 	rz_GRAMMAR_CHOICES            = 6
 	rz_GRAMMAR_TOOLS              = 7
-	rz_GRAMMAR_WHITESPACE         = 256
-	rz_GRAMMAR_BEST_EFFORT        = 512
+	rz_GRAMMAR_FLAG_WHITESPACE    = 1
+	rz_GRAMMAR_FLAG_BEST_EFFORT   = 2
 	rz_MEDIA_IMAGE                = 1
 	rz_MEDIA_AUDIO                = 2
 	rz_MEDIA_TEXT                 = 4
@@ -352,8 +352,8 @@ type rz_sampler_params struct {
 	n_banned_sequences   uintptr
 	order                *uint32
 	n_order              uintptr
-	logits               uintptr
-	logits_user          uintptr
+	edit_logits          uintptr
+	edit_logits_user     uintptr
 }
 
 type rz_cache_params struct {
@@ -555,9 +555,12 @@ type rz_reply_params struct {
 	max_tokens       uint32
 	sampler          *rz_sampler_params
 	grammar_kind     uint32
+	grammar_flags    uint32
 	flags            uint32
+	reserved         uint32
 	grammar          *byte
 	grammar_len      uintptr
+	compiled_grammar uintptr
 	stops            **byte
 	n_stops          uintptr
 	reasoning        uint32
@@ -722,11 +725,11 @@ type functions struct {
 	rz_chat_parser_new            func(model uintptr, json *byte, json_len uintptr, out *uintptr, err *rz_error) int32
 	rz_chat_parser_push           func(parser uintptr, token uint32, err *rz_error) int32
 	rz_chat_parser_end            func(parser uintptr, err *rz_error) int32
-	rz_chat_parser_next_into      func(parser uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_chat_parser_next_into      func(parser uintptr, kind *uint32, flags *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_chat_parser_free           func(parser uintptr)
 	rz_sampler_new                func(params *rz_sampler_params, out *uintptr, err *rz_error) int32
 	rz_sampler_free               func(sampler uintptr)
-	rz_grammar_new                func(model uintptr, kind uint32, text *byte, len uintptr, out *uintptr, err *rz_error) int32
+	rz_grammar_new                func(model uintptr, kind uint32, flags uint32, text *byte, len uintptr, out *uintptr, err *rz_error) int32
 	rz_grammar_free               func(grammar uintptr)
 	rz_sampler_grammar_set        func(sampler uintptr, grammar uintptr, err *rz_error) int32
 	rz_cache_new                  func(model uintptr, params *rz_cache_params, out *uintptr, err *rz_error) int32
@@ -783,7 +786,7 @@ type functions struct {
 	rz_jobs_step                  func(jobs *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
 	rz_job_error                  func(job uintptr, err *rz_error) int32
 	rz_job_text_into              func(job uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_job_next_into              func(job uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_job_next_into              func(job uintptr, kind *uint32, flags *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_job_tokens_into            func(job uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_job_logprobs_into          func(job uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_job_info_get               func(job uintptr, out *rz_job_info, err *rz_error) int32
@@ -801,7 +804,7 @@ type functions struct {
 	rz_conversation_reply         func(conversation uintptr, params *rz_reply_params, err *rz_error) int32
 	rz_conversation_step          func(conversation uintptr, budget_us uint64, err *rz_error) int32
 	rz_conversations_step         func(conversations *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
-	rz_conversation_next_into     func(conversation uintptr, kind *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_conversation_next_into     func(conversation uintptr, kind *uint32, flags *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_conversation_logprobs_into func(conversation uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_conversation_say           func(conversation uintptr, text *byte, on_text uintptr, user uintptr, err *rz_error) int32
 	rz_conversation_json_into     func(conversation uintptr, first uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32

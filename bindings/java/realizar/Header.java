@@ -116,7 +116,7 @@ final class Header {
     static final int RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4;
     static final int RZ_CHAT_EVENT_END = 5;
     static final int RZ_CHAT_EVENT_TOOL_ID = 6;
-    static final int RZ_CHAT_EVENT_UNPARSED = 256;
+    static final int RZ_CHAT_EVENT_FLAG_UNPARSED = 1;
     static final int RZ_FILTER_TOP_N_SIGMA = 1;
     static final int RZ_FILTER_TOP_K = 2;
     static final int RZ_FILTER_TYPICAL_P = 3;
@@ -132,8 +132,8 @@ final class Header {
     static final int RZ_GRAMMAR_JSON = 5;
     static final int RZ_GRAMMAR_CHOICES = 6;
     static final int RZ_GRAMMAR_TOOLS = 7;
-    static final int RZ_GRAMMAR_WHITESPACE = 256;
-    static final int RZ_GRAMMAR_BEST_EFFORT = 512;
+    static final int RZ_GRAMMAR_FLAG_WHITESPACE = 1;
+    static final int RZ_GRAMMAR_FLAG_BEST_EFFORT = 2;
     static final int RZ_MEDIA_IMAGE = 1;
     static final int RZ_MEDIA_AUDIO = 2;
     static final int RZ_MEDIA_TEXT = 4;
@@ -337,8 +337,8 @@ final class Header {
         .field("n_banned_sequences", 8)
         .field("order", 8)
         .field("n_order", 8)
-        .field("logits", 8)
-        .field("logits_user", 8);
+        .field("edit_logits", 8)
+        .field("edit_logits_user", 8);
 
     static final Struct rz_cache_params = new Struct("rz_cache_params")
         .field("struct_size", 4)
@@ -525,9 +525,12 @@ final class Header {
         .field("max_tokens", 4)
         .field("sampler", 8)
         .field("grammar_kind", 4)
+        .field("grammar_flags", 4)
         .field("flags", 4)
+        .field("reserved", 4)
         .field("grammar", 8)
         .field("grammar_len", 8)
+        .field("compiled_grammar", 8)
         .field("stops", 8)
         .field("n_stops", 8)
         .field("reasoning", 4)
@@ -804,8 +807,8 @@ final class Header {
         return Native.LIBRARY.rz_chat_parser_end(parser.address, err.address);
     }
 
-    static int rz_chat_parser_next_into(Memory parser, Memory kind, Memory index, Memory out, long capacity, Memory len, Memory err) {
-        return Native.LIBRARY.rz_chat_parser_next_into(parser.address, kind.address, index.address, out.address, capacity, len.address, err.address);
+    static int rz_chat_parser_next_into(Memory parser, Memory kind, Memory flags, Memory index, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_chat_parser_next_into(parser.address, kind.address, flags.address, index.address, out.address, capacity, len.address, err.address);
     }
 
     static void rz_chat_parser_free(Memory parser) {
@@ -820,8 +823,8 @@ final class Header {
         Native.LIBRARY.rz_sampler_free(sampler.address);
     }
 
-    static int rz_grammar_new(Memory model, int kind, Memory text, long len, Memory out, Memory err) {
-        return Native.LIBRARY.rz_grammar_new(model.address, kind, text.address, len, out.address, err.address);
+    static int rz_grammar_new(Memory model, int kind, int flags, Memory text, long len, Memory out, Memory err) {
+        return Native.LIBRARY.rz_grammar_new(model.address, kind, flags, text.address, len, out.address, err.address);
     }
 
     static void rz_grammar_free(Memory grammar) {
@@ -1048,8 +1051,8 @@ final class Header {
         return Native.LIBRARY.rz_job_text_into(job.address, out.address, capacity, len.address, err.address);
     }
 
-    static int rz_job_next_into(Memory job, Memory kind, Memory index, Memory out, long capacity, Memory len, Memory err) {
-        return Native.LIBRARY.rz_job_next_into(job.address, kind.address, index.address, out.address, capacity, len.address, err.address);
+    static int rz_job_next_into(Memory job, Memory kind, Memory flags, Memory index, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_job_next_into(job.address, kind.address, flags.address, index.address, out.address, capacity, len.address, err.address);
     }
 
     static int rz_job_tokens_into(Memory job, Memory out, long capacity, Memory n, Memory err) {
@@ -1120,8 +1123,8 @@ final class Header {
         return Native.LIBRARY.rz_conversations_step(conversations.address, n, budget_us, err.address);
     }
 
-    static int rz_conversation_next_into(Memory conversation, Memory kind, Memory index, Memory out, long capacity, Memory len, Memory err) {
-        return Native.LIBRARY.rz_conversation_next_into(conversation.address, kind.address, index.address, out.address, capacity, len.address, err.address);
+    static int rz_conversation_next_into(Memory conversation, Memory kind, Memory flags, Memory index, Memory out, long capacity, Memory len, Memory err) {
+        return Native.LIBRARY.rz_conversation_next_into(conversation.address, kind.address, flags.address, index.address, out.address, capacity, len.address, err.address);
     }
 
     static int rz_conversation_logprobs_into(Memory conversation, Memory tokens, Memory logprobs, long capacity, Memory n, Memory err) {

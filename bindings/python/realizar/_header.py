@@ -166,7 +166,7 @@ RZ_CHAT_EVENT_TOOL_NAME = 3
 RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4
 RZ_CHAT_EVENT_END = 5
 RZ_CHAT_EVENT_TOOL_ID = 6
-RZ_CHAT_EVENT_UNPARSED = 256
+RZ_CHAT_EVENT_FLAG_UNPARSED = 1
 RZ_FILTER_TOP_N_SIGMA = 1
 RZ_FILTER_TOP_K = 2
 RZ_FILTER_TYPICAL_P = 3
@@ -182,8 +182,8 @@ RZ_GRAMMAR_GBNF = 4
 RZ_GRAMMAR_JSON = 5
 RZ_GRAMMAR_CHOICES = 6
 RZ_GRAMMAR_TOOLS = 7
-RZ_GRAMMAR_WHITESPACE = 256
-RZ_GRAMMAR_BEST_EFFORT = 512
+RZ_GRAMMAR_FLAG_WHITESPACE = 1
+RZ_GRAMMAR_FLAG_BEST_EFFORT = 2
 RZ_MEDIA_IMAGE = 1
 RZ_MEDIA_AUDIO = 2
 RZ_MEDIA_TEXT = 4
@@ -433,8 +433,8 @@ class rz_sampler_params(Sized):
         ("n_banned_sequences", c_size_t),
         ("order", POINTER(c_uint32)),
         ("n_order", c_size_t),
-        ("logits", rz_logits_callback),
-        ("logits_user", c_void_p),
+        ("edit_logits", rz_logits_callback),
+        ("edit_logits_user", c_void_p),
     ]
 
 
@@ -666,9 +666,12 @@ class rz_reply_params(Sized):
         ("max_tokens", c_uint32),
         ("sampler", POINTER(rz_sampler_params)),
         ("grammar_kind", c_uint32),
+        ("grammar_flags", c_uint32),
         ("flags", c_uint32),
+        ("reserved", c_uint32),
         ("grammar", c_char_p),
         ("grammar_len", c_size_t),
+        ("compiled_grammar", c_void_p),
         ("stops", POINTER(c_char_p)),
         ("n_stops", c_size_t),
         ("reasoning", c_uint32),
@@ -845,11 +848,11 @@ FUNCTIONS = {
     "rz_chat_parser_new": (c_int32, [c_void_p, c_char_p, c_size_t, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_chat_parser_push": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),
     "rz_chat_parser_end": (c_int32, [c_void_p, POINTER(rz_error)]),
-    "rz_chat_parser_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_chat_parser_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_chat_parser_free": (None, [c_void_p]),
     "rz_sampler_new": (c_int32, [POINTER(rz_sampler_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_sampler_free": (None, [c_void_p]),
-    "rz_grammar_new": (c_int32, [c_void_p, c_uint32, c_char_p, c_size_t, POINTER(c_void_p), POINTER(rz_error)]),
+    "rz_grammar_new": (c_int32, [c_void_p, c_uint32, c_uint32, c_char_p, c_size_t, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_grammar_free": (None, [c_void_p]),
     "rz_sampler_grammar_set": (c_int32, [c_void_p, c_void_p, POINTER(rz_error)]),
     "rz_cache_new": (c_int32, [c_void_p, POINTER(rz_cache_params), POINTER(c_void_p), POINTER(rz_error)]),
@@ -906,7 +909,7 @@ FUNCTIONS = {
     "rz_jobs_step": (c_int32, [POINTER(c_void_p), c_size_t, c_uint64, POINTER(rz_error)]),
     "rz_job_error": (c_int32, [c_void_p, POINTER(rz_error)]),
     "rz_job_text_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
-    "rz_job_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_job_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_job_tokens_into": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_job_logprobs_into": (c_int32, [c_void_p, POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_job_info_get": (c_int32, [c_void_p, POINTER(rz_job_info), POINTER(rz_error)]),
@@ -924,7 +927,7 @@ FUNCTIONS = {
     "rz_conversation_reply": (c_int32, [c_void_p, POINTER(rz_reply_params), POINTER(rz_error)]),
     "rz_conversation_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
     "rz_conversations_step": (c_int32, [POINTER(c_void_p), c_size_t, c_uint64, POINTER(rz_error)]),
-    "rz_conversation_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_conversation_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_conversation_logprobs_into": (c_int32, [c_void_p, POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_conversation_say": (c_int32, [c_void_p, c_char_p, rz_text_callback, c_void_p, POINTER(rz_error)]),
     "rz_conversation_json_into": (c_int32, [c_void_p, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),

@@ -15,6 +15,7 @@ mod end_tokens;
 pub(crate) mod gguf;
 mod greedy;
 pub(crate) mod huggingface;
+pub(crate) mod known;
 mod merge;
 mod pieces;
 mod pretokenizer;

@@ -8,10 +8,11 @@ use crate::error::{Error, Result, secured};
 use crate::text::marks::MarkedText;
 use crate::text::tokenizer::added::{Added, TextOrToken};
 use crate::text::tokenizer::greedy::Greedy;
+use crate::text::tokenizer::known::KnownTexts;
 use crate::text::tokenizer::merge::{Bpe, Spm, Work};
 use crate::text::tokenizer::pieces::{Behavior, Splitter, TextStep, pieces};
 use crate::text::tokenizer::unigram::Unigram;
-use crate::text::tokenizer::vocab::{TokenKind, Vocab, push, reserve};
+use crate::text::tokenizer::vocab::{TokenKind, Vocab, extend, push, reserve};
 use crate::text::tokenizer::wordpiece::WordPiece;
 
 /// Longest text that `encode` takes.
@@ -147,15 +148,20 @@ impl Tokenizer {
     /// # Errors
     /// The errors of `encode`.
     pub fn encode_chat(&self, chat: &MarkedText, out: &mut Vec<u32>) -> Result<()> {
-        self.encode_chat_around(chat, &[])?.iter().try_for_each(|tokens| extend(out, tokens))
+        self.encode_chat_around(chat, &[], None)?.iter().try_for_each(|tokens| extend(out, tokens))
     }
 
     /// The tokens of a rendered conversation around parts of its text that are no text, ascending: a list more than
-    /// there are such parts.
+    /// there are such parts. `known`: texts that need not be tokenized again.
     ///
     /// # Errors
     /// The errors of `encode`.
-    pub fn encode_chat_around(&self, chat: &MarkedText, parts: &[Range<usize>]) -> Result<Vec<Vec<u32>>> {
+    pub fn encode_chat_around(
+        &self,
+        chat: &MarkedText,
+        parts: &[Range<usize>],
+        mut known: Option<&mut KnownTexts>,
+    ) -> Result<Vec<Vec<u32>>> {
         let mut work = Work::default();
         let plain = |c| chat.marks.unmark_char(c);
         let ends = parts.iter().map(|part| part.start).chain([chat.text.len()]);
@@ -168,12 +174,19 @@ impl Tokenizer {
                     TextOrToken::Token(id) => push(&mut tokens, id),
                     TextOrToken::Text(text, at) => {
                         let at_start = from + start + at == 0;
-                        self.added.split(&chat.marks.unmark(text), false, |part| match part {
-                            TextOrToken::Token(id) => push(&mut tokens, id),
-                            TextOrToken::Text(text, at) => {
-                                self.encode_text(text, at_start && at == 0, false, &mut work, &mut tokens)
-                            }
-                        })
+                        let text = chat.marks.unmark(text);
+                        let mut encode = |tokens: &mut Vec<u32>| {
+                            self.added.split(&text, false, |part| match part {
+                                TextOrToken::Token(id) => push(tokens, id),
+                                TextOrToken::Text(text, at) => {
+                                    self.encode_text(text, at_start && at == 0, false, &mut work, tokens)
+                                }
+                            })
+                        };
+                        match known.as_deref_mut().filter(|_| !at_start) {
+                            Some(known) => known.append(&text, &mut tokens, encode),
+                            None => encode(&mut tokens),
+                        }
                     }
                 }),
             })?;
@@ -312,12 +325,6 @@ pub(crate) fn cut_at_spaces(vocab: &Vocab) -> Result<Option<TextStep>> {
     }
     let pattern = format!("{VISIBLE_SPACE}+[^{VISIBLE_SPACE}]*");
     Ok(Some(TextStep::Split(Splitter::pattern(&pattern, Behavior::Isolated, false)?)))
-}
-
-fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {
-    reserve(out, ids.len())?;
-    out.extend_from_slice(ids);
-    Ok(())
 }
 
 /// True for a word that follows the one before without a space.

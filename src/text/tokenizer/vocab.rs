@@ -172,6 +172,13 @@ pub fn push(out: &mut Vec<u32>, id: u32) -> Result<()> {
     Ok(())
 }
 
+/// Appends tokens, or `OutOfMemory`.
+pub fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {
+    reserve(out, ids.len())?;
+    out.extend_from_slice(ids);
+    Ok(())
+}
+
 /// The byte that a text like `<0x0A>` spells in vocabularies of SentencePiece.
 pub fn byte_of(text: &[u8]) -> Option<u8> {
     let [high, low] = text.strip_prefix(b"<0x")?.strip_suffix(b">")? else { return None };
