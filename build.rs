@@ -18,7 +18,7 @@ use std::{env, fs};
 use header::Group;
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 35] = [
+const GROUPS: [(&str, &str); 36] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -48,6 +48,7 @@ const GROUPS: [(&str, &str); 35] = [
     ("job.rs", "Jobs: generating in slices of time"),
     ("store.rs", "Stores of prefixes"),
     ("conversation.rs", "Conversations"),
+    ("conversation_set.rs", "Conversations between replies"),
     ("conversation_media.rs", "Conversations with pictures"),
     ("score.rs", "Probabilities"),
     ("embed.rs", "Embeddings"),

@@ -2788,6 +2788,12 @@ typedef struct rz_reply_params {
   int32_t priority;  /* Among the replies of rz_conversations_step the higher go first, as in rz_job_params. */
   /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
   const rz_cancel *RZ_NULLABLE cancel;
+  /* Tools and template variables of this reply alone, `json_len` bytes: a JSON object with the members of
+   * rz_chat_tokenize_into but "messages". "tools" replaces the tools of the conversation ([]: none), "tool_choice"
+   * and "parallel_tool_calls" replace the conversation's, and "variables" are set in addition to the
+   * conversation's. NULL: all as the conversation has it. */
+  const char *RZ_NULLABLE json;
+  size_t json_len;
 } rz_reply_params;
 
 /* Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
@@ -2997,6 +3003,64 @@ rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_in
 /* Frees the conversation, at any moment; NULL is fine. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
+
+/* ------------------------------------------------------------------------------------------------
+ * Conversations between replies
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Begins to read the messages into the cache without making a reply, so that the next reply begins sooner: a long
+ * document, the world of a game. rz_conversation_step and rz_conversations_step do the work as they do for replies,
+ * with the same states; RZ_DONE: all is read, and rz_conversation_info.end is RZ_JOB_LENGTH. No message is added.
+ *
+ * `params` are the parameters of the reply that will follow; NULL: the defaults. Of them `json`, `reasoning`,
+ * `priority` and `cancel` count. An unfinished reply is given up as by rz_conversation_reply. Any thread. Errors:
+ * those of rz_conversation_reply. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_read(rz_conversation *conversation,
+                     const rz_reply_params *RZ_NULLABLE params,
+                     rz_error *RZ_NULLABLE err);
+
+/* Gives the memory of what the cache holds back, also as it counts against rz_runtime_params.memory_limit, such as for
+ * an app in the background. The messages stay; the next reply computes their tokens again, or finds them in the store.
+ * Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_release(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
+
+/* Gives the cache room for `capacity` tokens; 0: the default of rz_cache_params. What it holds is forgotten, and the
+ * next reply computes it again. Any thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished
+ * too), RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_capacity_set(rz_conversation *conversation, uint32_t capacity, rz_error *RZ_NULLABLE err);
+
+/* Sets what later replies do where the cache has no room: RZ_OVERFLOW_... Any thread. Errors: RZ_ERR_INVALID_ARGUMENT,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_overflow_set(rz_conversation *conversation, uint32_t mode, rz_error *RZ_NULLABLE err);
+
+/* Replaces the cancel that every call which computes heeds, which the conversation keeps alive; `cancel` may be NULL,
+ * for none. Forks that were made before keep theirs. Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too),
+ * RZ_ERR_POISONED. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_cancel_set(rz_conversation *conversation,
+                           const rz_cancel *RZ_NULLABLE cancel,
+                           rz_error *RZ_NULLABLE err);
+
+/* Replaces the adapters of later replies, as rz_cache_adapters_set does; what the cache holds is forgotten. `adapters`
+ * and `scales` may be NULL: none, and factors of 1. The conversation keeps the adapters alive. Any thread. Errors,
+ * which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_MISMATCH (adapters of another model), RZ_ERR_BUSY (while a
+ * reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_adapters_set(rz_conversation *conversation,
+                             rz_adapter *const *RZ_NULLABLE adapters,
+                             const float *RZ_NULLABLE scales,
+                             size_t n_adapters,
+                             rz_error *RZ_NULLABLE err);
+
+/* Replaces the store in which prefixes of prompts are looked up and left, which the conversation keeps alive; `store`
+ * may be NULL, for none. Any thread. Errors: RZ_ERR_MISMATCH (a store of another model), RZ_ERR_BUSY, RZ_ERR_POISONED.
+ * Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_store_set(rz_conversation *conversation, const rz_store *RZ_NULLABLE store, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Conversations with pictures

@@ -20,8 +20,11 @@ use super::schedule::step_jobs;
 use super::session::Logits;
 use super::turn::Turn;
 use super::{Adapter, CacheParams, Cancel, Model, Session, Store};
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result, secured, try_vec};
 use crate::text::{Chat, Event, EventKind, KnownTexts, check_members};
+
+/// Bytes that JSON of a conversation takes at most as values, for each byte of its text.
+const MEMBERS: usize = 128;
 
 #[derive(Default)]
 pub struct ConversationParams<'a> {
@@ -105,11 +108,33 @@ impl Conversation {
         self.overflow = overflow;
     }
 
-    /// Heeded by every step from now on.
-    pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) {
-        if let Some(session) = &mut self.session {
-            session.set_cancel(cancel);
-        }
+    /// Heeded by every step from now on. `Busy` while a reply is unfinished.
+    pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) -> Result<()> {
+        self.idle_mut()?.set_cancel(cancel);
+        Ok(())
+    }
+
+    /// Has every reply, also of forks, add the products of some adapters, each with a factor. What the cache holds is
+    /// forgotten. `Busy` while a reply is unfinished.
+    pub fn set_adapters(&mut self, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<()> {
+        self.idle_mut()?.set_adapters(adapters, scales)
+    }
+
+    /// Gives the cache room for so many tokens; 0 is the default. What it holds is forgotten. `Busy` while a reply is
+    /// unfinished.
+    pub fn set_capacity(&mut self, capacity: u32) -> Result<()> {
+        let held = self.idle_mut()?;
+        let mut session = Session::new(held.model(), &CacheParams { capacity, ..held.params() })?;
+        session.adapt(held.adapters().clone());
+        session.set_cancel(held.cancel().cloned());
+        *held = session;
+        Ok(())
+    }
+
+    /// Gives the memory of the cache back; the next reply computes again what it held. `Busy` while a reply is
+    /// unfinished.
+    pub fn release(&mut self) -> Result<()> {
+        self.idle_mut()?.release()
     }
 
     pub fn model(&self) -> &Arc<Model> {
@@ -268,6 +293,11 @@ impl Conversation {
         self.session.as_ref().ok_or(Error::Busy("conversation's cache, with which a reply is being made,"))
     }
 
+    /// `idle` for calls that change the session.
+    fn idle_mut(&mut self) -> Result<&mut Session> {
+        self.session.as_mut().ok_or(Error::Busy("conversation's cache, with which a reply is being made,"))
+    }
+
     /// Begins a reply; an unfinished one is given up. Nothing is computed yet.
     pub fn reply(&mut self, params: ReplyParams) -> Result<()> {
         self.in_place_of_reply(|conversation| conversation.begin(params))
@@ -281,11 +311,17 @@ impl Conversation {
         let end = self.n_messages() - usize::from(params.continues);
         let begun = if params.continues { self.cut.clone() } else { Vec::new() };
         let (keeps_cut, continues, cancel) = (params.keeps_cut, params.continues, params.cancel.clone());
+        let only_reads = params.only_reads;
         let own = self.idle()?.cancel().cloned();
         let past = self.view.past();
+        let other = params.members.map(|members| {
+            let bytes = MEMBERS * (members.len() + past.chat.text_bytes());
+            secured("the conversation", bytes, || past.chat.with_members(members))
+        });
+        let other = other.transpose()?;
         let builder = PromptBuilder {
             model: &self.model,
-            chat: &past.chat,
+            chat: other.as_ref().unwrap_or(&past.chat),
             media: &past.media,
             grammars: &self.grammars,
             known: &self.known,
@@ -319,6 +355,7 @@ impl Conversation {
             prompt: n,
             reused: keep.min(n),
             keeps_cut,
+            only_reads,
             continues,
             made: begun,
             parts: Vec::new(),
@@ -432,7 +469,7 @@ impl Conversation {
 
     pub fn info(&self) -> ConversationInfo {
         let [capacity, held] = match &self.session {
-            Some(session) => [session.capacity(), session.len()],
+            Some(session) => [session.capacity(), session.sequence().len()],
             None => self.read_job(|job| [job.session().capacity(), job.session().len()]).unwrap_or_default(),
         };
         let turn = self.turn.as_ref();
@@ -477,6 +514,7 @@ impl Conversation {
         }
         let why = match end {
             End::Failed => return Ok(()),
+            End::Length if turn.only_reads => return Ok(()),
             End::Length | End::Context => "length",
             End::Token | End::Stop | End::Grammar => "stop",
         };

@@ -52,6 +52,8 @@ pub struct JobParams<'a> {
     /// Among the jobs of a step the higher go first; 0: as most.
     pub priority: i32,
     pub cancel: Option<Arc<Cancel>>,
+    /// It ends when it has read its prompt.
+    pub only_reads: bool,
 }
 
 pub struct Job {
@@ -116,6 +118,7 @@ pub struct Request {
     reasoning: Option<ReasoningBound>,
     chooser: Option<Chooser>,
     priority: i32,
+    only_reads: bool,
     cancel: Option<Arc<Cancel>>,
     /// That of a session whose memory was given back.
     memory: Option<Memory>,
@@ -179,6 +182,7 @@ impl Request {
             text: job_text,
             chooser: params.chooser,
             priority: params.priority,
+            only_reads: params.only_reads,
             cancel: params.cancel,
             memory: session.fresh_memory()?,
         })
@@ -587,6 +591,10 @@ impl Job {
 
     /// Chooses a token where the device has not.
     fn make_token(&mut self) -> Result<()> {
+        if self.request.only_reads {
+            (self.end, self.undecided, self.chosen) = (Some(End::Length), false, None);
+            return Ok(());
+        }
         let Request { made, max_tokens, text, logprobs, chooser, only_content_logprobs, .. } = &mut self.request;
         let token = self.session.choose(self.chosen.take(), chooser.as_mut())?;
         let was_content = text.is_in_content();

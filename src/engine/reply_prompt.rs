@@ -39,6 +39,10 @@ pub struct ReplyParams<'a> {
     pub sampler: Option<SamplerParams>,
     /// A grammar for the content. `None`: the grammar of calls, if there are tools.
     pub grammar: Option<ContentGrammar<'a>>,
+    /// JSON of tools, a choice among them and variables of the template in place of the conversation's.
+    pub members: Option<&'a str>,
+    /// Reads the messages into the cache and makes no token.
+    pub only_reads: bool,
     pub stops: &'a [&'a str],
     pub reasoning: Reasoning,
     /// Tokens of reasoning at most; 0: no bound.
@@ -206,6 +210,7 @@ impl<'p> PromptBuilder<'p> {
             draft: params.draft,
             priority: params.priority,
             cancel: params.cancel,
+            only_reads: params.only_reads,
         })
     }
 

@@ -190,6 +190,12 @@ pub struct rz_reply_params {
     pub priority: i32,
     /// Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none.
     pub cancel: *const rz_cancel,
+    /// Tools and template variables of this reply alone, `json_len` bytes: a JSON object with the members of
+    /// rz_chat_tokenize_into but "messages". "tools" replaces the tools of the conversation ([]: none), "tool_choice"
+    /// and "parallel_tool_calls" replace the conversation's, and "variables" are set in addition to the
+    /// conversation's. NULL: all as the conversation has it.
+    pub json: *const c_char,
+    pub json_len: usize,
 }
 
 /// The state of a conversation and of its last reply. Since 0.1.0.
@@ -344,7 +350,11 @@ pub unsafe extern "C" fn rz_conversation_reply(
     })
 }
 
-fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a str]) -> Result<ReplyParams<'a>> {
+pub(super) fn reply_params<'a>(
+    call: &'a Call,
+    params: &rz_reply_params,
+    stops: &'a [&'a str],
+) -> Result<ReplyParams<'a>> {
     call.flags(params.flags, RZ_REPLY_KEEP | RZ_REPLY_CONTINUE, "rz_reply_params.flags")?;
     let known = RZ_GRAMMAR_FLAG_WHITESPACE | RZ_GRAMMAR_FLAG_BEST_EFFORT;
     call.flags(params.grammar_flags, known, "rz_reply_params.grammar_flags")?;
@@ -384,6 +394,10 @@ fn reply_params<'a>(call: &'a Call, params: &rz_reply_params, stops: &'a [&'a st
         logprobs: params.logprobs as usize,
         priority: params.priority,
         cancel: call.optional(params.cancel)?.map(|cancel| cancel.0.clone()),
+        members: (!params.json.is_null())
+            .then(|| call.text(params.json, params.json_len, "rz_reply_params.json"))
+            .transpose()?,
+        only_reads: false,
         keeps_cut: params.flags & RZ_REPLY_KEEP != 0,
         continues: params.flags & RZ_REPLY_CONTINUE != 0,
     })
@@ -630,14 +644,14 @@ pub unsafe extern "C" fn rz_conversation_load(
         if params.overflow != RZ_OVERFLOW_FAIL {
             conversation.set_overflow(overflow);
         }
-        conversation.set_cancel(cancel);
+        conversation.set_cancel(cancel)?;
         conversation.set_store(call.optional(params.store)?.map(|store| store.0.clone()))?;
         out.set_handle(rz_conversation::new(conversation));
         Ok(RZ_OK)
     })
 }
 
-fn overflow(id: u32) -> Result<Overflow> {
+pub(super) fn overflow(id: u32) -> Result<Overflow> {
     match id {
         RZ_OVERFLOW_FAIL => Ok(Overflow::Fail),
         RZ_OVERFLOW_FORGET => Ok(Overflow::Forget),

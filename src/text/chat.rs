@@ -78,12 +78,33 @@ impl Chat {
 
     /// Reads a conversation, and tells whether it has messages.
     fn read(text: &str, add_generation_prompt: bool, n_media: Option<usize>) -> Result<(Chat, bool)> {
-        let Json::Object(members) = exact_json("the conversation", text)? else {
-            return Err(Error::invalid("the conversation is no JSON object"));
-        };
-        let mut chat = Chat::new(&[], add_generation_prompt);
-        let mut more = Map::new();
+        let members = members_of("the conversation", text)?;
         let has_messages = members.get("messages").is_some_and(|list| !list.is_null());
+        let mut chat = Chat::new(&[], add_generation_prompt);
+        chat.set(members, n_media)?;
+        Ok((chat, has_messages))
+    }
+
+    /// The same messages with other tools, another choice among them and other variables, where `text` has some: the
+    /// members of a conversation but its messages. Tools replace those of the conversation, variables are set beside
+    /// its own.
+    pub fn with_members(&self, text: &str) -> Result<Chat> {
+        let members = members_of("the members of the reply", text)?;
+        if members.get("messages").is_some_and(|list| !list.is_null()) {
+            return Err(Error::invalid("the members of the reply have \"messages\", which belong to the conversation"));
+        }
+        let mut chat = self.clone();
+        if members.get("tools").is_some_and(|list| !list.is_null()) {
+            chat.variables.shift_remove("tools");
+            chat.strict.clear();
+        }
+        chat.set(members, None)?;
+        Ok(chat)
+    }
+
+    /// Takes members of a conversation.
+    fn set(&mut self, members: Map<String, Json>, n_media: Option<usize>) -> Result<()> {
+        let (chat, mut more) = (self, Map::new());
         for (name, value) in members {
             match (name.as_str(), value) {
                 (_, Json::Null) => {}
@@ -135,7 +156,7 @@ impl Chat {
         if chat.tool_choice == ToolChoice::Required && chat.tools().is_empty() {
             return Err(Error::invalid("tool_choice is \"required\", and there are no tools"));
         }
-        Ok((chat, has_messages))
+        Ok(())
     }
 
     /// Reads a message, or a list of messages, in JSON, for `extend`; `n_media` as in `parse_with_media`.
@@ -397,6 +418,14 @@ impl Chat {
         let mut variables = self.variables.clone();
         variables.insert("messages".to_owned(), Json::Array(form.of(self.messages().to_vec())));
         variables
+    }
+}
+
+/// The members of a JSON object; `what`: its name in messages.
+fn members_of(what: &str, text: &str) -> Result<Map<String, Json>> {
+    match exact_json(what, text)? {
+        Json::Object(members) => Ok(members),
+        _ => Err(Error::invalid(format!("{what} is no JSON object"))),
     }
 }
 

@@ -1,0 +1,133 @@
+//! Changes to conversations between replies: reading ahead, the parameters that they were made with, their memory.
+
+use crate::engine::ReplyParams;
+
+use super::adapter::{adapters_of, rz_adapter};
+use super::cancel::rz_cancel;
+use super::conversation::{overflow, reply_params, rz_conversation, rz_reply_params};
+use super::guard::guarded;
+use super::status::{RZ_OK, rz_error, rz_status};
+use super::store::rz_store;
+
+/// Begins to read the messages into the cache without making a reply, so that the next reply begins sooner: a long
+/// document, the world of a game. rz_conversation_step and rz_conversations_step do the work as they do for replies,
+/// with the same states; RZ_DONE: all is read, and rz_conversation_info.end_reason is RZ_END_LENGTH. No message is
+/// added.
+///
+/// `params` are the parameters of the reply that will follow; NULL: the defaults. Of them `json`, `reasoning`,
+/// `priority` and `cancel` count. An unfinished reply is given up as by rz_conversation_reply. Any thread. Errors:
+/// those of rz_conversation_reply. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_read(
+    conversation: *mut rz_conversation,
+    params: *const rz_reply_params,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let params: rz_reply_params = call.params(params)?;
+        let ReplyParams { members, reasoning, priority, cancel, .. } = reply_params(call, &params, &[])?;
+        let reading = ReplyParams { members, reasoning, priority, cancel, only_reads: true, ..ReplyParams::default() };
+        conversation.change(|conversation| conversation.reply(reading))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Gives the memory of what the cache holds back, also as it counts against rz_runtime_params.memory_limit, such as for
+/// an app in the background. The messages stay; the next reply computes their tokens again, or finds them in the store.
+/// Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_release(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(conversation)?.change(|conversation| conversation.release())?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Gives the cache room for `capacity` tokens; 0: the default of rz_cache_params. What it holds is forgotten, and the
+/// next reply computes it again. Any thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished
+/// too), RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_capacity_set(
+    conversation: *mut rz_conversation,
+    capacity: u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(conversation)?.change(|conversation| conversation.set_capacity(capacity))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Sets what later replies do where the cache has no room: RZ_OVERFLOW_... Any thread. Errors: RZ_ERR_INVALID_ARGUMENT,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_overflow_set(
+    conversation: *mut rz_conversation,
+    mode: u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let mode = overflow(mode)?;
+        conversation.change(|conversation| {
+            conversation.set_overflow(mode);
+            Ok(())
+        })?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Replaces the cancel that every call which computes heeds, which the conversation keeps alive; `cancel` may be NULL,
+/// for none. Forks that were made before keep their own cancel. Any thread. Errors: RZ_ERR_BUSY (while a reply is
+/// unfinished too), RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_cancel_set(
+    conversation: *mut rz_conversation,
+    cancel: *const rz_cancel,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let cancel = call.optional(cancel)?.map(|cancel| cancel.0.clone());
+        conversation.change(|conversation| conversation.set_cancel(cancel))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Replaces the adapters of later replies, as rz_cache_adapters_set does; what the cache holds is forgotten. `adapters`
+/// and `scales` may be NULL: none, and factors of 1. The conversation keeps the adapters alive. Any thread. Errors,
+/// which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_MISMATCH (adapters of another model), RZ_ERR_BUSY (while a
+/// reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_adapters_set(
+    conversation: *mut rz_conversation,
+    adapters: *const *mut rz_adapter,
+    scales: *const f32,
+    n_adapters: usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let (adapters, scales) = adapters_of(call, adapters, scales, n_adapters)?;
+        conversation.change(|conversation| conversation.set_adapters(&adapters, &scales))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Replaces the store in which prefixes of prompts are looked up and left, which the conversation keeps alive; `store`
+/// may be NULL, for none. Any thread. Errors: RZ_ERR_MISMATCH (a store of another model), RZ_ERR_BUSY, RZ_ERR_POISONED.
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_store_set(
+    conversation: *mut rz_conversation,
+    store: *const rz_store,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let store = call.optional(store)?.map(|store| store.0.clone());
+        conversation.change(|conversation| conversation.set_store(store))?;
+        Ok(RZ_OK)
+    })
+}

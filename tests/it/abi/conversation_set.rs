@@ -1,0 +1,182 @@
+//! What changes a conversation between its replies: tools and variables of one reply, reading ahead, the parameters it
+//! was made with, and its memory. The oracle is a conversation that was made so from the start.
+
+use super::conversation::{TEMPLATE, Talk, reply_params};
+use super::host::*;
+use std::ptr::{null, null_mut};
+
+use realizar::ffi::cancel::*;
+use realizar::ffi::conversation::*;
+use realizar::ffi::conversation_set::*;
+use realizar::ffi::job::*;
+use realizar::ffi::model::*;
+use realizar::ffi::status::*;
+
+/// One call of few tokens, ahead of which the model reasons.
+const CALLS: &str = r#"{"tool_choice": "required", "parallel_tool_calls": false, "variables": {"enable_thinking": true},
+    "tools": [{"type": "function", "function": {"name": "get", "parameters": {"type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"], "additionalProperties": false}}}]}"#;
+
+fn model() -> *mut rz_model {
+    let file = with_template(TEMPLATE);
+    load_with(file.path().to_str().expect("UTF-8"), null())
+}
+
+fn talk(json: &str) -> Talk {
+    let talk = Talk::of(model(), json, 512, RZ_OVERFLOW_FAIL);
+    talk.add("user", "one two");
+    talk
+}
+
+fn with_json(params: rz_reply_params, json: &str) -> rz_reply_params {
+    rz_reply_params { json: json.as_ptr().cast(), json_len: json.len(), ..params }
+}
+
+fn step(talk: &Talk) {
+    let status = |budget| unsafe { rz_conversation_step(talk.handle, budget, null_mut()) };
+    while status(RZ_NO_LIMIT) == RZ_AGAIN {}
+    assert_eq!(status(0), RZ_DONE);
+}
+
+fn calls(talk: &Talk) -> usize {
+    let all = talk.messages(0);
+    let last = all.as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
+    last["tool_calls"].as_array().map_or(0, Vec::len)
+}
+
+/// A conversation whose "tool_choice" was "required" called a tool in each reply, for ever.
+#[test]
+fn tools_and_variables_are_chosen_for_each_reply() {
+    let (of_life, plain) = (talk(CALLS), talk(""));
+    let whole = rz_reply_params { reasoning_tokens: 5, ..reply_params(0) };
+    of_life.reply(whole);
+    plain.reply(with_json(whole, CALLS));
+    assert_eq!((calls(&plain), plain.messages(0)), (1, of_life.messages(0)));
+    assert!(plain.messages(1)[0]["reasoning_content"].is_string(), "{}", plain.messages(1));
+    // The next reply is the conversation's own again; one of the conversation with tools may be without.
+    for (talk, json) in [(&plain, "{}"), (&of_life, r#"{"tools": [], "tool_choice": "auto"}"#)] {
+        talk.add("user", "three");
+        talk.reply(with_json(reply_params(6), json));
+        assert_eq!(calls(talk), 0);
+    }
+    // What the conversation has stays as it was.
+    of_life.add("user", "four");
+    of_life.reply(whole);
+    assert_eq!(calls(&of_life), 1);
+}
+
+#[test]
+fn wrong_members_of_a_reply_are_named_and_change_nothing() {
+    let talk = talk("");
+    talk.begin(reply_params(8));
+    expect(RZ_AGAIN, |e| unsafe { rz_conversation_step(talk.handle, RZ_NO_LIMIT, e) });
+    for (json, what) in [
+        (r#"{"messages": []}"#, "have \"messages\""),
+        (r#"{"tool_choice": "required"}"#, "there are no tools"),
+        (r#"{"tool": []}"#, "unknown member \"tool\""),
+        (r#"{"variables": {"messages": 1}}"#, "variables.messages"),
+        ("[]", "no JSON object"),
+        ("{", "JSON: EOF"),
+    ] {
+        let params = with_json(reply_params(8), json);
+        let message = expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_conversation_reply(talk.handle, &params, e) });
+        assert!(message.contains(what), "{json}: {message}");
+        assert_eq!((talk.info().state, talk.info().n_tokens), (RZ_STATE_TOKENS, 1), "{json}");
+    }
+}
+
+#[test]
+fn messages_are_read_ahead_of_the_reply() {
+    let (read, plain) = (talk(""), talk(""));
+    let begin = |talk: &Talk| {
+        expect(RZ_OK, |e| unsafe { rz_conversation_read(talk.handle, null(), e) });
+        assert_eq!((talk.info().state, talk.info().n_tokens), (RZ_STATE_PROMPT, 0));
+    };
+    begin(&read);
+    step(&read);
+    let info = read.info();
+    assert_eq!((info.state, info.end_reason, info.n_tokens, info.n_messages), (RZ_STATE_ENDED, RZ_END_LENGTH, 0, 1));
+    assert_eq!((info.prompt_done, info.cache_len), (info.prompt_tokens, info.prompt_tokens));
+    let (mut kind, mut index, mut len) = (0, 0, 0);
+    let next = |e| unsafe { rz_conversation_next_into(read.handle, &mut kind, &mut index, null_mut(), 0, &mut len, e) };
+    expect(RZ_DONE, next);
+    read.reply(reply_params(12));
+    plain.reply(reply_params(12));
+    // All but the last token of the prompt was there.
+    assert_eq!(read.info().reused_tokens + 1, read.info().prompt_tokens);
+    assert_eq!((plain.info().reused_tokens, read.messages(0)), (0, plain.messages(0)));
+    // One that is not read to its end leaves what it has read.
+    read.add("user", "and so on, and so on");
+    begin(&read);
+    read.reply(reply_params(12));
+    plain.add("user", "and so on, and so on");
+    plain.reply(reply_params(12));
+    assert_eq!(read.messages(0), plain.messages(0));
+}
+
+#[test]
+fn memory_that_was_given_back_and_another_capacity_change_no_token() {
+    let (changed, plain) = (talk(""), talk(""));
+    for words in ["three four", "five", "six"] {
+        for talk in [&changed, &plain] {
+            talk.reply(reply_params(9));
+        }
+        match words {
+            "three four" => {
+                expect(RZ_OK, |e| unsafe { rz_conversation_release(changed.handle, e) });
+                assert_eq!(changed.info().cache_len, 0);
+            }
+            _ => {
+                expect(RZ_OK, |e| unsafe { rz_conversation_capacity_set(changed.handle, 300, e) });
+                assert_eq!((changed.info().cache_capacity, changed.info().cache_len), (300, 0));
+            }
+        }
+        for talk in [&changed, &plain] {
+            talk.add("user", words);
+        }
+    }
+    for talk in [&changed, &plain] {
+        talk.reply(reply_params(9));
+    }
+    assert_eq!(changed.messages(0), plain.messages(0));
+    // A full one has room afterwards.
+    let small = Talk::of(model(), "", 16, RZ_OVERFLOW_FAIL);
+    small.add("user", "one two three four five six seven eight nine ten");
+    let reply = |e| unsafe { rz_conversation_reply(small.handle, null(), e) };
+    expect(RZ_ERR_CONTEXT_FULL, reply);
+    expect(RZ_OK, |e| unsafe { rz_conversation_capacity_set(small.handle, 256, e) });
+    expect(RZ_OK, reply);
+}
+
+#[test]
+fn a_cancel_an_overflow_and_a_store_are_replaced() {
+    let talk = talk("");
+    let mut cancel = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_cancel_new(&mut cancel, e) });
+    unsafe { rz_cancel_fire(cancel) };
+    expect(RZ_OK, |e| unsafe { rz_conversation_cancel_set(talk.handle, cancel, e) });
+    let step = |status| expect(status, |e| unsafe { rz_conversation_step(talk.handle, RZ_NO_LIMIT, e) });
+    unsafe { rz_cancel_reset(cancel) };
+    talk.begin(reply_params(4));
+    unsafe { rz_cancel_fire(cancel) };
+    step(RZ_ERR_CANCELLED);
+    // The reply has the cancel; it goes on, and the next one is without.
+    expect(RZ_ERR_BUSY, |e| unsafe { rz_conversation_cancel_set(talk.handle, null(), e) });
+    unsafe { rz_cancel_reset(cancel) };
+    step(RZ_AGAIN);
+    assert_eq!(talk.info().n_tokens, 1);
+    expect(RZ_ERR_BUSY, |e| unsafe { rz_conversation_release(talk.handle, e) });
+    expect(RZ_ERR_BUSY, |e| unsafe { rz_conversation_capacity_set(talk.handle, 64, e) });
+    expect(RZ_ERR_BUSY, |e| unsafe { rz_conversation_adapters_set(talk.handle, null(), null(), 0, e) });
+    while unsafe { rz_conversation_step(talk.handle, RZ_NO_LIMIT, null_mut()) } == RZ_AGAIN {}
+    expect(RZ_OK, |e| unsafe { rz_conversation_cancel_set(talk.handle, null(), e) });
+    unsafe { rz_cancel_fire(cancel) };
+    talk.add("user", "more");
+    talk.reply(reply_params(4));
+    unsafe { rz_cancel_free(cancel) };
+    expect(RZ_OK, |e| unsafe { rz_conversation_overflow_set(talk.handle, RZ_OVERFLOW_FORGET, e) });
+    expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_conversation_overflow_set(talk.handle, 9, e) });
+    expect(RZ_OK, |e| unsafe { rz_conversation_store_set(talk.handle, null(), e) });
+    expect(RZ_OK, |e| unsafe { rz_conversation_adapters_set(talk.handle, null(), null(), 0, e) });
+    assert_eq!(talk.info().cache_len, 0);
+}
