@@ -46,7 +46,7 @@ echo 'unsigned rz_abi_version(void) { return 99; }' | ${CC:-cc} -shared -fPIC -x
 export REALIZAR_FOREIGN=$temporary/foreign REALIZAR_OTHER=$temporary/other
 # What both packages offer is tested by the same files.
 replace=
-for name in conversation guard job media session store; do replace+=${replace:+,}\"$PWD/${name}_test.go\":\"${PWD%/*}/${name}_test.go\"; done
+for name in conversation conversation_set guard job media session store; do replace+=${replace:+,}\"$PWD/${name}_test.go\":\"${PWD%/*}/${name}_test.go\"; done
 echo "{\"Replace\": {$replace}}" >"$temporary/overlay.json"
 export GOFLAGS=-overlay=$temporary/overlay.json
 $go vet .

@@ -1442,6 +1442,12 @@ public:
         if (begun) logprobs_ = params.logprobs;
         return begun;
     }
+    /// Begins to read the messages into the cache, so that the next reply begins sooner; steps do the work. Of the
+    /// parameters `json`, `reasoning`, `priority` and `cancel` count.
+    void read(const rz_reply_params &params = realizar::params<rz_reply_params>()) { try_read(params).value(); }
+    Result<rz_status> try_read(const rz_reply_params &params = realizar::params<rz_reply_params>()) {
+        return detail::done([&](rz_error *error) { return rz_conversation_read(get(), &params, error); });
+    }
     /// Works for about a budget of time, without a limit until it has made a token. True: there is more to do.
     bool step(Limit budget = no_limit) { return try_step(budget).value() == RZ_AGAIN; }
     Result<rz_status> try_step(Limit budget = no_limit) {
@@ -1503,6 +1509,46 @@ public:
     void rewind(uint32_t n) { try_rewind(n).value(); }
     Result<rz_status> try_rewind(uint32_t n) {
         return detail::done([&](rz_error *error) { return rz_conversation_rewind(get(), n, error); });
+    }
+    /// Gives the memory of the cache back and keeps the messages.
+    void release() { try_release().value(); }
+    Result<rz_status> try_release() {
+        return detail::done([&](rz_error *error) { return rz_conversation_release(get(), error); });
+    }
+    /// Gives the cache room for so many tokens; 0: the default of rz_cache_params. Empties it.
+    void set_capacity(uint32_t capacity) { try_set_capacity(capacity).value(); }
+    Result<rz_status> try_set_capacity(uint32_t capacity) {
+        return detail::done([&](rz_error *error) { return rz_conversation_capacity_set(get(), capacity, error); });
+    }
+    /// What later replies do where the cache has no room: RZ_OVERFLOW_...
+    void set_overflow(uint32_t mode) { try_set_overflow(mode).value(); }
+    Result<rz_status> try_set_overflow(uint32_t mode) {
+        return detail::done([&](rz_error *error) { return rz_conversation_overflow_set(get(), mode, error); });
+    }
+    /// Has every call on this conversation heed `cancel`; null takes it back.
+    void set_cancel(const Cancel *cancel) { try_set_cancel(cancel).value(); }
+    Result<rz_status> try_set_cancel(const Cancel *cancel) {
+        return detail::done([&](rz_error *error) { return rz_conversation_cancel_set(get(), detail::raw(cancel), error); });
+    }
+    /// Has later replies use some adapters, each with a scale, or none; empties the cache.
+    void set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
+        try_set_adapters(adapters).value();
+    }
+    Result<rz_status> try_set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
+        std::vector<rz_adapter *> handles;
+        std::vector<float> scales;
+        for (const auto &[adapter, scale] : adapters) {
+            handles.push_back(adapter->get());
+            scales.push_back(scale);
+        }
+        return detail::done([&](rz_error *error) {
+            return rz_conversation_adapters_set(get(), handles.data(), scales.data(), handles.size(), error);
+        });
+    }
+    /// Has later replies share what `store` remembers; null: none.
+    void set_store(const Store *store) { try_set_store(store).value(); }
+    Result<rz_status> try_set_store(const Store *store) {
+        return detail::done([&](rz_error *error) { return rz_conversation_store_set(get(), detail::raw(store), error); });
     }
     /// A second conversation with the same past.
     Conversation fork() const { return try_fork().value(); }

@@ -232,6 +232,12 @@ type ReplyOptions struct {
 	Priority        int32 // rank among the replies of a step, the higher go first; 0: that of most
 	Keep            bool  // what was said becomes a message where the reply is given up; else it leaves no trace
 	Continue        bool  // go on with the last message, a reply that was cut; its parts are those that come after it
+
+	// Of this reply, in place of what the conversation has; nil: what it has.
+	Tools             []any          // as in [Transcript]; an empty list: none
+	ToolChoice        any            // as in [Transcript]
+	ParallelToolCalls *bool          // as in [Transcript]
+	Variables         map[string]any // of the template, in addition to those of the conversation
 }
 
 // Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.
@@ -276,6 +282,11 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 		pinner.Pin(&sampler)
 		params.sampler = &sampler
 	}
+	text, err := options.json()
+	if err != nil {
+		return err
+	}
+	params.json, params.json_len = (*C.char)(unsafe.Pointer(pinned(&pinner, text))), C.size_t(len(text))
 	stops, free, err := cStops(options.Stops)
 	if err != nil {
 		return err

@@ -414,14 +414,19 @@ export interface Message {
   [member: string]: unknown;
 }
 
-export interface ConversationOptions {
-  system?: string;
-  messages?: Message[];
+/** Of a conversation, or of one reply: then the tools replace those of the conversation ([]: none), and variables are
+ * set in addition to its own. */
+export interface ToolOptions {
   tools?: object[];
   toolChoice?: "auto" | "none" | "required" | { function: { name: string } };
   parallelToolCalls?: boolean;
   /** Variables of the chat template. */
   variables?: Record<string, unknown>;
+}
+
+export interface ConversationOptions extends ToolOptions {
+  system?: string;
+  messages?: Message[];
   /** What happens if messages exceed the context: the reply fails with RZ_ERR_CONTEXT_FULL, or the oldest turns are
    * left out. */
   overflow?: "fail" | "forget";
@@ -448,7 +453,7 @@ export interface GenerateOptions {
 }
 
 /** Without `sampling`, a reply is sampled as the authors of the model advise. The grammar applies to the content. */
-export interface ReplyOptions extends GenerateOptions {
+export interface ReplyOptions extends GenerateOptions, ToolOptions {
   reasoning?: "model" | "off" | "on";
   /** Maximum number of reasoning tokens; 0: no limit. */
   reasoningTokens?: number;
@@ -518,6 +523,17 @@ export class Conversation extends Handle {
   messages(first?: number): Message[];
   /** Removes the messages after the first `count`. */
   rewind(count: number): void;
+  /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. */
+  release(): void;
+  /** Sets the context length in tokens; 0: that of the model, at most 8192. The next reply computes the KV cache
+   * again. */
+  setCapacity(tokens: number): void;
+  /** Sets what later replies do if messages exceed the context. */
+  setOverflow(overflow: "fail" | "forget"): void;
+  /** Sets the LoRA adapters of later replies. The next reply computes the KV cache again. */
+  setAdapters(adapters: Adapters): void;
+  /** Sets the store of later replies; null: none. */
+  setStore(store: Store | null): void;
   fork(): Conversation;
   save(): Promise<Uint8Array>;
   /** Adds a message of the user and yields the content of the reply. If the loop is left or aborted, the text so far
@@ -526,6 +542,9 @@ export class Conversation extends Handle {
   /** Yields all parts of a reply. Leaving the loop early gives the reply up; with `keep` the text so far becomes a
    * message. */
   reply(options?: ReplyOptions): AsyncGenerator<Part, void, void>;
+  /** Reads the messages into the KV cache, so that the next reply begins sooner: a long document, the world of a game.
+   * Options are those of that reply. Adds no message. */
+  read(options?: ToolOptions & Pick<ReplyOptions, "reasoning" | "priority" | "signal">): Promise<void>;
   /** Ends the loop over a reply, as if the loop had been left. */
   stop(): void;
   /** The tokens of the content since the last call with their log probabilities, of a reply with `logprobs`. */

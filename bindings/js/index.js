@@ -51,10 +51,11 @@ const LOAD = ["device", "devices", "shares", "gpuLayers", "placement", "quantize
 const CACHE = ["capacity", "kType", "vType"];
 const ENCODER = ["device", "quantize", "maxRows", "kind", "allowUnknown"];
 const MEDIA = ["minRows", "maxRows", "maxTiles", "maxPixels", "background", "inSteps"];
-const CONVERSATION = ["system", "messages", "tools", "toolChoice", "parallelToolCalls", "variables", "overflow", "cache", "store",
-  "adapters"];
+const MEMBERS = ["tools", "toolChoice", "parallelToolCalls", "variables"];
+const CONVERSATION = ["system", "messages", ...MEMBERS, "overflow", "cache", "store", "adapters"];
 const GENERATE = ["maxTokens", "sampling", "grammar", "stops", "draft", "draftMax", "priority", "signal"];
-const REPLY = [...GENERATE, "reasoning", "reasoningTokens", "logprobs", "keep", "continue"];
+const REPLY = [...GENERATE, ...MEMBERS, "reasoning", "reasoningTokens", "logprobs", "keep", "continue"];
+const READ = [...MEMBERS, "reasoning", "priority", "signal"];
 const GRAMMAR = ["jsonSchema", "json", "regex", "lark", "gbnf", "choices", "tools", "whitespace"];
 const SAMPLING = ["temperature", "topK", "topP", "minP", "repeatPenalty", "presencePenalty", "frequencyPenalty",
   "penaltyWindow", "temperatureFirst", "seed", "biases", "typicalP", "topNSigma", "xtcProbability", "xtcThreshold",
@@ -490,20 +491,29 @@ class Store extends Handle {
 function opened(model, { cache, adapters, store, ...rest }) {
   cache = check(cache, CACHE, "the options of the cache");
   const info = model.info;
-  const pairs = arrayOf(adapters ?? [], "the adapters").map((adapter) => (Array.isArray(adapter) ? adapter : [adapter, 1]));
   const capacity = cache.capacity || Math.min(info.contextLength, 8192);
   return {
     ...rest,
     ...cache,
     bytes: Math.min(4 * info.nLayers * info.nKvHeads * info.headDim * capacity, Number.MAX_SAFE_INTEGER) || 0,
-    adapters: pairs.map(([adapter]) => handleOf(adapter, Adapter)),
-    scales: pairs.map(([, scale = 1]) => scale),
+    ...adaptersOf(adapters),
     store: store && handleOf(store, Store),
   };
 }
 
+function adaptersOf(adapters) {
+  const pairs = arrayOf(adapters ?? [], "the adapters").map((adapter) => (Array.isArray(adapter) ? adapter : [adapter, 1]));
+  return { adapters: pairs.map(([adapter]) => handleOf(adapter, Adapter)), scales: pairs.map(([, scale = 1]) => scale) };
+}
+
+/** Tools, a choice among them and variables as the library takes them. */
+function membersOf({ tools, toolChoice, parallelToolCalls, variables }) {
+  return { tools, tool_choice: toolChoice, parallel_tool_calls: parallelToolCalls, variables };
+}
+
 /** Options of a reply or a generation as the addon takes them. */
-function replyOptions({ draft, grammar, ...rest }) {
+function replyOptions({ draft, grammar, tools, toolChoice, parallelToolCalls, variables, ...rest }) {
+  const members = membersOf({ tools, toolChoice, parallelToolCalls, variables });
   check(rest.sampling, SAMPLING, "the options of sampling");
   if (grammar) check(grammar, GRAMMAR, "the members of the grammar");
   const isModel = draft instanceof Model;
@@ -511,6 +521,7 @@ function replyOptions({ draft, grammar, ...rest }) {
     ...rest,
     draft: isModel ? "model" : draft,
     draftModel: isModel ? handles.get(draft) : undefined,
+    json: Object.values(members).some((value) => value !== undefined) ? numbered(members).json : undefined,
     grammar:
       grammar && Object.fromEntries(Object.entries(grammar).map(([kind, value]) => [kind, grammarText(kind, value)])),
   };
@@ -620,13 +631,7 @@ class Conversation extends Handle {
     const first = system === undefined ? [] : [{ role: "system", content: system }];
     const begun = [...first, ...arrayOf(messages ?? [], "the messages")];
     const { json, media } = numbered(begun);
-    const rest = {
-      messages: media.length ? [] : begun,
-      tools,
-      tool_choice: toolChoice,
-      parallel_tool_calls: parallelToolCalls,
-      variables,
-    };
+    const rest = { messages: media.length ? [] : begun, ...membersOf({ tools, toolChoice, parallelToolCalls, variables }) };
     handles.set(this, native.conversation(handleOf(model, Model), { ...opened(model, options), json: numbered(rest).json }));
     if (media.length) native.add(handles.get(this), json, media); // media come with messages that are added
   }
@@ -661,6 +666,37 @@ class Conversation extends Handle {
   rewind(count) {
     this.#turn.check("conversation");
     native.rewind(handles.get(this), count);
+  }
+
+  /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. */
+  release() {
+    this.#turn.check("conversation");
+    native.release(handles.get(this));
+  }
+
+  /** Sets the context length in tokens; 0: that of the model, at most 8192. The next reply computes the KV cache
+   * again. */
+  setCapacity(tokens) {
+    this.#turn.check("conversation");
+    native.setCapacity(handles.get(this), tokens);
+  }
+
+  /** Sets what later replies do if messages exceed the context: "fail" or "forget". */
+  setOverflow(overflow) {
+    this.#turn.check("conversation");
+    native.setOverflow(handles.get(this), overflow);
+  }
+
+  /** Sets the LoRA adapters of later replies. The next reply computes the KV cache again. */
+  setAdapters(adapters) {
+    this.#turn.check("conversation");
+    native.setAdapters(handles.get(this), adaptersOf(adapters));
+  }
+
+  /** Sets the store of later replies; null: none. */
+  setStore(store) {
+    this.#turn.check("conversation");
+    native.setStore(handles.get(this), store ? handleOf(store, Store) : undefined);
   }
 
   /** A second conversation with the same messages, which shares their KV cache (copy-on-write). */
@@ -708,10 +744,18 @@ class Conversation extends Handle {
     yield* this.#parts(turn, signal, options);
   }
 
-  async *#parts(turn, signal, options) {
+  /** Reads the messages into the KV cache, so that the next reply begins sooner: a long document, the world of a game.
+   * Options are those of that reply. Adds no message. */
+  async read(given = {}) {
+    const { signal, ...options } = check(given, READ);
+    const turn = this.#turn.take("conversation", signal);
+    for await (const part of this.#parts(turn, signal, options, native.read)) void part; // there are none
+  }
+
+  async *#parts(turn, signal, options, begin = native.reply) {
     const handle = handles.get(this);
     try {
-      await native.reply(handle, replyOptions(options), turn.cancel);
+      await begin(handle, replyOptions(options), turn.cancel);
       turn.cleanUp = () => quietly(() => native.add(handle, "[]"));
       this.#row = Math.min(options.logprobs ?? 0, this.model.info.vocabSize) + 1;
       while (turn.cleanUp && !turn.hasEnded) {

@@ -472,6 +472,28 @@ int main(int argc, char **argv) {
         EXPECT(name == "go" && last == RZ_CHAT_EVENT_END);
         EXPECT(arguments == "{\"by\":\"car\"}" || arguments == "{\"by\":\"bus\"}");
         EXPECT(calling.messages(1).find("\"finish_reason\":\"tool_calls\"") != std::string::npos);
+        // Tools of one reply are like those of a conversation, and what was read ahead is not computed again.
+        const std::string of_reply = "{\"tool_choice\": \"required\", " + tools.substr(tools.find("\"parallel"));
+        realizar::Conversation once(chatting);
+        once.add(realizar::Message{"user", "Once upon a time"});
+        auto with_tools = realizar::params<rz_reply_params>();
+        with_tools.json = of_reply.data(), with_tools.json_len = of_reply.size();
+        once.read(with_tools);
+        while (once.step()) {}
+        EXPECT(once.info().n_messages == 1 && once.info().n_tokens == 0 && once.info().cache_len == once.info().prompt_tokens);
+        const auto ignore = [](uint32_t, uint32_t, uint32_t, std::string_view) {};
+        once.reply(with_tools), once.run(ignore);
+        EXPECT(once.messages() == calling.messages() && once.info().reused_tokens + 1 == once.info().prompt_tokens);
+        EXPECT(once.try_read(realizar::params<rz_reply_params>()) && once.try_release().status() == RZ_ERR_BUSY);
+        once.rewind(1), once.release();
+        EXPECT(once.info().cache_len == 0);
+        once.set_capacity(300), once.set_overflow(RZ_OVERFLOW_FORGET), once.set_adapters({}), once.set_store(nullptr);
+        EXPECT(once.info().cache_capacity == 300 && once.try_set_overflow(9).status() == RZ_ERR_INVALID_ARGUMENT);
+        realizar::Cancel fired;
+        once.set_cancel(&fired), once.reply(with_tools), fired.fire();
+        EXPECT(once.try_step().status() == RZ_ERR_CANCELLED && once.try_set_cancel(nullptr).status() == RZ_ERR_BUSY);
+        once.rewind(1), once.set_cancel(nullptr), once.reply(with_tools), once.run(ignore);
+        EXPECT(once.messages() == calling.messages());
 
         realizar::Conversation talk(chatting);
         const char *stop = " She";

@@ -55,6 +55,10 @@ namespace Realizar
         public bool Keep;
         /// <summary>The reply continues the last message, a reply that was cut. Parts are the new ones only.</summary>
         public bool Continue;
+        /// <summary>Tools and variables of this reply alone: {"tools": [...], "tool_choice": "required", "variables":
+        /// {...}}. The tools replace those of the conversation ([]: none), variables are set in addition to its own.
+        /// Null: those of the conversation.</summary>
+        public string Json;
     }
 
     /// <summary>The state of a conversation and of its last reply.</summary>
@@ -221,26 +225,69 @@ namespace Realizar
 
         private unsafe void Begin(ReplyOptions options, CancellationToken token, bool keep)
         {
+            Begin(token, (pins, cancel, err) => {
+                var grammar = options.Grammar == null ? null : Native.Terminated(options.Grammar, nameof(options.Grammar));
+                var json = options.Json == null ? null : Native.Terminated(options.Json, nameof(options.Json));
+                var p = new rz_reply_params {
+                    struct_size = (uint)sizeof(rz_reply_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)),
+                    sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins)),
+                    grammar_kind = grammar == null ? 0u : (uint)options.GrammarKind,
+                    grammar_flags = grammar != null && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u,
+                    flags = (options.Keep || keep ? Native.RZ_REPLY_KEEP : 0u) | (options.Continue ? Native.RZ_REPLY_CONTINUE : 0u),
+                    compiled_grammar = pins.Of(options.Compiled?.Handle), grammar = pins.Of(grammar), grammar_len = (UIntPtr)(grammar == null ? 0 : grammar.Length - 1),
+                    stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
+                    reasoning = (uint)options.Reasoning, reasoning_tokens = Native.Whole(options.ReasoningTokens, nameof(options.ReasoningTokens)),
+                    draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)), draft_model = pins.Of(options.DraftModel?.Handle),
+                    logprobs = Native.Whole(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority, cancel = cancel,
+                    json = pins.Of(json), json_len = (UIntPtr)(json == null ? 0 : json.Length - 1),
+                };
+                return Native.rz_conversation_reply(handle, &p, err);
+            });
+            row = options.Row(Model);
+        }
+
+        /// <summary>Begins to read the messages, which Step computes, so that the next reply begins sooner: a long
+        /// document, the world of a game. No message is added. The options are those of that reply: Json, Reasoning and
+        /// Priority apply.</summary>
+        public unsafe void BeginRead(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
+        {
+            options = options ?? new ReplyOptions();
+            Begin(token, (pins, cancel, err) => {
+                var json = options.Json == null ? null : Native.Terminated(options.Json, nameof(options.Json));
+                var p = new rz_reply_params {
+                    struct_size = (uint)sizeof(rz_reply_params), reasoning = (uint)options.Reasoning, priority = options.Priority, cancel = cancel,
+                    json = pins.Of(json), json_len = (UIntPtr)(json == null ? 0 : json.Length - 1),
+                };
+                return Native.rz_conversation_read(handle, &p, err);
+            });
+            row = 1;
+        }
+
+        /// <summary>The same, and reads all of them.</summary>
+        public void Read(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
+        {
+            BeginRead(options, token);
+            var reading = replies;
+            var isWhole = false;
+            try
+            {
+                while (Step()) { }
+                isWhole = true;
+            }
+            finally { if (!isWhole && reading == replies) GiveUp(); }
+        }
+
+        private unsafe delegate int Beginning(Pins pins, IntPtr cancel, rz_error* err);
+
+        private unsafe void Begin(CancellationToken token, Beginning begin)
+        {
             var stop = new Cancelling(token, true);
             try
             {
                 using (var pins = new Pins())
                 {
-                    var grammar = options.Grammar == null ? null : Native.Terminated(options.Grammar, nameof(options.Grammar));
-                    var p = new rz_reply_params {
-                        struct_size = (uint)sizeof(rz_reply_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)),
-                        sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins)),
-                        grammar_kind = grammar == null ? 0u : (uint)options.GrammarKind,
-                        grammar_flags = grammar != null && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u,
-                        flags = (options.Keep || keep ? Native.RZ_REPLY_KEEP : 0u) | (options.Continue ? Native.RZ_REPLY_CONTINUE : 0u),
-                        compiled_grammar = pins.Of(options.Compiled?.Handle), grammar = pins.Of(grammar), grammar_len = (UIntPtr)(grammar == null ? 0 : grammar.Length - 1),
-                        stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
-                        reasoning = (uint)options.Reasoning, reasoning_tokens = Native.Whole(options.ReasoningTokens, nameof(options.ReasoningTokens)),
-                        draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)), draft_model = pins.Of(options.DraftModel?.Handle),
-                        logprobs = Native.Whole(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority, cancel = pins.Of(stop.Handle),
-                    };
                     rz_error err;
-                    RealizarException.Check(Native.rz_conversation_reply(handle, &p, &err), &err);
+                    RealizarException.Check(begin(pins, pins.Of(stop.Handle), &err), &err);
                 }
             }
             catch
@@ -249,7 +296,7 @@ namespace Realizar
                 throw;
             }
             cancelling?.Dispose();
-            (cancelling, cancellation, row) = (stop, token, options.Row(Model));
+            (cancelling, cancellation) = (stop, token);
             replies++;
         }
 
@@ -380,6 +427,29 @@ namespace Realizar
 
         /// <summary>Removes the messages after the first <paramref name="messages"/>.</summary>
         public unsafe void Rewind(int messages) => Changed(err => Native.rz_conversation_rewind(handle, Native.Whole(messages, nameof(messages)), err));
+
+        /// <summary>Frees the KV cache and keeps the messages. The next reply computes the KV cache again. Status.Busy
+        /// while a reply is unfinished, as for SetCapacity and SetAdapters.</summary>
+        public unsafe void Release() => Native.Call(err => Native.rz_conversation_release(handle, err));
+
+        /// <summary>Sets the context length in tokens; 0: that of the model, at most 8192. The next reply computes the
+        /// KV cache again.</summary>
+        public unsafe void SetCapacity(int tokens) => Native.Call(err => Native.rz_conversation_capacity_set(handle, Native.Whole(tokens, nameof(tokens)), err));
+
+        /// <summary>Sets what later replies do if they exceed the context.</summary>
+        public unsafe void SetOverflow(Overflow overflow) => Native.Call(err => Native.rz_conversation_overflow_set(handle, (uint)overflow, err));
+
+        /// <summary>Sets the LoRA adapters of later replies, each with a scale. The next reply computes the KV cache
+        /// again.</summary>
+        public unsafe void SetAdapters(IReadOnlyDictionary<Adapter, float> adapters)
+        {
+            using (var pins = new Pins())
+                Native.Call(err => Native.rz_conversation_adapters_set(handle, (IntPtr*)pins.Of(adapters.Keys.Select(adapter => adapter.Handle)),
+                    (float*)pins.Of(adapters.Values.ToArray()), (UIntPtr)adapters.Count, err));
+        }
+
+        /// <summary>Sets the store of later replies; null: none.</summary>
+        public unsafe void SetStore(Store store) => Native.Call(err => Native.rz_conversation_store_set(handle, store?.Handle ?? StoreHandle.None, err));
 
         public unsafe ConversationInfo Info
         {

@@ -449,6 +449,8 @@ namespace Realizar
         public uint logprobs;
         public int priority;
         public IntPtr cancel;
+        public IntPtr json;
+        public UIntPtr json_len;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -1003,6 +1005,13 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_load(ModelHandle model, rz_conversation_params* @params, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_info_get(ConversationHandle conversation, rz_conversation_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_conversation_free(IntPtr conversation);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_read(ConversationHandle conversation, rz_reply_params* @params, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_release(ConversationHandle conversation, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_capacity_set(ConversationHandle conversation, uint capacity, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_overflow_set(ConversationHandle conversation, uint mode, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_cancel_set(ConversationHandle conversation, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_adapters_set(ConversationHandle conversation, IntPtr* adapters, float* scales, UIntPtr n_adapters, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_store_set(ConversationHandle conversation, StoreHandle store, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_add_media(ConversationHandle conversation, byte* json, UIntPtr len, IntPtr* media, UIntPtr n_media, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_media_get(ConversationHandle conversation, uint number, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_logprobs_into(CacheHandle cache, uint k, uint* tokens, float* logprobs, UIntPtr* n, rz_error* err);

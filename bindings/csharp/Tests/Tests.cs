@@ -62,6 +62,7 @@ internal static class Tests
             Seeing(model);
             Stopping(model);
             Calls(model);
+            Changed(model);
             Kept(model);
             AtOnce(model);
             Shared(model, arguments[0]);
@@ -607,6 +608,57 @@ internal static class Tests
             Check(cut.Messages() == whole.Messages(), "one that was given up goes on");
             whole.Add("More");
             Check(Throws<RealizarException>(() => whole.Begin(new ReplyOptions { Continue = true }), "none").Status == Status.InvalidArgument, "none to go on with");
+        }
+    }
+
+    private const string Tools = "{\"tool_choice\": \"required\", \"parallel_tool_calls\": false, \"variables\": {\"a\": 1}, \"tools\": [{\"type\": \"function\", " +
+        "\"function\": {\"name\": \"go\", \"parameters\": {\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, " +
+        "\"required\": [\"by\"], \"additionalProperties\": false}}}]}";
+
+    /// <summary>Tools of one reply, reading ahead, and what is set between replies.</summary>
+    private static void Changed(Model model)
+    {
+        using (var ofLife = Talk(model, new ConversationOptions { Json = Tools }))
+        using (var talk = Talk(model))
+        {
+            ofLife.Add(Prompt);
+            talk.Add(Prompt);
+            ofLife.Reply().ToList();
+            var with = new ReplyOptions { Json = Tools };
+            talk.Read(with);
+            Check(talk.Info.End == JobEnd.Length && talk.Info.Tokens == 0 && talk.Info.Messages == 1, "messages are read ahead");
+            Check(Of(talk.Reply(with), PartKind.ToolName) == "go" && talk.Messages() == ofLife.Messages(), "tools of one reply: " + talk.Messages());
+            Check(talk.Info.ReusedTokens + 1 == talk.Info.PromptTokens, "what was read is not computed again");
+            talk.Add("And now?");
+            Check(Of(talk.Reply(new ReplyOptions { MaxTokens = 3 }), PartKind.ToolName) == "", "the next reply has no tools");
+            var wrong = new ReplyOptions { Json = "{\"messages\": []}" };
+            Check(Throws<RealizarException>(() => talk.Begin(wrong), "messages of a reply").Status == Status.InvalidArgument, "messages of a reply");
+        }
+        using (var adapter = model.LoadAdapter("tests/data/story-adapter.gguf"))
+        using (var store = new Store(model, new StoreOptions { MinTokens = 3 }))
+        using (var plain = Talk(model))
+        using (var talk = Talk(model))
+        {
+            var changes = new Action[] {
+                talk.Release, () => talk.SetCapacity(300), () => talk.SetOverflow(Overflow.Forget),
+                () => talk.SetAdapters(new Dictionary<Adapter, float>()), () => talk.SetStore(store), () => talk.SetStore(null),
+            };
+            foreach (var change in changes)
+            {
+                Said(plain, "Go on", 5);
+                Said(talk, "Go on", 5);
+                Check(talk.Messages() == plain.Messages(), "a change between replies: " + talk.Messages());
+                change();
+            }
+            Check(talk.Info.CacheCapacity == 300 && store.Info.Entries > 0, "a capacity and a store");
+            talk.BeginRead();
+            Check(Throws<RealizarException>(talk.Release, "an unfinished reply").Status == Status.Busy, "an unfinished reply");
+            talk.Stop();
+            talk.Release();
+            Check(talk.Info.CacheLength == 0, "memory is given back");
+            talk.Rewind(0);
+            talk.SetAdapters(new Dictionary<Adapter, float> { { adapter, 1 } });
+            Check(Said(talk, Prompt, 40).Contains("She loved to draw animals"), "an adapter");
         }
     }
 

@@ -214,6 +214,12 @@ type ReplyOptions struct {
 	Priority        int32 // rank among the replies of a step, the higher go first; 0: that of most
 	Keep            bool  // what was said becomes a message where the reply is given up; else it leaves no trace
 	Continue        bool  // go on with the last message, a reply that was cut; its parts are those that come after it
+
+	// Of this reply, in place of what the conversation has; nil: what it has.
+	Tools             []any          // as in [Transcript]; an empty list: none
+	ToolChoice        any            // as in [Transcript]
+	ParallelToolCalls *bool          // as in [Transcript]
+	Variables         map[string]any // of the template, in addition to those of the conversation
 }
 
 // Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.
@@ -258,7 +264,11 @@ func (t *Conversation) begin(ctx context.Context, object uintptr, options *Reply
 		pinner.Pin(&sampler)
 		params.sampler = &sampler
 	}
-	var err error
+	text, err := options.json()
+	if err != nil {
+		return err
+	}
+	params.json, params.json_len = pinned(&pinner, text), uintptr(len(text))
 	if params.stops, err = pinnedStops(&pinner, options.Stops); err != nil {
 		return err
 	}

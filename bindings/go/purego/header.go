@@ -571,6 +571,8 @@ type rz_reply_params struct {
 	logprobs         uint32
 	priority         int32
 	cancel           uintptr
+	json             *byte
+	json_len         uintptr
 }
 
 type rz_conversation_info struct {
@@ -814,6 +816,13 @@ type functions struct {
 	rz_conversation_load          func(model uintptr, params *rz_conversation_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
 	rz_conversation_info_get      func(conversation uintptr, out *rz_conversation_info, err *rz_error) int32
 	rz_conversation_free          func(conversation uintptr)
+	rz_conversation_read          func(conversation uintptr, params *rz_reply_params, err *rz_error) int32
+	rz_conversation_release       func(conversation uintptr, err *rz_error) int32
+	rz_conversation_capacity_set  func(conversation uintptr, capacity uint32, err *rz_error) int32
+	rz_conversation_overflow_set  func(conversation uintptr, mode uint32, err *rz_error) int32
+	rz_conversation_cancel_set    func(conversation uintptr, cancel uintptr, err *rz_error) int32
+	rz_conversation_adapters_set  func(conversation uintptr, adapters *uintptr, scales *float32, n_adapters uintptr, err *rz_error) int32
+	rz_conversation_store_set     func(conversation uintptr, store uintptr, err *rz_error) int32
 	rz_conversation_add_media     func(conversation uintptr, json *byte, len uintptr, media *uintptr, n_media uintptr, err *rz_error) int32
 	rz_conversation_media_get     func(conversation uintptr, number uint32, out *uintptr, err *rz_error) int32
 	rz_logprobs_into              func(cache uintptr, k uint32, tokens *uint32, logprobs *float32, n *uintptr, err *rz_error) int32

@@ -522,6 +522,34 @@ JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1conversation_1free(JNIEnv 
     rz_conversation_free((void *)(intptr_t)conversation);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1read(JNIEnv *env, jobject self, jlong conversation, jlong params, jlong err) {
+    return rz_conversation_read((void *)(intptr_t)conversation, (void *)(intptr_t)params, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1release(JNIEnv *env, jobject self, jlong conversation, jlong err) {
+    return rz_conversation_release((void *)(intptr_t)conversation, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1capacity_1set(JNIEnv *env, jobject self, jlong conversation, jint capacity, jlong err) {
+    return rz_conversation_capacity_set((void *)(intptr_t)conversation, capacity, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1overflow_1set(JNIEnv *env, jobject self, jlong conversation, jint mode, jlong err) {
+    return rz_conversation_overflow_set((void *)(intptr_t)conversation, mode, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1cancel_1set(JNIEnv *env, jobject self, jlong conversation, jlong cancel, jlong err) {
+    return rz_conversation_cancel_set((void *)(intptr_t)conversation, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1adapters_1set(JNIEnv *env, jobject self, jlong conversation, jlong adapters, jlong scales, jlong n_adapters, jlong err) {
+    return rz_conversation_adapters_set((void *)(intptr_t)conversation, (void *)(intptr_t)adapters, (void *)(intptr_t)scales, n_adapters, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1store_1set(JNIEnv *env, jobject self, jlong conversation, jlong store, jlong err) {
+    return rz_conversation_store_set((void *)(intptr_t)conversation, (void *)(intptr_t)store, (void *)(intptr_t)err);
+}
+
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1add_1media(JNIEnv *env, jobject self, jlong conversation, jlong json, jlong len, jlong media, jlong n_media, jlong err) {
     return rz_conversation_add_media((void *)(intptr_t)conversation, (void *)(intptr_t)json, len, (void *)(intptr_t)media, n_media, (void *)(intptr_t)err);
 }

@@ -206,22 +206,42 @@ public final class Conversation extends Handle {
     }
 
     private void change(java.util.function.BiFunction<Arena, Memory, Native.Call> call) {
-        call((arena, conversation) -> Native.check(arena, call.apply(arena, conversation)));
+        set(call);
         reply = null;
     }
 
     /** Begins a reply to the messages. Its parts are computed when they are asked for. */
     public Reply reply(Options options) {
-        var cancel = new Cancel();
-        begin(options, cancel);
-        return reply = new Reply(this, cancel, options);
+        return begin(options, Header::rz_conversation_reply);
     }
 
     public Reply reply() {
         return reply(new Options());
     }
 
-    private void begin(Options options, Cancel stop) {
+    /** Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. {@link
+     * Reply#step} computes, as for a reply; there are no parts, and no message is added. The options are those of that
+     * reply: tools, reasoning and priority apply. */
+    public Reply read(Options options) {
+        return begin(options, Header::rz_conversation_read);
+    }
+
+    public Reply read() {
+        return read(new Options());
+    }
+
+    /** A call that begins a reply. */
+    private interface Beginning {
+        int apply(Memory conversation, Memory params, Memory error);
+    }
+
+    private Reply begin(Options options, Beginning beginning) {
+        var cancel = new Cancel();
+        begin(options, cancel, beginning);
+        return reply = new Reply(this, cancel, options);
+    }
+
+    private void begin(Options options, Cancel stop, Beginning beginning) {
         call((arena, conversation) -> {
             var params = Native.sized(arena, Header.rz_reply_params);
             boolean compiles = options.grammar == null;
@@ -242,12 +262,14 @@ public final class Conversation extends Handle {
             Native.set(params, Header.rz_reply_params, "draft_max", options.draftMax);
             Native.set(params, Header.rz_reply_params, "logprobs", options.logprobs);
             Native.set(params, Header.rz_reply_params, "priority", options.priority);
+            Memory json = options.transcript == null ? Memory.NULL : Native.bytes(arena, options.transcript.replyJson());
+            Native.set(params, Header.rz_reply_params, "json", json);
+            Native.set(params, Header.rz_reply_params, "json_len", json.size);
             return use(options.draftModel, draft -> use(stop, cancel -> use(options.grammar, compiled -> {
                 Native.set(params, Header.rz_reply_params, "draft_model", draft);
                 Native.set(params, Header.rz_reply_params, "compiled_grammar", compiled);
                 Native.set(params, Header.rz_reply_params, "cancel", cancel);
-                return Native.check(arena, e ->
-                    Header.rz_conversation_reply(conversation, params, e));
+                return Native.check(arena, e -> beginning.apply(conversation, params, e));
             })));
         });
     }
@@ -338,6 +360,49 @@ public final class Conversation extends Handle {
     public void rewind(int messages) {
         change((arena, conversation) -> e ->
             Header.rz_conversation_rewind(conversation, Native.whole(messages, "messages"), e));
+    }
+
+    /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. Fails with the status
+     * BUSY while a reply is unfinished, as {@link #setCapacity}, {@link #setAdapters} and {@link #setCancel} do. */
+    public void release() {
+        set((arena, conversation) -> e -> Header.rz_conversation_release(conversation, e));
+    }
+
+    /** Sets the context length in tokens; 0: that of the model, at most 8192. The next reply computes the KV cache
+     * again. */
+    public void setCapacity(int tokens) {
+        set((arena, conversation) -> e ->
+            Header.rz_conversation_capacity_set(conversation, Native.whole(tokens, "tokens"), e));
+    }
+
+    /** Sets what later replies do if they exceed the context. */
+    public void setOverflow(Overflow overflow) {
+        set((arena, conversation) -> e -> Header.rz_conversation_overflow_set(conversation, overflow.ordinal(), e));
+    }
+
+    /** Sets the LoRA adapters of later replies, each with a scale. The next reply computes the KV cache again. */
+    public void setAdapters(Map<Adapter, Float> adapters) {
+        var all = List.copyOf(adapters.entrySet());
+        call((arena, conversation) -> useAll(arena, all.stream().map(Map.Entry::getKey).collect(Collectors.toList()), pointers -> {
+            Memory scales = arena.allocate(4L * Math.max(all.size(), 1));
+            for (int i = 0; i < all.size(); i++) scales.set(4 * i, all.get(i).getValue());
+            return Native.check(arena, e -> Header.rz_conversation_adapters_set(conversation, pointers, scales, all.size(), e));
+        }));
+    }
+
+    /** Sets the store of later replies; null: none. */
+    public void setStore(Store store) {
+        set((arena, conversation) -> e -> use(store, pointer -> Header.rz_conversation_store_set(conversation, pointer, e)));
+    }
+
+    /** Sets what stops every call that computes from now on, in place of {@link Setup#cancel}; null: nothing. */
+    public void setCancel(Cancel cancel) {
+        set((arena, conversation) -> e -> use(cancel, pointer -> Header.rz_conversation_cancel_set(conversation, pointer, e)));
+    }
+
+    /** Makes a call that leaves the last reply. */
+    private void set(java.util.function.BiFunction<Arena, Memory, Native.Call> call) {
+        call((arena, conversation) -> Native.check(arena, call.apply(arena, conversation)));
     }
 
     /** A second conversation with the same messages, which shares their KV cache (copy-on-write). */

@@ -138,6 +138,13 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_conversation_load = Ffm.function("rz_conversation_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_info_get = Ffm.function("rz_conversation_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_free = Ffm.function("rz_conversation_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_conversation_read = Ffm.function("rz_conversation_read", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_release = Ffm.function("rz_conversation_release", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_capacity_set = Ffm.function("rz_conversation_capacity_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_conversation_overflow_set = Ffm.function("rz_conversation_overflow_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
+    private static final MethodHandle rz_conversation_cancel_set = Ffm.function("rz_conversation_cancel_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_adapters_set = Ffm.function("rz_conversation_adapters_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_store_set = Ffm.function("rz_conversation_store_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_add_media = Ffm.function("rz_conversation_add_media", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_media_get = Ffm.function("rz_conversation_media_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_logprobs_into = Ffm.function("rz_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -1314,6 +1321,69 @@ final class FfmFunctions implements Functions {
     public void rz_conversation_free(long conversation) {
         try {
             rz_conversation_free.invokeExact(conversation);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_read(long conversation, long params, long err) {
+        try {
+            return (int) rz_conversation_read.invokeExact(conversation, params, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_release(long conversation, long err) {
+        try {
+            return (int) rz_conversation_release.invokeExact(conversation, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_capacity_set(long conversation, int capacity, long err) {
+        try {
+            return (int) rz_conversation_capacity_set.invokeExact(conversation, capacity, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_overflow_set(long conversation, int mode, long err) {
+        try {
+            return (int) rz_conversation_overflow_set.invokeExact(conversation, mode, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_cancel_set(long conversation, long cancel, long err) {
+        try {
+            return (int) rz_conversation_cancel_set.invokeExact(conversation, cancel, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_adapters_set(long conversation, long adapters, long scales, long n_adapters, long err) {
+        try {
+            return (int) rz_conversation_adapters_set.invokeExact(conversation, adapters, scales, n_adapters, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_store_set(long conversation, long store, long err) {
+        try {
+            return (int) rz_conversation_store_set.invokeExact(conversation, store, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

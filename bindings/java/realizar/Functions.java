@@ -132,6 +132,13 @@ interface Functions {
     int rz_conversation_load(long model, long params, long read, long user, long out, long err);
     int rz_conversation_info_get(long conversation, long out, long err);
     void rz_conversation_free(long conversation);
+    int rz_conversation_read(long conversation, long params, long err);
+    int rz_conversation_release(long conversation, long err);
+    int rz_conversation_capacity_set(long conversation, int capacity, long err);
+    int rz_conversation_overflow_set(long conversation, int mode, long err);
+    int rz_conversation_cancel_set(long conversation, long cancel, long err);
+    int rz_conversation_adapters_set(long conversation, long adapters, long scales, long n_adapters, long err);
+    int rz_conversation_store_set(long conversation, long store, long err);
     int rz_conversation_add_media(long conversation, long json, long len, long media, long n_media, long err);
     int rz_conversation_media_get(long conversation, int number, long out, long err);
     int rz_logprobs_into(long cache, int k, long tokens, long logprobs, long n, long err);

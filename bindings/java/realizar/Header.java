@@ -540,7 +540,9 @@ final class Header {
         .field("draft_model", 8)
         .field("logprobs", 4)
         .field("priority", 4)
-        .field("cancel", 8);
+        .field("cancel", 8)
+        .field("json", 8)
+        .field("json_len", 8);
 
     static final Struct rz_conversation_info = new Struct("rz_conversation_info")
         .field("struct_size", 4)
@@ -1161,6 +1163,34 @@ final class Header {
 
     static void rz_conversation_free(Memory conversation) {
         Native.LIBRARY.rz_conversation_free(conversation.address);
+    }
+
+    static int rz_conversation_read(Memory conversation, Memory params, Memory err) {
+        return Native.LIBRARY.rz_conversation_read(conversation.address, params.address, err.address);
+    }
+
+    static int rz_conversation_release(Memory conversation, Memory err) {
+        return Native.LIBRARY.rz_conversation_release(conversation.address, err.address);
+    }
+
+    static int rz_conversation_capacity_set(Memory conversation, int capacity, Memory err) {
+        return Native.LIBRARY.rz_conversation_capacity_set(conversation.address, capacity, err.address);
+    }
+
+    static int rz_conversation_overflow_set(Memory conversation, int mode, Memory err) {
+        return Native.LIBRARY.rz_conversation_overflow_set(conversation.address, mode, err.address);
+    }
+
+    static int rz_conversation_cancel_set(Memory conversation, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_conversation_cancel_set(conversation.address, cancel.address, err.address);
+    }
+
+    static int rz_conversation_adapters_set(Memory conversation, Memory adapters, Memory scales, long n_adapters, Memory err) {
+        return Native.LIBRARY.rz_conversation_adapters_set(conversation.address, adapters.address, scales.address, n_adapters, err.address);
+    }
+
+    static int rz_conversation_store_set(Memory conversation, Memory store, Memory err) {
+        return Native.LIBRARY.rz_conversation_store_set(conversation.address, store.address, err.address);
     }
 
     static int rz_conversation_add_media(Memory conversation, Memory json, long len, Memory media, long n_media, Memory err) {

@@ -263,6 +263,20 @@ final class JniFunctions implements Functions {
     @Override
     public native void rz_conversation_free(long conversation);
     @Override
+    public native int rz_conversation_read(long conversation, long params, long err);
+    @Override
+    public native int rz_conversation_release(long conversation, long err);
+    @Override
+    public native int rz_conversation_capacity_set(long conversation, int capacity, long err);
+    @Override
+    public native int rz_conversation_overflow_set(long conversation, int mode, long err);
+    @Override
+    public native int rz_conversation_cancel_set(long conversation, long cancel, long err);
+    @Override
+    public native int rz_conversation_adapters_set(long conversation, long adapters, long scales, long n_adapters, long err);
+    @Override
+    public native int rz_conversation_store_set(long conversation, long store, long err);
+    @Override
     public native int rz_conversation_add_media(long conversation, long json, long len, long media, long n_media, long err);
     @Override
     public native int rz_conversation_media_get(long conversation, int number, long out, long err);

@@ -27,6 +27,7 @@ public final class Options {
     Reasoning reasoning = Reasoning.MODEL;
     Grammar grammar;
     String grammarText = "";
+    Transcript transcript;
     int grammarKind, grammarFlags, reasoningTokens, replyFlags;
     boolean isSampled;
     Model draftModel;
@@ -231,6 +232,13 @@ public final class Options {
     /** Maximum number of reasoning tokens, after which the content begins; 0: no limit. */
     public Options reasoningTokens(int most) {
         reasoningTokens = most;
+        return this;
+    }
+
+    /** Tools, the choice among them and variables of this reply alone: those of a transcript without messages. Its
+     * tools and choice replace those of the conversation; its variables are set in addition to the conversation's. */
+    public Options tools(Transcript transcript) {
+        this.transcript = transcript;
         return this;
     }
 

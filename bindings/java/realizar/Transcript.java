@@ -10,6 +10,7 @@ import java.util.Map;
 public final class Transcript {
     private final List<Object> messages = new ArrayList<>(), tools = new ArrayList<>();
     private final Map<String, Object> variables = new LinkedHashMap<>(), others = new LinkedHashMap<>();
+    private boolean hasNoTools;
 
     /** A message with all its members, such as "role", "content" and "tool_calls". */
     public Transcript add(Map<String, ?> message) {
@@ -40,6 +41,13 @@ public final class Transcript {
         return this;
     }
 
+    /** No tools. For a reply of a conversation that has some: {@link Options#tools}. */
+    public Transcript noTools() {
+        tools.clear();
+        hasNoTools = true;
+        return this;
+    }
+
     /** Which tools are called: "auto", "none", "required", or the name of one. */
     public Transcript toolChoice(String choice) {
         boolean isKind = List.of("auto", "none", "required").contains(choice);
@@ -62,8 +70,16 @@ public final class Transcript {
 
     /** The transcript in JSON, as the library takes it. */
     public String json() {
-        var all = object("messages", messages);
-        if (!tools.isEmpty()) all.put("tools", tools);
+        return json(object("messages", messages));
+    }
+
+    /** The same for one reply, which has no messages of its own: they are left out if there are none. */
+    String replyJson() {
+        return messages.isEmpty() ? json(object()) : json();
+    }
+
+    private String json(Map<String, Object> all) {
+        if (!tools.isEmpty() || hasNoTools) all.put("tools", tools);
         if (!variables.isEmpty()) all.put("variables", variables);
         all.putAll(others);
         return Json.write(all);

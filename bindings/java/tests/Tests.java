@@ -81,6 +81,8 @@ class Tests {
             stopping(model);
             ClosingTests.run(model, path);
             calling(model);
+            readAhead(model);
+            changed(model, path.resolveSibling("story-adapter.gguf"));
             reasoning(model);
             cut(model);
             kept(model);
@@ -739,6 +741,67 @@ class Tests {
             chat.add(List.of(Map.of("role", "system", "content", "a "), Map.of("role", "user", "content", PROMPT)));
             var value = (Map<?, ?>) Json.read(chat.reply(new Options().schema(BY).reasoning(Options.Reasoning.OFF)).readText());
             check(List.of("car", "bus").contains(value.get("by")), "a schema: " + value);
+        }
+    }
+
+    private static void readAhead(Model model) {
+        var tools = new Transcript().tool("go", "Goes", BY).toolChoice("required").parallelToolCalls(false).variable("a", 1);
+        var begun = new Transcript().user(PROMPT).tool("go", "Goes", BY).toolChoice("required").parallelToolCalls(false).variable("a", 1);
+        try (var ofLife = new Conversation(model, begun); var chat = new Conversation(model, new Transcript().user(PROMPT))) {
+            var options = new Options().reasoning(Options.Reasoning.OFF).tools(tools);
+            ofLife.reply(new Options().reasoning(Options.Reasoning.OFF)).readText();
+            try (var reading = chat.read(options)) {
+                while (reading.step()) {}
+                check(reading.end() == Generation.End.LENGTH && reading.parts().isEmpty(), "messages are read ahead");
+            }
+            check(chat.info().tokens() == 0 && chat.info().messages() == 1, "no message is added");
+            var parts = chat.reply(options).stream().toList();
+            check(of(parts, Part.Kind.TOOL_NAME).equals("go") && chat.messages().equals(ofLife.messages()), "tools of one reply: " + chat.messages());
+            check(chat.info().reusedTokens() + 1 == chat.info().promptTokens(), "what was read is not computed again");
+            chat.add("user", "And now?");
+            ofLife.add("user", "And now?");
+            var none = new Options().maxTokens(3).tools(new Transcript().noTools().toolChoice("auto"));
+            check(of(chat.reply(new Options().maxTokens(3)).stream().toList(), Part.Kind.TOOL_NAME).isEmpty(), "the next reply has no tools");
+            check(of(ofLife.reply(none).stream().toList(), Part.Kind.TOOL_NAME).isEmpty(), "a reply without the tools of the conversation");
+            var wrong = thrown(RealizarException.class, () -> chat.reply(new Options().tools(begun)));
+            check(wrong.status() == RealizarException.Status.INVALID_ARGUMENT, "messages of a reply: " + wrong);
+        }
+    }
+
+    private static void changed(Model model, Path path) {
+        try (var adapter = model.adapter(path); var store = new Store(model, new Store.Setup().minTokens(3)); var stop = new Cancel();
+            var plain = new Conversation(model); var chat = new Conversation(model)) {
+            List<Runnable> changes = List.of(chat::release, () -> chat.setCapacity(300), () -> chat.setOverflow(Conversation.Overflow.FORGET),
+                () -> chat.setAdapters(Map.of()), () -> chat.setStore(store), () -> chat.setStore(null));
+            for (var change : changes) {
+                for (var each : List.of(plain, chat)) {
+                    each.add("user", PROMPT);
+                    each.reply(new Options().maxTokens(5)).readText();
+                }
+                check(chat.messages().equals(plain.messages()), "a change between replies: " + chat.messages());
+                change.run();
+            }
+            check(chat.info().cacheCapacity() == 300 && store.info().entries() > 0, "a capacity and a store");
+            try (var reading = chat.read()) {
+                check(thrown(RealizarException.class, chat::release).status() == RealizarException.Status.BUSY && reading.end() == null, "an unfinished reply");
+            }
+            chat.release();
+            check(chat.info().cacheLength() == 0, "memory is given back");
+            chat.setCancel(stop);
+            var stopped = chat.reply(new Options().maxTokens(3));
+            stop.fire();
+            thrown(CancellationException.class, stopped::step);
+            stopped.close();
+            chat.setCancel(null);
+            chat.rewind(0);
+            chat.setAdapters(Map.of(adapter, 1f));
+            try (var adapted = new Conversation(model, new Transcript(), new Conversation.Setup().adapters(Map.of(adapter, 1f)))) {
+                for (var each : List.of(chat, adapted)) {
+                    each.add("user", PROMPT);
+                    each.reply(new Options().maxTokens(20)).readText();
+                }
+                check(chat.messages().equals(adapted.messages()), "adapters");
+            }
         }
     }
 

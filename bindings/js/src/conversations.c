@@ -140,6 +140,56 @@ static napi_value call_rewind(napi_env env, napi_callback_info info) {
     return task_return(&t, NULL);
 }
 
+static napi_value call_release(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_release(conversation, &t.error);
+    return task_return(&t, NULL);
+}
+
+/* setCapacity(conversation, tokens). */
+static napi_value call_set_capacity(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    uint32_t capacity = (uint32_t)uint_of(&t, arguments[1], "the capacity", UINT32_MAX);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_capacity_set(conversation, capacity, &t.error);
+    return task_return(&t, NULL);
+}
+
+/* setOverflow(conversation, name). */
+static napi_value call_set_overflow(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    uint32_t mode = choice_of(&t, arguments[1], "overflow", OVERFLOWS);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_overflow_set(conversation, mode, &t.error);
+    return task_return(&t, NULL);
+}
+
+/* setAdapters(conversation, {adapters, scales}). */
+static napi_value call_set_adapters(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    const float *scales;
+    size_t n;
+    rz_adapter *const *adapters = adapter_params(&t, arguments[1], &scales, &n);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_adapters_set(conversation, adapters, scales, n, &t.error);
+    return task_return(&t, NULL);
+}
+
+/* setStore(conversation, store): none if it is not given. */
+static napi_value call_set_store(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
+    const rz_store *store = task_use_optional(&t, arguments[1], STORE);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_store_set(conversation, store, &t.error);
+    return task_return(&t, NULL);
+}
+
 /* messages(conversation, first): JSON. */
 static napi_value call_messages(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
@@ -187,30 +237,52 @@ static void run_reply(task *t) {
     t->status = t->lib->rz_conversation_reply(r->conversation, &r->params, &t->error);
 }
 
+static void run_read(task *t) {
+    reply *r = t->data;
+    t->status = t->lib->rz_conversation_read(r->conversation, &r->params, &t->error);
+}
+
+/* The arguments that replies and reading ahead have in common: conversation, options, cancel. */
+static reply *reply_arguments(task *t, napi_value arguments[MAX_ARGUMENTS]) {
+    reply *r = t->data = task_alloc(t, sizeof *r);
+    if (!r) return NULL;
+    napi_value options = arguments[1];
+    rz_reply_params *params = &r->params;
+    r->conversation = task_use(t, arguments[0], CONVERSATION);
+    params->struct_size = sizeof *params;
+    params->cancel = task_use(t, arguments[2], CANCEL);
+    params->json = string_member(t, options, "json", &params->json_len);
+    params->reasoning = choice_member(t, options, "reasoning", REASONINGS);
+    params->priority = int_member(t, options, "priority");
+    return r;
+}
+
+/* read(conversation, options, cancel): begins to read the messages, which steps do; a promise. */
+static napi_value call_read(napi_env env, napi_callback_info info) {
+    napi_value arguments[MAX_ARGUMENTS];
+    task t = task_begin(env, info, arguments);
+    return reply_arguments(&t, arguments) ? task_start(&t, run_read, NULL) : task_return(&t, NULL);
+}
+
 /* reply(conversation, options, cancel): begins a reply; a promise, because a grammar takes a while. */
 static napi_value call_reply(napi_env env, napi_callback_info info) {
     napi_value arguments[MAX_ARGUMENTS];
     task t = task_begin(env, info, arguments);
-    reply *r = t.data = task_alloc(&t, sizeof *r);
+    reply *r = reply_arguments(&t, arguments);
     if (!r) return task_return(&t, NULL);
     napi_value options = arguments[1];
     rz_reply_params *params = &r->params;
-    r->conversation = task_use(&t, arguments[0], CONVERSATION);
-    params->struct_size = sizeof *params;
-    params->cancel = task_use(&t, arguments[2], CANCEL);
     U32(&t, options, params, max_tokens);
     params->sampler = sampler_params(&t, member_of(&t, options, "sampling"));
     params->grammar_kind = grammar_params(&t, member_of(&t, options, "grammar"), &params->grammar_flags,
                                           &params->grammar, &params->grammar_len);
     if (bool_member(&t, options, "keep")) params->flags |= RZ_REPLY_KEEP;
     if (bool_member(&t, options, "continue")) params->flags |= RZ_REPLY_CONTINUE;
-    params->reasoning = choice_member(&t, options, "reasoning", REASONINGS);
     U32(&t, options, params, reasoning_tokens);
     params->draft = choice_member(&t, options, "draft", DRAFTS);
     U32(&t, options, params, draft_max);
     params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
     U32(&t, options, params, logprobs);
-    params->priority = int_member(&t, options, "priority");
     params->stops = stop_params(&t, options, &params->n_stops);
     return task_start(&t, run_reply, NULL);
 }
@@ -351,8 +423,14 @@ void export_conversations(napi_env env, napi_value exports) {
     export_function(env, exports, "addText", call_add_text);
     export_function(env, exports, "mediaOf", call_media_of);
     export_function(env, exports, "rewind", call_rewind);
+    export_function(env, exports, "release", call_release);
+    export_function(env, exports, "setCapacity", call_set_capacity);
+    export_function(env, exports, "setOverflow", call_set_overflow);
+    export_function(env, exports, "setAdapters", call_set_adapters);
+    export_function(env, exports, "setStore", call_set_store);
     export_function(env, exports, "messages", call_messages);
     export_function(env, exports, "logprobs", call_logprobs);
+    export_function(env, exports, "read", call_read);
     export_function(env, exports, "reply", call_reply);
     export_function(env, exports, "step", call_step);
 }

@@ -405,6 +405,57 @@ test("calls follow their schemas", async () => {
   }
 });
 
+test("a reply has tools of its own, and messages are read ahead of it", async () => {
+  const tools = { tools: [GO], toolChoice: "required", parallelToolCalls: false };
+  const [ofLife, once] = [talk({ ...tools, variables: { a: 1 } }), talk()];
+  for (const conversation of [ofLife, once]) conversation.add(PROMPT);
+  for await (const part of ofLife.reply()) void part;
+  await once.read(tools);
+  assert.deepEqual([once.info.end, once.info.nTokens, once.info.nMessages], ["length", 0, 1]);
+  for await (const part of once.reply({ ...tools, variables: { a: 1 } })) void part;
+  assert.deepEqual(once.messages(), ofLife.messages());
+  assert.equal(once.messages()[1].finish_reason, "tool_calls");
+  assert.equal(once.info.reusedTokens + 1, once.info.promptTokens);
+  // The other replies are as the conversation was made.
+  once.add("And now?");
+  for await (const part of once.reply({ maxTokens: 3 })) assert.notEqual(part.kind, "toolName");
+  await assert.rejects(once.reply({ toolChoice: "required" }).next(), fails("RZ_ERR_INVALID_ARGUMENT", /there are no tools/));
+  await assert.rejects(once.read({ signal: AbortSignal.abort(new Error("enough")) }), /enough/);
+});
+
+test("a conversation is changed between its replies", async () => {
+  const [plain, conversation] = [talk(), talk()];
+  const changes = [
+    () => conversation.release(),
+    () => conversation.setCapacity(300),
+    () => conversation.setOverflow("forget"),
+    () => conversation.setAdapters([]),
+    () => conversation.setStore(null),
+  ];
+  for (const change of changes) {
+    for (const each of [plain, conversation]) await all(each.say("Go on", { maxTokens: 5 }));
+    assert.deepEqual(conversation.messages(), plain.messages());
+    change();
+  }
+  assert.equal(conversation.info.cacheCapacity, 300);
+  const reading = conversation.read();
+  assert.throws(() => conversation.release(), fails("RZ_ERR_BUSY"));
+  await reading;
+  conversation.release();
+  assert.equal(conversation.info.cacheLen, 0);
+  const adapter = await model.adapter(ADAPTER);
+  const adapted = talk({ adapters: [adapter] });
+  conversation.rewind(0);
+  conversation.setAdapters([adapter]);
+  assert.equal(await all(conversation.say(PROMPT, { maxTokens: 9 })), await all(adapted.say(PROMPT, { maxTokens: 9 })));
+  const store = await Store.open(model, { minTokens: 3 });
+  conversation.setStore(store);
+  await all(conversation.say("More", { maxTokens: 5 }));
+  assert.ok(store.info.nEntries > 0);
+  assert.throws(() => conversation.setOverflow("drop"), fails("RZ_ERR_INVALID_ARGUMENT"));
+  assert.throws(() => conversation.setCapacity(-1), fails("RZ_ERR_INVALID_ARGUMENT"));
+});
+
 test("grammars, reasoning and probabilities", async () => {
   const conversation = talk({}, reasons);
   const options = { grammar: { jsonSchema: DIGIT }, reasoning: "on", reasoningTokens: 6, logprobs: 2, maxTokens: 99 };
@@ -565,11 +616,15 @@ test("options of an unknown name are refused, all that are declared are known", 
     [[...names("LoadOptions"), "sessions", "cache"], (options) => plan(chat, options)],
     [names("CacheOptions"), (cache) => plan(chat, { cache })],
     [names("CacheOptions"), (cache) => talk({ cache })],
-    [names("ConversationOptions"), (options) => new Conversation(model, options)],
+    [[...names("ToolOptions"), ...names("ConversationOptions")], (options) => new Conversation(model, options)],
     [["cache", "store"], (options) => Conversation.load(model, bytes, options)],
     [["cache", "adapters"], (options) => new Session(model, options)],
     [["cache"], (options) => Session.load(model, kept, options)],
-    [[...names("GenerateOptions"), ...names("ReplyOptions")], (options) => talk().say(PROMPT, { maxTokens: 1, ...options }).next()],
+    [
+      [...names("ToolOptions"), ...names("GenerateOptions"), ...names("ReplyOptions")],
+      (options) => talk().say(PROMPT, { maxTokens: 1, ...options }).next(),
+    ],
+    [[...names("ToolOptions"), "reasoning", "priority", "signal"], (options) => talk({ system: "S" }).read(options)],
     [names("GenerateOptions"), (options) => new Session(model).generate(PROMPT, { maxTokens: 1, ...options }).next()],
     [names("Sampling"), (sampling) => talk().say(PROMPT, { maxTokens: 1, sampling }).next()],
     [names("StoreOptions"), (options) => Store.open(model, options)],

@@ -31,8 +31,15 @@ export async function use(signal: AbortSignal): Promise<string> {
   let said = "";
   for await (const text of conversation.say("Hi", { signal, sampling: { temperature: 0.7 } }))
     said += text.toUpperCase();
+  const tools = [{ type: "function", function: { name: "go" } }];
+  await conversation.read({ tools, toolChoice: "required", signal });
+  conversation.release();
+  conversation.setCapacity(256);
+  conversation.setOverflow("fail");
+  conversation.setAdapters([]);
+  conversation.setStore(null);
   const parts: Part[] = [];
-  for await (const part of conversation.reply({ grammar: { jsonSchema: { type: "object" } }, draft: model }))
+  for await (const part of conversation.reply({ grammar: { jsonSchema: { type: "object" } }, draft: model, tools }))
     parts.push(part);
   const kinds: ("content" | "reasoning" | "toolId" | "toolName" | "toolArguments" | "end")[] = parts.map((part) => part.kind);
   const [vector] = await model.embed(["text", model.tokenize("x")], { pooling: "mean" });
@@ -57,6 +64,8 @@ export async function use(signal: AbortSignal): Promise<string> {
   new Conversation(model, { overflow: "drop" });
   // @ts-expect-error
   conversation.reply({ grammar: { prose: "" } });
+  // @ts-expect-error
+  conversation.read({ maxTokens: 5 });
   // @ts-expect-error
   new Model();
   return said + total;

@@ -54,6 +54,7 @@ fun options(
     logprobs: Int = 0,
     keep: Boolean = false,
     continuing: Boolean = false,
+    tools: Transcript? = null,
 ): Options {
     val options = Options().maxTokens(maxTokens).stops(*stops.toTypedArray()).logprobs(logprobs)
     options.reasoning(reasoning).reasoningTokens(reasoningTokens)
@@ -69,6 +70,7 @@ fun options(
     grammar?.let { options.grammar(it) }
     if (keep) options.keep()
     if (continuing) options.continuing()
+    tools?.let(options::tools)
     return options
 }
 
@@ -132,6 +134,11 @@ suspend fun Model.embeddings(
  */
 fun Conversation.replyFlow(options: Options = Options()): Flow<Part> = flow {
     making { reply(options) }.use { while (stoppable(it::cancel, it::hasNext)) emit(it.next()) }
+}
+
+/** Reads the messages ahead of the next reply, as [Conversation.read]. A cancelled coroutine stops it. */
+suspend fun Conversation.readAhead(options: Options = Options()) {
+    making { read(options) }.use { reading -> while (stoppable(reading::cancel) { reading.step() }) {} }
 }
 
 /**

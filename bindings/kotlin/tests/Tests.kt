@@ -33,6 +33,7 @@ import realizar.kotlin.embeddings
 import realizar.kotlin.generateFlow
 import realizar.kotlin.loadModel
 import realizar.kotlin.options
+import realizar.kotlin.readAhead
 import realizar.kotlin.replyFlow
 import realizar.kotlin.sayFlow
 
@@ -50,6 +51,7 @@ fun main(arguments: Array<String>) = runBlocking {
     loading(story)
     loadModel(Path.of(arguments[1]), threads = 2).use { model ->
         talking(model)
+        readingAhead(model)
         cut(model)
         failing(model)
         together(model)
@@ -144,6 +146,15 @@ suspend fun talking(model: Model) = model.conversation(system = "Be kind. ").use
     check(content in listOf("\"yes\"", "\"no\"") && parts.last().kind() == Part.Kind.END) { parts }
     val plain = model.conversation().use { it.answer(PROMPT) }
     check(plain.startsWith(EXPECTED)) { plain }
+}
+
+suspend fun readingAhead(model: Model) = model.conversation(transcript = Transcript().user(PROMPT)).use { chat ->
+    val tools = Transcript().tool("go", "Goes", """{"type": "object", "properties": {}, "additionalProperties": false}""").toolChoice("required")
+    chat.readAhead(options(tools = tools))
+    check(chat.info().tokens() == 0 && chat.info().messages() == 1) { chat.info() }
+    val parts = chat.replyFlow(options(tools = tools.parallelToolCalls(false))).toList()
+    check(parts.filter { it.kind() == Part.Kind.TOOL_NAME }.joinToString("") { it.text() } == "go") { parts }
+    check(chat.info().reusedTokens() + 1 == chat.info().promptTokens()) { chat.info() }
 }
 
 suspend fun cut(model: Model) = model.conversation(transcript = Transcript().user(PROMPT)).use { chat ->

@@ -910,6 +910,14 @@ def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
     return _json({"messages": _list(messages, "messages"), **members}).encode()
 
 
+def _set_members(params: Any, **members: Any) -> None:
+    """Tools and variables of one reply; None: those of the conversation."""
+    given = {name: value for name, value in members.items() if value is not None}
+    if given:
+        params.json = _json(given).encode()
+        params.json_len = len(params.json)
+
+
 _GRAMMARS = _numbers("RZ_GRAMMAR_")
 _WHITESPACE = _GRAMMARS.pop("flag_whitespace")
 del _GRAMMARS["flag_best_effort"]
@@ -1885,7 +1893,8 @@ class Conversation(Handle):
         self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Union[None, "Grammar", Tuple[str, Any]] = None,
         whitespace: bool = False, stops: Sequence[str] = (), reasoning: str = "model", reasoning_tokens: int = 0,
         draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0, keep: bool = False, resume: bool = False,
-        priority: int = 0, cancel: Optional[Cancel] = None,
+        priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None, tool_choice: Any = None,
+        parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
         """Begins a reply, which `step` works on; of an unfinished one nothing more comes.
 
@@ -1895,7 +1904,9 @@ class Conversation(Handle):
         or as the template has it ("model"), `reasoning_tokens` of it at most. `draft`, `draft_max`, `logprobs`, `priority` as of
         `Session.job`.
         `keep`: what was said of a reply that is given up becomes a message. `resume`: goes on with the last message, a reply that was
-        cut; its parts are those that come after it. `cancel` pauses the steps of this reply."""
+        cut; its parts are those that come after it. `cancel` pauses the steps of this reply. `tools`, `tool_choice`,
+        `parallel_tool_calls`: of this reply, in place of the conversation's ([]: no tools); `variables` of the template: in addition to
+        the conversation's."""
         flags = (_REPLY_FLAGS["keep"] if keep else 0) | (_REPLY_FLAGS["continue"] if resume else 0)
         params = _c.rz_reply_params(max_tokens=max_tokens, flags=flags, reasoning=_named(_REASONINGS, reasoning, "reasoning"),
                                     reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)  # fmt: skip
@@ -1908,10 +1919,35 @@ class Conversation(Handle):
             params.grammar_kind, params.grammar_flags, params.grammar = _grammar(*grammar, whitespace=whitespace)
             params.grammar_len = len(params.grammar)
         _set_stops(params, stops)
+        _set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
         stop = cancel if cancel is not None else Cancel()
         with _use(stop) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model, _use(compiled) as params.compiled_grammar:
             self._call("rz_conversation_reply", byref(params))
         self._stop, self._row, self._reply = stop, min(logprobs, self.model.info.vocab_size) + 1, self._reply + 1
+
+    def begin_read(
+        self, *, reasoning: str = "model", priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None,
+        tool_choice: Any = None, parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
+    ) -> None:  # fmt: skip
+        """Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. `step` works on it;
+        no message is added. Options are those of that reply, as of `begin`."""
+        params = _c.rz_reply_params(reasoning=_named(_REASONINGS, reasoning, "reasoning"), priority=priority)
+        _set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
+        stop = cancel if cancel is not None else Cancel()
+        with _use(stop) as params.cancel:
+            self._call("rz_conversation_read", byref(params))
+        self._stop, self._row, self._reply = stop, 1, self._reply + 1
+
+    def read(self, **options: Any) -> None:
+        """Reads the messages to their end; options as of `begin_read`."""
+        self.begin_read(**options)
+        try:
+            while self.step():
+                pass
+        except BaseException:
+            with suppress(Error):  # another call may be at work, or the conversation is closed
+                self.stop()
+            raise
 
     def step(self, seconds: Optional[float] = None) -> bool:
         """Works on the reply for about so long, without a limit until it has made a token; True: there is more to do."""
@@ -1983,6 +2019,34 @@ class Conversation(Handle):
     def rewind(self, n_messages: int) -> None:
         """Forgets the messages after the first so many, to edit or to answer anew."""
         self._change("rz_conversation_rewind", _whole(n_messages, "n_messages"))
+
+    def release(self) -> None:
+        """Gives the memory of keys and values back, as for a program in the background; the next reply computes them again."""
+        self._call("rz_conversation_release")
+
+    def set_capacity(self, capacity: int) -> None:
+        """Makes room for `capacity` tokens; 0: as many as the model was made for, at most 8192. The next reply computes all again."""
+        self._call("rz_conversation_capacity_set", _whole(capacity, "capacity"))
+
+    def set_overflow(self, overflow: str) -> None:
+        """What later replies do where messages have no room: "fail" or "forget"."""
+        self._call("rz_conversation_overflow_set", _named(_OVERFLOWS, overflow, "overflow"))
+
+    def set_adapters(self, adapters: Adapters) -> None:
+        """Has later replies use some adapters, or adapters with their scales, or none; they compute all again."""
+        scales = _scales(adapters)
+        with _use_all(adapters) as pointers:
+            self._call("rz_conversation_adapters_set", pointers, scales, len(scales))
+
+    def set_store(self, store: Optional[Store]) -> None:
+        """The store of later replies, or none."""
+        with _use(store) as pointer:
+            self._call("rz_conversation_store_set", pointer)
+
+    def set_cancel(self, cancel: Optional[Cancel]) -> None:
+        """What stops all that is computed from now on, in place of the conversation's `cancel`; None: nothing."""
+        with _use(cancel) as pointer:
+            self._call("rz_conversation_cancel_set", pointer)
 
     def fork(self) -> "Conversation":
         """A second conversation with the same past."""

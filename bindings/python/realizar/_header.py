@@ -682,6 +682,8 @@ class rz_reply_params(Sized):
         ("logprobs", c_uint32),
         ("priority", c_int32),
         ("cancel", c_void_p),
+        ("json", c_char_p),
+        ("json_len", c_size_t),
     ]
 
 
@@ -937,6 +939,13 @@ FUNCTIONS = {
     "rz_conversation_load": (c_int32, [c_void_p, POINTER(rz_conversation_params), rz_read_callback, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_conversation_info_get": (c_int32, [c_void_p, POINTER(rz_conversation_info), POINTER(rz_error)]),
     "rz_conversation_free": (None, [c_void_p]),
+    "rz_conversation_read": (c_int32, [c_void_p, POINTER(rz_reply_params), POINTER(rz_error)]),
+    "rz_conversation_release": (c_int32, [c_void_p, POINTER(rz_error)]),
+    "rz_conversation_capacity_set": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),
+    "rz_conversation_overflow_set": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),
+    "rz_conversation_cancel_set": (c_int32, [c_void_p, c_void_p, POINTER(rz_error)]),
+    "rz_conversation_adapters_set": (c_int32, [c_void_p, POINTER(c_void_p), POINTER(c_float), c_size_t, POINTER(rz_error)]),
+    "rz_conversation_store_set": (c_int32, [c_void_p, c_void_p, POINTER(rz_error)]),
     "rz_conversation_add_media": (c_int32, [c_void_p, c_char_p, c_size_t, POINTER(c_void_p), c_size_t, POINTER(rz_error)]),
     "rz_conversation_media_get": (c_int32, [c_void_p, c_uint32, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_logprobs_into": (c_int32, [c_void_p, c_uint32, POINTER(c_uint32), POINTER(c_float), POINTER(c_size_t), POINTER(rz_error)]),

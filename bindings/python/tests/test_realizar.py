@@ -894,8 +894,10 @@ sys.exit(7)
                 realizar.Store.take: lambda **n: store.take([1], **n),
                 realizar.Conversation: lambda **n: realizar.Conversation(model, **n),
                 realizar.Conversation.begin: talk.begin,
+                realizar.Conversation.begin_read: talk.begin_read,
                 realizar.Conversation.messages: talk.messages,
                 realizar.Conversation.rewind: talk.rewind,
+                realizar.Conversation.set_capacity: talk.set_capacity,
             }
             known = {realizar.Encoder, realizar.Encoder.encode_sound, realizar.Encoder.measure, realizar.Conversation.load, realizar.Job}
             functions = [value for name, value in vars(realizar).items() if callable(value) and name in realizar.__all__]
@@ -1217,6 +1219,56 @@ class Conversations(unittest.TestCase):
             message = talk.messages()[-1]
             self.assertEqual((message["finish_reason"], message["tool_calls"][0]["function"]), ("tool_calls", {"name": "go", "arguments": arguments}))
             talk.add({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "done"})
+
+    def test_tools_of_one_reply_and_reading_ahead(self):
+        tools = {"tools": [GO], "tool_choice": "required", "parallel_tool_calls": False}
+        of_life, talk = self.talk(**tools, variables={"a": 1}), self.talk()
+        of_life.add(PROMPT)
+        talk.add(PROMPT)
+        list(of_life.reply(max_tokens=200))
+        talk.read(**tools)
+        self.assertEqual((talk.info.end, talk.info.n_tokens, talk.info.n_messages), ("length", 0, 1))
+        list(talk.reply(max_tokens=200, **tools, variables={"a": 1}))
+        self.assertEqual((talk.messages(), talk.info.reused_tokens), (of_life.messages(), talk.info.prompt_tokens - 1))
+        self.assertEqual(talk.messages()[1]["finish_reason"], "tool_calls")
+        talk.add("And now?")
+        list(talk.reply(max_tokens=3))
+        self.assertNotIn("tool_calls", talk.messages()[3])
+        with self.assertRaisesRegex(realizar.InvalidArgument, "there are no tools"):
+            talk.reply(tool_choice="required")
+
+    def test_conversations_are_changed_between_replies(self):
+        plain, talk = self.talk(), self.talk()
+        for change in (
+            talk.release, lambda: talk.set_capacity(300), lambda: talk.set_overflow("forget"), lambda: talk.set_adapters([]), lambda: talk.set_store(None)
+        ):  # fmt: skip
+            for each in (plain, talk):
+                "".join(each.say("Go on", max_tokens=5))
+            self.assertEqual(talk.messages(), plain.messages())
+            change()
+        self.assertEqual(talk.info.cache_capacity, 300)
+        talk.begin_read()
+        with self.assertRaises(realizar.Busy):
+            talk.release()
+        talk.stop()
+        talk.release()
+        self.assertEqual(talk.info.cache_len, 0)
+        with self.model.adapter(ADAPTER) as adapter:
+            adapted = self.talk(adapters=[adapter])
+            talk.rewind(0)
+            talk.set_adapters([adapter])
+        self.assertEqual("".join(talk.say(PROMPT, max_tokens=9)), "".join(adapted.say(PROMPT, max_tokens=9)))
+        with realizar.Cancel() as cancel:
+            talk.set_cancel(cancel)
+            talk.begin(max_tokens=9)
+            cancel.fire()
+            with self.assertRaises(realizar.Cancelled):
+                talk.step()
+            talk.stop()
+            talk.set_cancel(None)
+            list(talk.reply(max_tokens=3))
+        with self.assertRaises(realizar.InvalidArgument):
+            talk.set_overflow("drop")
 
     def test_grammars_and_probabilities(self):
         talk = self.talk(model=self.reasons)

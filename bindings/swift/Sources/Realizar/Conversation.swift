@@ -176,11 +176,67 @@ public final class Conversation: @unchecked Sendable {
 
     /// Begins a reply to the messages; its parts are computed when they are asked for.
     public func reply(_ options: Options = Options()) throws -> Reply {
+        try begin(options) { rz_conversation_reply($0, $1, $2) }
+    }
+
+    /// Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. The
+    /// steps of the result do the work; it has no parts, and no message is added. Options are those of that reply, of
+    /// which `members`, `reasoning` and `priority` count.
+    public func read(_ options: Options = Options()) throws -> Reply {
+        try begin(options) { rz_conversation_read($0, $1, $2) }
+    }
+
+    private func begin(
+        _ options: Options,
+        _ function: (OpaquePointer, UnsafePointer<rz_reply_params>, UnsafeMutablePointer<rz_error>) -> rz_status
+    ) throws -> Reply {
         let cancel = try Cancel()
         let turn = try change { conversation, error in
-            try options.with(cancel) { rz_conversation_reply(conversation, $0, error) }
+            try options.with(cancel) { function(conversation, $0, error) }
         }
         return Reply(self, turn, cancel, options)
+    }
+
+    /// Gives the memory of what it remembers back and keeps the messages; the next reply computes them again. Fails
+    /// with `.busy` while a reply is unfinished, as `setCapacity`, `setAdapters` and `setCancel` do.
+    public func release() throws {
+        try handle.use { conversation in try call { rz_conversation_release(conversation, $0) } }
+    }
+
+    /// Makes room for so many tokens; 0: as many as the model was made for, at most 8192. The next reply computes all
+    /// again.
+    public func setCapacity(_ capacity: Int) throws {
+        let capacity = try whole(capacity, "capacity")
+        try handle.use { conversation in try call { rz_conversation_capacity_set(conversation, capacity, $0) } }
+    }
+
+    /// What later replies do where there is no room.
+    public func setOverflow(_ overflow: Overflow) throws {
+        try handle.use { conversation in try call { rz_conversation_overflow_set(conversation, overflow.rawValue, $0) } }
+    }
+
+    /// Has later replies use some adapters, each with a scale, or none; the next one computes all again.
+    public func setAdapters(_ adapters: [(Adapter, scale: Float)]) throws {
+        let scales = adapters.map(\.scale)
+        try useAll(adapters.map { $0.0.handle }) { adapters in
+            try handle.use { conversation in
+                try call { rz_conversation_adapters_set(conversation, adapters, scales, adapters.count, $0) }
+            }
+        }
+    }
+
+    /// The store of later replies; nil: none.
+    public func setStore(_ store: Store?) throws {
+        try useAll([store?.handle]) { store in
+            try handle.use { conversation in try call { rz_conversation_store_set(conversation, store[0], $0) } }
+        }
+    }
+
+    /// What stops every call that computes from now on, in place of `ConversationOptions.cancel`; nil: nothing.
+    public func setCancel(_ cancel: Cancel?) throws {
+        try useAll([cancel?.handle]) { cancel in
+            try handle.use { conversation in try call { rz_conversation_cancel_set(conversation, cancel[0], $0) } }
+        }
     }
 
     /// The handle for a reply, which has to be the current one.

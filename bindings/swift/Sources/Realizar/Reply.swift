@@ -119,20 +119,25 @@ extension Options {
         params.draft_max = draftMax
         params.logprobs = logprobs
         params.priority = priority
+        let json = try members?.text
         return try withTexts(stops, "a stop string") { stops in
             try withText(text?.text ?? "") { text, length in
-                try useAll([draft.model?.handle, cancel.handle, grammar?.handle]) { handles in
-                    params.stops = stops.baseAddress
-                    params.n_stops = stops.count
-                    params.grammar = text
-                    params.grammar_len = length
-                    params.draft_model = handles[0]
-                    params.cancel = handles[1]
-                    params.compiled_grammar = handles[2]
-                    guard let sampling else { return try body(&params) }
-                    return try sampling.with { sampler in
-                        params.sampler = sampler
-                        return try body(&params)
+                try withText(json ?? "") { bytes, count in
+                    try useAll([draft.model?.handle, cancel.handle, grammar?.handle]) { handles in
+                        params.stops = stops.baseAddress
+                        params.n_stops = stops.count
+                        params.grammar = text
+                        params.grammar_len = length
+                        params.json = json == nil ? nil : bytes
+                        params.json_len = count
+                        params.draft_model = handles[0]
+                        params.cancel = handles[1]
+                        params.compiled_grammar = handles[2]
+                        guard let sampling else { return try body(&params) }
+                        return try sampling.with { sampler in
+                            params.sampler = sampler
+                            return try body(&params)
+                        }
                     }
                 }
             }

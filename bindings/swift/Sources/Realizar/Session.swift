@@ -199,6 +199,10 @@ public struct Options: Sendable {
     public var keeps = false
     /// The reply goes on with the last message, a reply that was cut.
     public var continues = false
+    /// Tools, the choice among them and variables of one reply: "tools", "tool_choice", "parallel_tool_calls",
+    /// "variables". Tools replace those of the conversation ([]: none), variables are set in addition to its own. Nil:
+    /// all as the conversation has it.
+    public var members: JSON?
 
     public init(
         sampling: Sampling? = nil, maxTokens: UInt32 = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none

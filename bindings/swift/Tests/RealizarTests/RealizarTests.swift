@@ -552,6 +552,78 @@ final class RealizarTests: XCTestCase {
         XCTAssertTrue(try model.render(conversation: json).hasSuffix(Self.prompt))
     }
 
+    func testToolsOfOneReplyAndReadingAhead() throws {
+        let model = try chatModel()
+        let by = try JSON(Self.by)
+        let members: JSON = [
+            "tool_choice": "required", "parallel_tool_calls": false, "variables": ["a": 1],
+            "tools": [["type": "function", "function": ["name": "go", "parameters": by]]],
+        ]
+        let ofLife = try Conversation(model, members, options: ConversationOptions(capacity: 600))
+        let chat = try Conversation(model, options: ConversationOptions(capacity: 600))
+        try ofLife.add("user", Self.prompt)
+        try chat.add("user", Self.prompt)
+        var options = Options()
+        options.reasoning = .off
+        _ = try parts(ofLife.reply(options))
+        options.members = members
+        let reading = try chat.read(options)
+        while try reading.step() {}
+        XCTAssertEqual(try reading.end, .length)
+        XCTAssertEqual(try [chat.info().tokens, chat.info().messages], [0, 1])
+        XCTAssertEqual(of(try parts(chat.reply(options)), .toolName), "go")
+        XCTAssertEqual(try chat.messages(), try ofLife.messages())
+        XCTAssertEqual(try chat.info().reusedTokens + 1, try chat.info().promptTokens)
+        // The other replies are as the conversation was made.
+        try chat.add("user", "And now?")
+        XCTAssertEqual(of(try parts(chat.reply(Options(maxTokens: 3))), .toolName), "")
+        options.members = ["tool_choice": "required"]
+        expect(.invalidArgument) { _ = try chat.reply(options) }
+    }
+
+    func testConversationsAreChangedBetweenReplies() throws {
+        let model = try chatModel()
+        let adapter = try model.adapter(Self.tiny.replacingOccurrences(of: "stories260K-f32", with: "story-adapter"))
+        let store = try Store(model, options: StoreOptions(minTokens: 3))
+        let plain = try Conversation(model)
+        let chat = try Conversation(model)
+        let changes: [() throws -> Void] = [
+            { try chat.release() }, { try chat.setCapacity(300) }, { try chat.setOverflow(.forget) }, { try chat.setAdapters([]) },
+            { try chat.setStore(store) }, { try chat.setStore(nil) },
+        ]
+        for change in changes {
+            for each in [plain, chat] {
+                try each.add("user", Self.prompt)
+                _ = try parts(each.reply(Options(maxTokens: 5)))
+            }
+            XCTAssertEqual(try chat.messages(), try plain.messages())
+            try change()
+        }
+        XCTAssertEqual(try chat.info().cacheCapacity, 300)
+        XCTAssertGreaterThan(try store.info().entries, 0)
+        let reading = try chat.read()
+        expect(.busy) { try chat.release() }
+        XCTAssertNil(try reading.end)
+        try chat.rewind(0)
+        try chat.release()
+        XCTAssertEqual(try chat.info().cacheCount, 0)
+        let cancel = try Cancel()
+        try chat.setCancel(cancel)
+        try chat.add("user", Self.prompt)
+        let stopped = try chat.reply(Options(maxTokens: 3))
+        cancel.fire()
+        expect(.cancelled) { _ = try stopped.step() }
+        try chat.rewind(1)
+        try chat.setCancel(nil)
+        try chat.setAdapters([(adapter, scale: 1)])
+        var adapted = ConversationOptions()
+        adapted.adapters = [(adapter, scale: 1)]
+        let other = try Conversation(model, options: adapted)
+        try other.add("user", Self.prompt)
+        for each in [chat, other] { _ = try parts(each.reply(Options(maxTokens: 20))) }
+        XCTAssertEqual(try chat.messages(), try other.messages())
+    }
+
     func testRepliesThatAreCutGoOn() async throws {
         let model = try chatModel()
         let chat = try asked(model)

@@ -1,0 +1,145 @@
+package realizar
+
+/*
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"context"
+	"runtime"
+	"unsafe"
+)
+
+// json is what a reply has of its own in place of what the conversation has, nil for nothing.
+func (o *ReplyOptions) json() ([]byte, error) {
+	members := map[string]any{}
+	if o.Tools != nil {
+		members["tools"] = o.Tools
+	}
+	if o.ToolChoice != nil {
+		members["tool_choice"] = o.ToolChoice
+	}
+	if o.ParallelToolCalls != nil {
+		members["parallel_tool_calls"] = *o.ParallelToolCalls
+	}
+	if o.Variables != nil {
+		members["variables"] = o.Variables
+	}
+	if len(members) == 0 {
+		return nil, nil
+	}
+	return marshal(members)
+}
+
+// BeginRead begins to read the messages, for [Conversation.Step], so that the next reply begins sooner: a long
+// document, the world of a game. No message is added. The options are those of that reply, of which tools, variables,
+// Reasoning and Priority count. The context ends its steps.
+func (c *Conversation) BeginRead(ctx context.Context, options *ReplyOptions) error {
+	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return c.beginRead(ctx, handle, options)
+}
+
+func (c *Conversation) beginRead(ctx context.Context, handle *C.rz_conversation, options *ReplyOptions) error {
+	if options == nil {
+		options = &ReplyOptions{}
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	text, err := options.json()
+	if err != nil {
+		return err
+	}
+	params := C.rz_reply_params{
+		reasoning: C.uint32_t(options.Reasoning), priority: C.int32_t(options.Priority),
+		json: (*C.char)(unsafe.Pointer(pinned(&pinner, text))), json_len: C.size_t(len(text)),
+	}
+	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return err
+	}
+	params.cancel = cancel
+	var e C.rz_error
+	if err := check(C.rz_conversation_read(handle, &params, &e), &e); err != nil {
+		stop()
+		return err
+	}
+	c.reply.Swap(&begun{ctx, stop, 1}).stop()
+	return nil
+}
+
+// Read reads the messages to their end, as [Conversation.BeginRead] begins to. What it has read when it fails is kept.
+func (c *Conversation) Read(ctx context.Context, options *ReplyOptions) error {
+	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := c.beginRead(ctx, handle, options); err != nil {
+		return err
+	}
+	for {
+		if more, err := c.advance(NoLimit); err != nil {
+			addJSON(handle, []byte("[]"), nil) // gives it up
+			return err
+		} else if !more {
+			return nil
+		}
+	}
+}
+
+// Release gives the memory of what is remembered back, such as for a program in the background, and keeps the messages.
+// The next reply computes them again. Release, SetCapacity and SetAdapters fail with [ErrBusy] while a reply is
+// unfinished.
+func (c *Conversation) Release() error {
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_release(handle, e)
+	})
+}
+
+// SetCapacity makes room for so many tokens, 0 as in [SessionOptions]. The next reply computes all again.
+func (c *Conversation) SetCapacity(capacity int) error {
+	tokens, err := whole(capacity, "capacity")
+	if err != nil {
+		return err
+	}
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_capacity_set(handle, tokens, e)
+	})
+}
+
+// SetOverflow chooses what later replies do where there is no room.
+func (c *Conversation) SetOverflow(overflow Overflow) error {
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_overflow_set(handle, C.uint32_t(overflow), e)
+	})
+}
+
+// SetAdapters has later replies use some adapters, or none. The next one computes all again.
+func (c *Conversation) SetAdapters(adapters ...ScaledAdapter) error {
+	handles, scales, release, err := acquireAdapters(adapters)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_adapters_set(handle, unsafe.SliceData(handles), unsafe.SliceData(scales), C.size_t(len(adapters)), e)
+	})
+}
+
+// SetStore has later replies share what a store remembers; nil: none.
+func (c *Conversation) SetStore(store *Store) error {
+	shared, release, err := store.acquire()
+	if err != nil {
+		return err
+	}
+	defer release()
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_store_set(handle, shared, e)
+	})
+}
