@@ -21,7 +21,7 @@ use super::session::Logits;
 use super::turn::Turn;
 use super::{Adapter, CacheParams, Cancel, Model, Session, Store};
 use crate::error::{Error, Result, secured, try_vec};
-use crate::text::{Chat, Event, EventKind, KnownTexts, check_members};
+use crate::text::{Chat, Event, EventKind, KnownTexts, check_members, check_results};
 
 /// Bytes that JSON of a conversation takes at most as values, for each byte of its text.
 const MEMBERS: usize = 128;
@@ -66,6 +66,7 @@ impl Conversation {
         model.tokenizer()?;
         let template = model.chat_template()?;
         chat.check_members(|name| template.reads(name))?;
+        check_results(&[], chat.messages())?;
         let mut session = Session::new(model, &params.cache)?;
         if !params.adapters.is_empty() {
             session.set_adapters(params.adapters, params.scales)?;
@@ -161,6 +162,7 @@ impl Conversation {
         let list = Chat::read_messages(json, media.map(<[_]>::len))?;
         let template = self.model.chat_template()?;
         check_members(&list, |name| template.reads(name))?;
+        check_results(self.view.past().chat.messages(), &list)?;
         let media = media.unwrap_or_default();
         check_media(&self.model, &Chat::media_of(&list), media)?;
         let mut numbers = try_vec("media", media.len())?;

@@ -166,6 +166,30 @@ pub fn check_members(messages: &[Json], reads: impl Fn(&str) -> bool) -> Result<
     Ok(())
 }
 
+/// Rejects results of tools whose "tool_call_id" is not the id of a tool call ahead of them: in the same list, or in
+/// `before`, the messages ahead of it. Calls without an id may be anybody's.
+pub fn check_results(before: &[Json], messages: &[Json]) -> Result<()> {
+    for (i, message) in messages.iter().enumerate().filter(|(_, message)| message["role"] == "tool") {
+        let Some(given) = message["tool_call_id"].as_str() else { continue };
+        let ahead = || before.iter().chain(&messages[..i]).rev().filter_map(|message| message["tool_calls"].as_array());
+        if ahead().flatten().any(|call| call["id"].as_str().is_none_or(|id| id == given)) {
+            continue;
+        }
+        let quoted = |id: &str| format!("{:?}", id.chars().take(40).collect::<String>());
+        let last = ahead().next().into_iter().flatten().filter_map(|call| call["id"].as_str()).take(16);
+        let known: Vec<String> = last.map(quoted).collect();
+        let known = match known.is_empty() {
+            true => "no message has any".to_owned(),
+            false => format!("the last ones are {}", known.join(", ")),
+        };
+        let given = quoted(given);
+        return Err(Error::invalid(format!(
+            "messages[{i}].tool_call_id is {given}; it must be the id of a tool call in a message before it: {known}"
+        )));
+    }
+    Ok(())
+}
+
 /// Returns a message without the members that `message` has added.
 pub fn as_given(message: &Json) -> Json {
     let mut message = message.clone();
@@ -207,6 +231,31 @@ mod tests {
             assert_eq!(message["content"], content);
             assert!(message.get("audio").is_none() && message.get("function_call").is_none());
         }
+    }
+
+    #[test]
+    fn results_of_unknown_calls_are_named() {
+        let calls = |ids: &[&str]| {
+            let call = |id: &&str| json!({"id": id, "function": {"name": "f", "arguments": {}}});
+            json!({"role": "assistant", "tool_calls": ids.iter().map(call).collect::<Json>()})
+        };
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "r"});
+        let before = [calls(&["a"]), result("a"), calls(&["b", "c"])];
+        for list in [vec![result("b"), result("c")], vec![result("a")], vec![calls(&["d"]), result("d")]] {
+            assert!(check_results(&before, &list).is_ok(), "{list:?}");
+        }
+        for (list, word) in [
+            (vec![result("b"), result("d")], "messages[1].tool_call_id is \"d\""),
+            (vec![result("d")], "the last ones are \"b\", \"c\""),
+            (vec![result("d"), calls(&["d"])], "messages[0]"),
+        ] {
+            let error = check_results(&before, &list).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(word), "{list:?}: {error}");
+        }
+        let error = check_results(&[], &[result("a")]).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains("no message has any"), "{error}");
+        let unnamed = json!({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]});
+        assert!(check_results(&[unnamed], &[result("a"), json!({"role": "tool", "content": "r"})]).is_ok());
     }
 
     #[test]
