@@ -18,6 +18,9 @@ use crate::text::chat::message::{PartKind, as_given, check_members, message, mes
 /// Members of a conversation that are variables of a template under the same name.
 const VARIABLES: &[&str] = &["messages", "tools", "add_generation_prompt", "response_format"];
 
+/// Advice for models whose template has no tools.
+pub const INSTEAD_OF_TOOLS: &str = "a model without tools can answer by a JSON schema as the grammar of its reply, with the tools described in a message";
+
 /// The calls that a reply may hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {

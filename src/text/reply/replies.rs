@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use crate::error::{Error, Result};
 use crate::text::chat::ids::NewIds;
-use crate::text::chat::{Chat, ToolChoice};
+use crate::text::chat::{Chat, INSTEAD_OF_TOOLS, ToolChoice};
 use crate::text::marks::MarkedText;
 use crate::text::reply::form::{Body, CallForm, Dialect, ReplyForm};
 use crate::text::reply::literal::Literal;
@@ -261,7 +261,9 @@ impl Reply {
             }
         }
         if form.calls.is_none() && !tools.is_empty() {
-            return Err(Error::unsupported("the form of tool calls cannot be read off the chat template"));
+            return Err(Error::unsupported(format!(
+                "cannot call tools: the chat template shows no form of calls; {INSTEAD_OF_TOOLS}"
+            )));
         }
         // The template's own words at the end.
         let last = prompt.text.char_indices().rev().find(|(_, c)| prompt.marks.is_mark(*c));

@@ -23,7 +23,7 @@ use crate::memory;
 use crate::text::Tokenizer;
 use crate::text::chat::form::Form;
 use crate::text::chat::ids::CallIds;
-use crate::text::chat::{Chat, each_text};
+use crate::text::chat::{Chat, INSTEAD_OF_TOOLS, each_text};
 use crate::text::marks::{MarkedText, Marks};
 use crate::text::template::arguments::text;
 use crate::text::template::budget::{self, charged, guarded};
@@ -147,7 +147,9 @@ impl ChatTemplate {
             match self.render_unchecked(&traced).and_then(|text| text.plain()) {
                 Ok(text) => {
                     if let Some((_, what)) = traces.iter().find(|(trace, _)| !text.contains(trace.as_str())) {
-                        return Err(Error::unsupported(format!("the chat template leaves out {what}")));
+                        return Err(Error::unsupported(format!(
+                            "the chat template leaves out {what}; {INSTEAD_OF_TOOLS}"
+                        )));
                     }
                 }
                 Err(e @ Error::OutOfMemory { .. }) => return Err(e),
