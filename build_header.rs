@@ -356,7 +356,7 @@ impl<'a> Commented<'a> {
         let mut doc = Vec::new();
         for line in self.lines.by_ref() {
             match line.trim_start().strip_prefix("//") {
-                Some(text) => doc.push(text.trim()),
+                Some(text) => doc.push(text.strip_prefix(' ').unwrap_or(text).trim_end()),
                 None if line.is_empty() => {}
                 None => return Some((line, doc.join("\n"))),
             }

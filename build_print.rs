@@ -14,7 +14,7 @@ pub fn printed(text: &str, group: &Group, handles: &[&str]) -> String {
     let mut rest = text.lines();
     while let Some(line) = rest.next() {
         if let Some(text) = line.trim_start().strip_prefix("//") {
-            comment.push(text.trim());
+            comment.push(text.strip_prefix(' ').unwrap_or(text).trim_end());
             continue;
         }
         let constant = line.strip_prefix("#define ").map(|constant| constant.split_once(' ').expect("a value"));

@@ -38,8 +38,8 @@
  * - A function that can fail returns an rz_status: 0 is success, positive is progress, negative is failure. Its last
  *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
  * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
- *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written, and rz_generate_into keeps the tokens that it has made before
- *   it fails: in the cache, in `out`, and counted in `*n`.
+ *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written; rz_generate_into keeps the tokens that it has made before it
+ *   fails: in the cache, in `out`, and counted in `*n`; and a cancelled rz_conversation_say keeps what was said.
  * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, `*len`, `*written`).
  *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
  *   the handle or changes. rz_generate_into makes no token then.
@@ -1235,8 +1235,10 @@ rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
  * what follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of
  * one that is the whole reply, fenced or not, is a call.
  *
- * With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays. A query of the size writes
- * `*kind`, `*flags` and `*index` too. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays; a part may be of any length.
+ * NULL with a capacity of 0 is a query: RZ_OK, and the part stays too, so that a loop that takes parts needs a buffer
+ * from the start, also for parts without text. It writes `*kind`, `*flags` and `*index` too. Any thread. Errors:
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_next_into(rz_chat_parser *parser,
                          uint32_t *kind,
@@ -2364,6 +2366,9 @@ enum rz_end_reason {
   /* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
    * bound. */
   RZ_END_FAILED = 6,
+  /* A reply of a conversation ended because it was stopped: by rz_conversation_stop, by the callback or a cancel of
+   * rz_conversation_say, or given up with RZ_REPLY_KEEP. */
+  RZ_END_CANCELLED = 7,
 };
 
 /* A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
@@ -2518,7 +2523,7 @@ rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *le
 
 /* Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
  * become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
- * end.
+ * end. NULL with a capacity of 0 is a query, which takes nothing.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -2710,11 +2715,11 @@ enum rz_reasoning {
 };
 
 enum rz_reply_flag {
-  /* Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled".
-   * Without it such a reply leaves no trace. */
+  /* Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled",
+   * unless no token was made. Without it such a reply leaves no trace. rz_conversation_stop needs no flag. */
   RZ_REPLY_KEEP = 1,
-  /* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". Its
-   * parts are those that come after it. */
+  /* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length", "context" or
+   * "cancelled". Its parts are those that come after it. A tool call in which the reply broke off is completed. */
   RZ_REPLY_CONTINUE = 2,
 };
 
@@ -2789,9 +2794,10 @@ typedef struct rz_reply_params {
   /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
   const rz_cancel *RZ_NULLABLE cancel;
   /* Tools and template variables of this reply alone, `json_len` bytes: a JSON object with the members of
-   * rz_chat_tokenize_into but "messages". "tools" replaces the tools of the conversation ([]: none), "tool_choice"
-   * and "parallel_tool_calls" replace the conversation's, and "variables" are set in addition to the
-   * conversation's. NULL: all as the conversation has it. */
+   * rz_chat_tokenize_into but "messages". "tools" replaces the tools of the conversation ([]: none, which needs
+   * another "tool_choice" too if the conversation's is "required" or names a tool), "tool_choice" and
+   * "parallel_tool_calls" replace the conversation's, and "variables" are set in addition to the conversation's.
+   * NULL: all as the conversation has it. */
   const char *RZ_NULLABLE json;
   size_t json_len;
 } rz_reply_params;
@@ -2809,8 +2815,10 @@ typedef struct rz_conversation_info {
    * (RZ_OVERFLOW_FORGET). */
   uint32_t n_messages;
   uint32_t first_in_prompt;
-  uint32_t state;  /* State of the reply: RZ_STATE_..., 0 before the first one and where it was given up. */
-  /* Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
+  /* State of the reply: RZ_STATE_..., 0 before the first one and where it was given up without a message. */
+  uint32_t state;
+  /* Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 where it has
+   * not. */
   uint32_t end_reason;
   /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
    * 0. */
@@ -2845,11 +2853,13 @@ rz_conversation_new(const rz_model *model,
                     rz_error *RZ_NULLABLE err);
 
 /* Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
- * rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. An unfinished reply
- * is given up first (rz_conversation_reply).
+ * rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. The "tool_call_id"
+ * of a result is the id of a call in a message before it. An unfinished reply is given up first
+ * (rz_conversation_reply).
  *
- * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED (a part
- * that is no text: rz_conversation_add_media), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (another form, an unknown
+ * "tool_call_id"), RZ_ERR_UNSUPPORTED (a part that is no text: rz_conversation_add_media), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_add(rz_conversation *conversation, const char *RZ_NULLABLE json, size_t len, rz_error *RZ_NULLABLE err);
 
@@ -2870,7 +2880,9 @@ rz_conversation_add_text(rz_conversation *conversation,
  * four grammars of the conversation and its forks is the same (rz_grammar_new). rz_conversation_step generates the
  * reply, and rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the
  * conversation. A call that changes the conversation before then abandons the reply: rz_conversation_add, _reply,
- * _rewind, _say. While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
+ * _rewind, _say; to end it and keep what it has said, see rz_conversation_stop. A reply that cannot be begun or fails
+ * leaves the messages that were added: begin another one, or take them back with rz_conversation_rewind. While the
+ * call waits for the thread, it heeds the cancels of the conversation and of `params`.
  *
  * Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
  * refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
@@ -2894,8 +2906,8 @@ rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error
 
 /* rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
  * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
- * alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_step of it returns the error. Any
- * thread. Errors: those of rz_jobs_step. Since 0.1.0. */
+ * alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_error returns the error. Any thread.
+ * Errors: those of rz_jobs_step. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
                       size_t n,
@@ -2904,7 +2916,31 @@ rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
 
 /* Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_AGAIN: there is none right now. RZ_DONE: the
  * reply has ended, by an error too, and all its parts were taken, or there is no reply. What may yet become a stop
- * string is held back until that is decided.
+ * string is held back until that is decided. Parts of one kind that were made since the last call are one, of any
+ * length; NULL with a capacity of 0 is a query, which takes nothing. A whole reply, in C:
+ *
+ *     rz_status speak(rz_conversation *chat, rz_error *err) {
+ *       size_t room = 4096, len;
+ *       char *text = malloc(room), *more;
+ *       uint32_t kind, flags, index;
+ *       rz_status next, status = text ? rz_conversation_reply(chat, NULL, err) : RZ_ERR_OUT_OF_MEMORY;
+ *       while (status == RZ_OK || status == RZ_AGAIN) {
+ *         status = rz_conversation_step(chat, RZ_NO_LIMIT, err);
+ *         while ((next = rz_conversation_next_into(chat, &kind, &flags, &index, text, room, &len, NULL)) <= RZ_OK) {
+ *           if (next == RZ_OK) {
+ *             if (kind == RZ_CHAT_EVENT_CONTENT) fwrite(text, 1, len, stdout);
+ *           } else if (next == RZ_ERR_BUFFER_TOO_SMALL && (more = realloc(text, len)) != NULL) {
+ *             text = more, room = len;
+ *           } else {
+ *             status = next;
+ *             break;
+ *           }
+ *         }
+ *       }
+ *       if (status < 0) rz_conversation_stop(chat, NULL); // Keeps what a cancelled reply has said.
+ *       free(text);
+ *       return status; // RZ_DONE; rz_conversation_info.end_reason says why the reply has ended.
+ *     }
  *
  * Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -2917,6 +2953,22 @@ rz_conversation_next_into(rz_conversation *conversation,
                           size_t capacity,
                           size_t *len,
                           rz_error *RZ_NULLABLE err);
+
+/* Ends an unfinished reply at once. What it has made becomes a message with "finish_reason": "cancelled", with
+ * RZ_REPLY_KEEP or without, unless no token was made; its state is RZ_STATE_ENDED by RZ_END_CANCELLED. Parts that
+ * were not taken yet still come out of rz_conversation_next_into, with RZ_CHAT_EVENT_END last, and RZ_REPLY_CONTINUE
+ * goes on with it. Nothing changes where no reply is unfinished.
+ *
+ * While a thread steps the reply a second one gets RZ_ERR_BUSY: fire the cancel of the reply, so that the step
+ * returns, and stop it then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_stop(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
+
+/* Returns the status of the error with which the last reply has ended (RZ_END_FAILED), and its message in `err`; RZ_OK
+ * for any other reply, and where there is none. Any thread, while another call works on the conversation too. Since
+ * 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_error(const rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
 /* Copies the log-probabilities of the tokens of content made since the last call that succeeded, of a reply with
  * rz_reply_params.logprobs: rows, sizes and errors are those of rz_job_logprobs_into, `*n` being 0 for a reply that
@@ -2931,11 +2983,13 @@ rz_conversation_logprobs_into(rz_conversation *conversation,
 
 /* A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
  * default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
- * ends the reply, which keeps what was said; the call returns RZ_OK then.
+ * ends the reply, which keeps what was said, with "finish_reason": "cancelled"; the call returns RZ_OK then. It does
+ * so too if the cache is full in the middle of the reply: rz_conversation_info.end_reason tells RZ_END_CONTEXT, and
+ * the message "context".
  *
- * Any thread. Errors, which leave the messages and an unfinished reply as they were: those of
- * rz_conversation_add_text, _reply and _step.
- * Since 0.1.0. */
+ * A cancel that is fired or a deadline that passes after the first piece ends the reply, which keeps what was said,
+ * with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. All other errors leave the messages and an unfinished reply as
+ * they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_say(rz_conversation *conversation,
                     const char *text,
@@ -2945,7 +2999,9 @@ rz_conversation_say(rz_conversation *conversation,
 
 /* Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
  * "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
- * tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
+ * tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. A tool call in which a
+ * reply broke off is not in its message, because no template can write half a call: rz_conversation_next_into hands
+ * its parts on, and RZ_REPLY_CONTINUE completes it.
  *
  * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
@@ -2959,8 +3015,9 @@ rz_conversation_json_into(const rz_conversation *conversation,
                           rz_error *RZ_NULLABLE err);
 
 /* Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
- * stays. An unfinished reply is given up first. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer),
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * stays. An unfinished reply is given up first, and leaves no message even with RZ_REPLY_KEEP, because its message
+ * would come after the others: rz_conversation_stop keeps it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are
+ * fewer), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
@@ -3010,7 +3067,8 @@ rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
 
 /* Begins to read the messages into the cache without making a reply, so that the next reply begins sooner: a long
  * document, the world of a game. rz_conversation_step and rz_conversations_step do the work as they do for replies,
- * with the same states; RZ_DONE: all is read, and rz_conversation_info.end is RZ_JOB_LENGTH. No message is added.
+ * with the same states; RZ_DONE: all is read, and rz_conversation_info.end_reason is RZ_END_LENGTH. No message is
+ * added.
  *
  * `params` are the parameters of the reply that will follow; NULL: the defaults. Of them `json`, `reasoning`,
  * `priority` and `cancel` count. An unfinished reply is given up as by rz_conversation_reply. Any thread. Errors:
@@ -3038,8 +3096,8 @@ RZ_API rz_status RZ_CALL
 rz_conversation_overflow_set(rz_conversation *conversation, uint32_t mode, rz_error *RZ_NULLABLE err);
 
 /* Replaces the cancel that every call which computes heeds, which the conversation keeps alive; `cancel` may be NULL,
- * for none. Forks that were made before keep theirs. Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too),
- * RZ_ERR_POISONED. Since 0.1.0. */
+ * for none. Forks that were made before keep their own cancel. Any thread. Errors: RZ_ERR_BUSY (while a reply is
+ * unfinished too), RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_cancel_set(rz_conversation *conversation,
                            const rz_cancel *RZ_NULLABLE cancel,

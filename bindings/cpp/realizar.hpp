@@ -1453,6 +1453,16 @@ public:
     Result<rz_status> try_step(Limit budget = no_limit) {
         return detail::done([&](rz_error *error) { return rz_conversation_step(get(), budget.us(), error); });
     }
+    /// Ends an unfinished reply at once; what it has said becomes a message.
+    void stop() { try_stop().value(); }
+    Result<rz_status> try_stop() {
+        return detail::done([&](rz_error *error) { return rz_conversation_stop(get(), error); });
+    }
+    /// Throws the error with which the last reply has ended, where `step` of several conversations let it fail alone.
+    void check() const { try_check().value(); }
+    Result<rz_status> try_check() const {
+        return detail::done([&](rz_error *error) { return rz_conversation_error(get(), error); });
+    }
     /// `step` for several conversations of one model in common passes over the weights.
     static bool step(const std::vector<Conversation *> &all, Limit budget = no_limit) {
         return try_step(all, budget).value() == RZ_AGAIN;

@@ -9,6 +9,7 @@ import "C"
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"runtime"
 	"slices"
@@ -333,7 +334,8 @@ func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Se
 }
 
 // Say adds a message of the user and makes the whole reply to it, of which the content comes in pieces; an error comes
-// last, and leaves the messages as they were. Where the loop is left early the reply keeps what was said.
+// last. Where the loop is left early, or the context ends after the first piece, the reply keeps what was said; any
+// other error leaves the messages as they were.
 func (c *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		handle, leave, err := c.conversation.enter(&c.busy, "conversation")
@@ -349,9 +351,14 @@ func (c *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, e
 		}
 		info, err := c.Info()
 		if err == nil {
+			said := false
 			if err = c.speak(ctx, handle, &ReplyOptions{Keep: true}, func(part Part) bool {
-				return part.Kind != PartContent || part.Text == "" || yield(part.Text, nil)
-			}); err != nil {
+				if part.Kind != PartContent || part.Text == "" {
+					return true
+				}
+				said = true
+				return yield(part.Text, nil)
+			}); err != nil && !(said && (errors.Is(err, ErrCancelled) || errors.Is(err, ErrDeadline))) {
 				C.rz_conversation_rewind(handle, C.uint32_t(info.Messages-1), nil)
 			}
 		}
@@ -429,7 +436,7 @@ func (c *Conversation) advance(budget time.Duration) (more bool, err error) {
 }
 
 // StepConversations is [Conversation.Step] for several conversations of one model in common passes over the weights. A
-// reply that fails ends alone, with [EndFailed], and Step of it gives the error; one whose context has ended is left
+// reply that fails ends alone, with [EndFailed], and Err of it gives the error; one whose context has ended is left
 // out.
 func StepConversations(conversations []*Conversation, budget time.Duration) (more bool, err error) {
 	leave, err := take(conversations)

@@ -93,6 +93,18 @@ func (c *Conversation) Read(ctx context.Context, options *ReplyOptions) error {
 	}
 }
 
+// Stop ends an unfinished reply at once. What it has said becomes a message, with [ReplyOptions.Keep] or without.
+func (c *Conversation) Stop() error {
+	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status { return C.rz_conversation_stop(handle, e) })
+}
+
+// Err is the error with which the last reply has ended, where that was one of its own; else nil.
+func (c *Conversation) Err() error {
+	return use(c.conversation, func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
+		return C.rz_conversation_error(handle, e)
+	})
+}
+
 // Release gives the memory of what is remembered back, such as for a program in the background, and keeps the messages.
 // The next reply computes them again. Release, SetCapacity and SetAdapters fail with [ErrBusy] while a reply is
 // unfinished.

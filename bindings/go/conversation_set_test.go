@@ -87,3 +87,39 @@ func TestConversationsAreChangedBetweenReplies(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestStopKeepsWhatWasSaid(t *testing.T) {
+	c := newConversation(t, load(t, chatModel(t, plainTemplate)), ConversationOptions{})
+	must(t, c.Stop(), c.Err(), c.Add("user", prompt), c.Begin(t.Context(), nil))
+	for range 3 {
+		if more, err := c.Step(NoLimit); !more || err != nil {
+			t.Fatal(more, err)
+		}
+	}
+	must(t, c.Stop(), c.Err())
+	said := ""
+	parts, err := c.Parts()
+	must(t, err)
+	for _, part := range parts {
+		said += part.Text
+	}
+	all := messages(t, c)
+	if said == "" || len(all) != 2 || all[1]["content"] != said || all[1]["finish_reason"] != "cancelled" || info(t, c).End != EndCancelled {
+		t.Error(said, all, info(t, c))
+	}
+	// So does a loop whose context ends after its first piece.
+	must(t, c.Rewind(0))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	said = ""
+	for piece, err := range c.Say(ctx, prompt) {
+		if said += piece; err == nil {
+			cancel()
+		} else if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	if all := messages(t, c); len(all) != 2 || all[1]["content"] != said || said == "" {
+		t.Error(said, all)
+	}
+}

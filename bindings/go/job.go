@@ -56,13 +56,14 @@ const (
 type EndReason uint32
 
 const (
-	EndNone    EndReason = 0 // it has not
-	EndToken   EndReason = C.RZ_END_TOKEN
-	EndLength  EndReason = C.RZ_END_LENGTH
-	EndStop    EndReason = C.RZ_END_STOP
-	EndContext EndReason = C.RZ_END_CONTEXT
-	EndGrammar EndReason = C.RZ_END_GRAMMAR
-	EndFailed  EndReason = C.RZ_END_FAILED // by an error of its own: Job.Err, Conversation.Step
+	EndNone      EndReason = 0 // it has not
+	EndToken     EndReason = C.RZ_END_TOKEN
+	EndLength    EndReason = C.RZ_END_LENGTH
+	EndStop      EndReason = C.RZ_END_STOP
+	EndContext   EndReason = C.RZ_END_CONTEXT
+	EndGrammar   EndReason = C.RZ_END_GRAMMAR
+	EndFailed    EndReason = C.RZ_END_FAILED    // by an error of its own: Job.Err, Conversation.Err
+	EndCancelled EndReason = C.RZ_END_CANCELLED // by Conversation.Stop, or given up with ReplyOptions.Keep
 )
 
 // JobInfo is the state of a job.

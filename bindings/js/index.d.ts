@@ -410,7 +410,7 @@ export interface Message {
   tool_calls?: { id?: string; type?: "function"; function: { name: string; arguments: string | object } }[];
   tool_call_id?: string;
   name?: string;
-  finish_reason?: "stop" | "tool_calls" | "length" | "cancelled";
+  finish_reason?: "stop" | "tool_calls" | "length" | "context" | "cancelled";
   [member: string]: unknown;
 }
 
@@ -481,7 +481,7 @@ export interface TokenLogprob {
   logprob: number;
 }
 
-export type End = "end" | "length" | "stop" | "context" | "grammar" | "failed";
+export type End = "end" | "length" | "stop" | "context" | "grammar" | "failed" | "cancelled";
 export interface ConversationInfo {
   nMessages: number;
   firstInPrompt: number;

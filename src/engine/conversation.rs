@@ -4,6 +4,7 @@
 //! trusted. Either the conversation has the session or the job of an unfinished reply has it. A reply becomes a message
 //! when it has ended. Parts of messages name media by their numbers in the conversation, which has each once.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -313,7 +314,6 @@ impl Conversation {
         let end = self.n_messages() - usize::from(params.continues);
         let begun = if params.continues { self.cut.clone() } else { Vec::new() };
         let (keeps_cut, continues, cancel) = (params.keeps_cut, params.continues, params.cancel.clone());
-        let only_reads = params.only_reads;
         let own = self.idle()?.cancel().cloned();
         let past = self.view.past();
         let other = params.members.map(|members| {
@@ -357,7 +357,6 @@ impl Conversation {
             prompt: n,
             reused: keep.min(n),
             keeps_cut,
-            only_reads,
             continues,
             made: begun,
             parts: Vec::new(),
@@ -422,34 +421,45 @@ impl Conversation {
     }
 
     /// A message of the user and the reply to it. `on_text` gets the pieces of its content; where it returns false the
-    /// reply ends and keeps what was said. A call that fails leaves the messages as they were.
+    /// reply ends and keeps what was said, as does a reply that was cancelled after its first piece. A call that fails
+    /// otherwise leaves the messages as they were.
     pub fn say(&mut self, text: &str, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+        let (has_said, mut stopped) = (Cell::new(false), Ok(()));
+        let mut on_text = |piece: &str| {
+            has_said.set(true);
+            on_text(piece)
+        };
         self.in_place_of_reply(|conversation| {
             let (before, cut) = (conversation.n_messages(), conversation.cut.clone());
-            let result = conversation.add_text("user", text).and_then(|()| conversation.speak(on_text));
-            if result.is_err() {
-                conversation.give_up()?;
-                conversation.rewind(before)?;
-                conversation.cut = cut;
+            match conversation.add_text("user", text).and_then(|()| conversation.speak(&mut on_text)) {
+                Err(e @ (Error::Cancelled | Error::Deadline)) if has_said.get() => {
+                    stopped = Err(e);
+                    conversation.give_up()
+                }
+                Err(e) => {
+                    if let Some(turn) = &mut conversation.turn {
+                        turn.keeps_cut = false;
+                    }
+                    conversation.give_up()?;
+                    conversation.rewind(before)?;
+                    conversation.cut = cut;
+                    Err(e)
+                }
+                Ok(()) => Ok(()),
             }
-            result
-        })
+        })?;
+        stopped
     }
 
     fn speak(&mut self, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
-        self.begin(ReplyParams::default())?;
+        self.begin(ReplyParams { keeps_cut: true, ..ReplyParams::default() })?;
         loop {
             let has_ended = self.step(None)?;
             loop {
                 let content = |part: &Event| Ok((part.kind == EventKind::Content).then(|| part.text.clone()));
                 match self.next_part(content)? {
                     None => break,
-                    Some(Some(text)) if !on_text(&text) => {
-                        if let Some(turn) = &mut self.turn {
-                            turn.keeps_cut = true;
-                        }
-                        return self.give_up();
-                    }
+                    Some(Some(text)) if !on_text(&text) => return self.give_up(),
                     Some(_) => {}
                 }
             }
@@ -463,10 +473,19 @@ impl Conversation {
     pub fn give_up(&mut self) -> Result<()> {
         let Some(job) = self.job.take().map(owned) else { return Ok(()) };
         self.session = Some(job.into_session());
-        let Some(turn) = self.turn.take().filter(Turn::is_kept) else { return Ok(()) };
+        let Some(mut turn) = self.turn.take().filter(Turn::is_kept) else { return Ok(()) };
+        turn.info.end = Some(End::Cancelled);
         let kept = self.keep(&turn, "cancelled");
         self.turn = Some(turn);
         kept
+    }
+
+    /// Ends an unfinished reply with what it has made, which becomes a message unless it is nothing.
+    pub fn stop(&mut self) -> Result<()> {
+        if let Some(job) = self.job.as_mut().map(exclusive) {
+            job.stop();
+        }
+        self.collect()
     }
 
     pub fn info(&self) -> ConversationInfo {
@@ -516,10 +535,14 @@ impl Conversation {
         }
         let why = match end {
             End::Failed => return Ok(()),
-            End::Length if turn.only_reads => return Ok(()),
-            End::Length | End::Context => "length",
+            End::Length => "length",
+            End::Context => "context",
+            End::Cancelled => "cancelled",
             End::Token | End::Stop | End::Grammar => "stop",
         };
+        if turn.made.is_empty() {
+            return Ok(());
+        }
         let Some(turn) = self.turn.take() else { return Ok(()) };
         let kept = self.keep(&turn, why);
         self.turn = Some(turn);

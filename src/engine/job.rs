@@ -332,6 +332,14 @@ impl Job {
         }
     }
 
+    /// Ends the job with what it has made.
+    pub(super) fn stop(&mut self) {
+        if !self.has_ended() {
+            self.request.text.end(false);
+            (self.end, self.parked) = (Some(End::Cancelled), None);
+        }
+    }
+
     /// The error that has ended the job.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()

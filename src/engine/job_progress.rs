@@ -21,6 +21,8 @@ pub enum End {
     Grammar,
     /// An error of its own.
     Failed,
+    /// A call that stops it.
+    Cancelled,
 }
 
 /// What may stop a job.

@@ -12,8 +12,6 @@ pub struct Turn {
     pub(super) prompt: usize,
     pub(super) reused: usize,
     pub(super) keeps_cut: bool,
-    /// It reads the messages alone.
-    pub(super) only_reads: bool,
     /// It goes on with the last message.
     pub(super) continues: bool,
     /// Tokens of the reply, those with which it goes on included.

@@ -131,11 +131,11 @@ pub const RZ_REASONING_OFF: u32 = 1;
 /// The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning.
 pub const RZ_REASONING_ON: u32 = 2;
 
-/// Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled".
-/// Without it such a reply leaves no trace.
+/// Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled",
+/// unless no token was made. Without it such a reply leaves no trace. rz_conversation_stop needs no flag.
 pub const RZ_REPLY_KEEP: u32 = 1;
-/// Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length" or "cancelled". Its
-/// parts are those that come after it.
+/// Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length", "context" or
+/// "cancelled". Its parts are those that come after it. A tool call in which the reply broke off is completed.
 pub const RZ_REPLY_CONTINUE: u32 = 2;
 
 /// Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0.
@@ -191,9 +191,10 @@ pub struct rz_reply_params {
     /// Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none.
     pub cancel: *const rz_cancel,
     /// Tools and template variables of this reply alone, `json_len` bytes: a JSON object with the members of
-    /// rz_chat_tokenize_into but "messages". "tools" replaces the tools of the conversation ([]: none), "tool_choice"
-    /// and "parallel_tool_calls" replace the conversation's, and "variables" are set in addition to the
-    /// conversation's. NULL: all as the conversation has it.
+    /// rz_chat_tokenize_into but "messages". "tools" replaces the tools of the conversation ([]: none, which needs
+    /// another "tool_choice" too if the conversation's is "required" or names a tool), "tool_choice" and
+    /// "parallel_tool_calls" replace the conversation's, and "variables" are set in addition to the conversation's.
+    /// NULL: all as the conversation has it.
     pub json: *const c_char,
     pub json_len: usize,
 }
@@ -208,9 +209,10 @@ pub struct rz_conversation_info {
     /// (RZ_OVERFLOW_FORGET).
     pub n_messages: u32,
     pub first_in_prompt: u32,
-    /// State of the reply: RZ_STATE_..., 0 before the first one and where it was given up.
+    /// State of the reply: RZ_STATE_..., 0 before the first one and where it was given up without a message.
     pub state: u32,
-    /// Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
+    /// Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 where it has
+    /// not.
     pub end_reason: u32,
     /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
     /// 0.
@@ -279,11 +281,13 @@ pub(super) fn read_json<T>(json: &str, read: impl FnOnce(&str) -> Result<T>) -> 
 }
 
 /// Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
-/// rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. An unfinished reply
-/// is given up first (rz_conversation_reply).
+/// rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. The "tool_call_id"
+/// of a result is the id of a call in a message before it. An unfinished reply is given up first
+/// (rz_conversation_reply).
 ///
-/// Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED (a part
-/// that is no text: rz_conversation_add_media), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (another form, an unknown
+/// "tool_call_id"), RZ_ERR_UNSUPPORTED (a part that is no text: rz_conversation_add_media), RZ_ERR_BUSY,
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_add(
     conversation: *mut rz_conversation,
@@ -326,7 +330,9 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// four grammars of the conversation and its forks is the same (rz_grammar_new). rz_conversation_step generates the
 /// reply, and rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the
 /// conversation. A call that changes the conversation before then abandons the reply: rz_conversation_add, _reply,
-/// _rewind, _say. While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
+/// _rewind, _say; to end it and keep what it has said, see rz_conversation_stop. A reply that cannot be begun or fails
+/// leaves the messages that were added: begin another one, or take them back with rz_conversation_rewind. While the
+/// call waits for the thread, it heeds the cancels of the conversation and of `params`.
 ///
 /// Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
 /// refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
@@ -423,8 +429,8 @@ pub unsafe extern "C" fn rz_conversation_step(
 
 /// rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
 /// weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
-/// alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_step of it returns the error. Any
-/// thread. Errors: those of rz_jobs_step. Since 0.1.0.
+/// alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_error returns the error. Any thread.
+/// Errors: those of rz_jobs_step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversations_step(
     conversations: *const *mut rz_conversation,
@@ -455,7 +461,31 @@ fn progress(has_ended: bool) -> rz_status {
 
 /// Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_AGAIN: there is none right now. RZ_DONE: the
 /// reply has ended, by an error too, and all its parts were taken, or there is no reply. What may yet become a stop
-/// string is held back until that is decided.
+/// string is held back until that is decided. Parts of one kind that were made since the last call are one, of any
+/// length; NULL with a capacity of 0 is a query, which takes nothing. A whole reply, in C:
+///
+///     rz_status speak(rz_conversation *chat, rz_error *err) {
+///       size_t room = 4096, len;
+///       char *text = malloc(room), *more;
+///       uint32_t kind, flags, index;
+///       rz_status next, status = text ? rz_conversation_reply(chat, NULL, err) : RZ_ERR_OUT_OF_MEMORY;
+///       while (status == RZ_OK || status == RZ_AGAIN) {
+///         status = rz_conversation_step(chat, RZ_NO_LIMIT, err);
+///         while ((next = rz_conversation_next_into(chat, &kind, &flags, &index, text, room, &len, NULL)) <= RZ_OK) {
+///           if (next == RZ_OK) {
+///             if (kind == RZ_CHAT_EVENT_CONTENT) fwrite(text, 1, len, stdout);
+///           } else if (next == RZ_ERR_BUFFER_TOO_SMALL && (more = realloc(text, len)) != NULL) {
+///             text = more, room = len;
+///           } else {
+///             status = next;
+///             break;
+///           }
+///         }
+///       }
+///       if (status < 0) rz_conversation_stop(chat, NULL); // Keeps what a cancelled reply has said.
+///       free(text);
+///       return status; // RZ_DONE; rz_conversation_info.end_reason says why the reply has ended.
+///     }
 ///
 /// Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.
@@ -477,6 +507,32 @@ pub unsafe extern "C" fn rz_conversation_next_into(
             let next = conversation.next_part(|event| part.fill(event))?;
             Ok(part_status(next, !conversation.is_replying()))
         })
+    })
+}
+
+/// Ends an unfinished reply at once. What it has made becomes a message with "finish_reason": "cancelled", with
+/// RZ_REPLY_KEEP or without, unless no token was made; its state is RZ_STATE_ENDED by RZ_END_CANCELLED. Parts that
+/// were not taken yet still come out of rz_conversation_next_into, with RZ_CHAT_EVENT_END last, and RZ_REPLY_CONTINUE
+/// goes on with it. Nothing changes where no reply is unfinished.
+///
+/// While a thread steps the reply a second one gets RZ_ERR_BUSY: fire the cancel of the reply, so that the step
+/// returns, and stop it then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_stop(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(conversation)?.change(Conversation::stop)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Returns the status of the error with which the last reply has ended (RZ_END_FAILED), and its message in `err`; RZ_OK
+/// for any other reply, and where there is none. Any thread, while another call works on the conversation too. Since
+/// 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_error(conversation: *const rz_conversation, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let info = call.handle(conversation)?.view()?.info();
+        info.and_then(|info| info.job?.failure).map_or(Ok(RZ_OK), Err)
     })
 }
 
@@ -508,11 +564,13 @@ pub unsafe extern "C" fn rz_conversation_logprobs_into(
 
 /// A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
 /// default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
-/// ends the reply, which keeps what was said; the call returns RZ_OK then.
+/// ends the reply, which keeps what was said, with "finish_reason": "cancelled"; the call returns RZ_OK then. It does
+/// so too if the cache is full in the middle of the reply: rz_conversation_info.end_reason tells RZ_END_CONTEXT, and
+/// the message "context".
 ///
-/// Any thread. Errors, which leave the messages and an unfinished reply as they were: those of
-/// rz_conversation_add_text, _reply and _step.
-/// Since 0.1.0.
+/// A cancel that is fired or a deadline that passes after the first piece ends the reply, which keeps what was said,
+/// with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. All other errors leave the messages and an unfinished reply as
+/// they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_say(
     conversation: *mut rz_conversation,
@@ -536,7 +594,9 @@ pub unsafe extern "C" fn rz_conversation_say(
 
 /// Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
 /// "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
-/// tokens, or a full cache) or "cancelled". An unfinished reply is not among them.
+/// tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. A tool call in which a
+/// reply broke off is not in its message, because no template can write half a call: rz_conversation_next_into hands
+/// its parts on, and RZ_REPLY_CONTINUE completes it.
 ///
 /// `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` the result is
 /// RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
@@ -563,8 +623,9 @@ pub unsafe extern "C" fn rz_conversation_json_into(
 }
 
 /// Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
-/// stays. An unfinished reply is given up first. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer),
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// stays. An unfinished reply is given up first, and leaves no message even with RZ_REPLY_KEEP, because its message
+/// would come after the others: rz_conversation_stop keeps it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are
+/// fewer), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_rewind(
     conversation: *mut rz_conversation,

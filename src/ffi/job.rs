@@ -167,6 +167,9 @@ pub const RZ_END_GRAMMAR: u32 = 5;
 /// A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
 /// bound.
 pub const RZ_END_FAILED: u32 = 6;
+/// A reply of a conversation ended because it was stopped: by rz_conversation_stop, by the callback or a cancel of
+/// rz_conversation_say, or given up with RZ_REPLY_KEEP.
+pub const RZ_END_CANCELLED: u32 = 7;
 
 /// The state of a job. Since 0.1.0.
 #[repr(C)]
@@ -409,7 +412,7 @@ pub unsafe extern "C" fn rz_job_text_into(
 
 /// Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
 /// become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
-/// end.
+/// end. NULL with a capacity of 0 is a query, which takes nothing.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.
@@ -534,6 +537,7 @@ pub(super) fn end_code(end: Option<End>) -> u32 {
         Some(End::Context) => RZ_END_CONTEXT,
         Some(End::Grammar) => RZ_END_GRAMMAR,
         Some(End::Failed) => RZ_END_FAILED,
+        Some(End::Cancelled) => RZ_END_CANCELLED,
     }
 }
 

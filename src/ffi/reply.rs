@@ -123,8 +123,10 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
 /// what follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of
 /// one that is the whole reply, fenced or not, is a call.
 ///
-/// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays. A query of the size writes
-/// `*kind`, `*flags` and `*index` too. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays; a part may be of any length.
+/// NULL with a capacity of 0 is a query: RZ_OK, and the part stays too, so that a loop that takes parts needs a buffer
+/// from the start, also for parts without text. It writes `*kind`, `*flags` and `*index` too. Any thread. Errors:
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_next_into(
     parser: *mut rz_chat_parser,

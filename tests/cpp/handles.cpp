@@ -494,6 +494,11 @@ int main(int argc, char **argv) {
         EXPECT(once.try_step().status() == RZ_ERR_CANCELLED && once.try_set_cancel(nullptr).status() == RZ_ERR_BUSY);
         once.rewind(1), once.set_cancel(nullptr), once.reply(with_tools), once.run(ignore);
         EXPECT(once.messages() == calling.messages());
+        // A reply that is stopped keeps what it has said.
+        once.rewind(1), once.reply();
+        EXPECT(once.step() && once.step());
+        once.stop(), once.check();
+        EXPECT(once.info().end_reason == RZ_END_CANCELLED && once.messages(1).find("\"cancelled\"") != std::string::npos && !once.step());
 
         realizar::Conversation talk(chatting);
         const char *stop = " She";

@@ -382,7 +382,7 @@ namespace Realizar
 
         private void GiveUp()
         {
-            try { Stop(); }
+            try { AddJson("[]"); }
             catch (RealizarException) { } // another call may be at work
             catch (ObjectDisposedException) { }
         }
@@ -404,9 +404,9 @@ namespace Realizar
             }
         }
 
-        /// <summary>Gives up an unfinished reply: with ReplyOptions.Keep the text so far becomes a message, else
-        /// nothing of it remains.</summary>
-        public void Stop() { AddJson("[]"); }
+        /// <summary>Ends an unfinished reply at once: the text so far becomes a message, with ReplyOptions.Keep or
+        /// without.</summary>
+        public unsafe void Stop() { Native.Call(err => Native.rz_conversation_stop(handle, err)); }
 
         /// <summary>Lets steps of the reply fail with Status.Deadline after this time, at once if it is not positive;
         /// null removes the deadline.</summary>
@@ -472,12 +472,11 @@ namespace Realizar
 
         /// <summary>The error of a reply that has ended with JobEnd.Failed, else null. Step throws this error, StepAll
         /// does not.</summary>
-        public RealizarException Error
+        public unsafe RealizarException Error
         {
             get
             {
-                if (Info.End != JobEnd.Failed) return null;
-                try { Step(0); }
+                try { Native.Call(err => Native.rz_conversation_error(handle, err)); }
                 catch (RealizarException e) { return e; }
                 return null;
             }

@@ -824,6 +824,7 @@ namespace Realizar
         internal const int RZ_END_CONTEXT = 4;
         internal const int RZ_END_GRAMMAR = 5;
         internal const int RZ_END_FAILED = 6;
+        internal const int RZ_END_CANCELLED = 7;
         internal const int RZ_OVERFLOW_FAIL = 0;
         internal const int RZ_OVERFLOW_FORGET = 1;
         internal const int RZ_REASONING_MODEL = 0;
@@ -996,6 +997,8 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_step(ConversationHandle conversation, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversations_step(IntPtr* conversations, UIntPtr n, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_next_into(ConversationHandle conversation, uint* kind, uint* flags, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_stop(ConversationHandle conversation, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_error(ConversationHandle conversation, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_logprobs_into(ConversationHandle conversation, uint* tokens, float* logprobs, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_say(ConversationHandle conversation, byte* text, IntPtr on_text, IntPtr user, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_json_into(ConversationHandle conversation, uint first, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);

@@ -65,6 +65,7 @@ namespace Realizar
     {
         None, Token = Native.RZ_END_TOKEN, Length = Native.RZ_END_LENGTH, Stop = Native.RZ_END_STOP,
         Context = Native.RZ_END_CONTEXT, Grammar = Native.RZ_END_GRAMMAR, Failed = Native.RZ_END_FAILED,
+        Cancelled = Native.RZ_END_CANCELLED,
     }
 
     /// <summary>A generated token, and the most likely tokens at its place in descending order.</summary>

@@ -576,6 +576,12 @@ internal static class Tests
             talk.Resume();
             while (talk.Step(50)) { }
             Check(Of(talk.Parts(), PartKind.Content).StartsWith(Expected), "it goes on");
+            talk.Rewind(1);
+            talk.Begin(new ReplyOptions { MaxTokens = 24 });
+            Check(talk.Step(), "a reply that is stopped");
+            talk.Stop();
+            said = Of(talk.Parts(), PartKind.Content);
+            Check(talk.Info.End == JobEnd.Cancelled && talk.Error == null && talk.Messages(1).Contains("\"" + said + "\",\"finish_reason\":\"cancelled\""), "a stop keeps what was said: " + talk.Messages(1));
             talk.Rewind(0);
             using (var own = new CancellationTokenSource())
             {

@@ -87,6 +87,16 @@ func (t *Conversation) Read(ctx context.Context, options *ReplyOptions) error {
 	}
 }
 
+// Stop ends an unfinished reply at once. What it has said becomes a message, with [ReplyOptions.Keep] or without.
+func (t *Conversation) Stop() error {
+	return t.change(c.rz_conversation_stop)
+}
+
+// Err is the error with which the last reply has ended, where that was one of its own; else nil.
+func (t *Conversation) Err() error {
+	return t.conversation.use(func(object uintptr, e *rz_error) int32 { return c.rz_conversation_error(object, e) })
+}
+
 // Release gives the memory of what is remembered back, such as for a program in the background, and keeps the messages.
 // The next reply computes them again. Release, SetCapacity and SetAdapters fail with [ErrBusy] while a reply is
 // unfinished.

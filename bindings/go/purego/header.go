@@ -164,6 +164,7 @@ const (
 	rz_END_CONTEXT                = 4
 	rz_END_GRAMMAR                = 5
 	rz_END_FAILED                 = 6
+	rz_END_CANCELLED              = 7
 	rz_OVERFLOW_FAIL              = 0
 	rz_OVERFLOW_FORGET            = 1
 	rz_REASONING_MODEL            = 0
@@ -807,6 +808,8 @@ type functions struct {
 	rz_conversation_step          func(conversation uintptr, budget_us uint64, err *rz_error) int32
 	rz_conversations_step         func(conversations *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
 	rz_conversation_next_into     func(conversation uintptr, kind *uint32, flags *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
+	rz_conversation_stop          func(conversation uintptr, err *rz_error) int32
+	rz_conversation_error         func(conversation uintptr, err *rz_error) int32
 	rz_conversation_logprobs_into func(conversation uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_conversation_say           func(conversation uintptr, text *byte, on_text uintptr, user uintptr, err *rz_error) int32
 	rz_conversation_json_into     func(conversation uintptr, first uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32

@@ -807,13 +807,14 @@ func (j *Job) Tokens() ([]uint32, error) {
 type EndReason uint32
 
 const (
-	EndNone    EndReason = 0 // it has not
-	EndToken   EndReason = rz_END_TOKEN
-	EndLength  EndReason = rz_END_LENGTH
-	EndStop    EndReason = rz_END_STOP
-	EndContext EndReason = rz_END_CONTEXT
-	EndGrammar EndReason = rz_END_GRAMMAR
-	EndFailed  EndReason = rz_END_FAILED // by an error of its own: Job.Err, Conversation.Step
+	EndNone      EndReason = 0 // it has not
+	EndToken     EndReason = rz_END_TOKEN
+	EndLength    EndReason = rz_END_LENGTH
+	EndStop      EndReason = rz_END_STOP
+	EndContext   EndReason = rz_END_CONTEXT
+	EndGrammar   EndReason = rz_END_GRAMMAR
+	EndFailed    EndReason = rz_END_FAILED    // by an error of its own: Job.Err, Conversation.Err
+	EndCancelled EndReason = rz_END_CANCELLED // by Conversation.Stop, or given up with ReplyOptions.Keep
 )
 
 // JobInfo is the state of a job.

@@ -486,6 +486,14 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1next_1into(J
     return rz_conversation_next_into((void *)(intptr_t)conversation, (void *)(intptr_t)kind, (void *)(intptr_t)flags, (void *)(intptr_t)index, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
 }
 
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1stop(JNIEnv *env, jobject self, jlong conversation, jlong err) {
+    return rz_conversation_stop((void *)(intptr_t)conversation, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1error(JNIEnv *env, jobject self, jlong conversation, jlong err) {
+    return rz_conversation_error((void *)(intptr_t)conversation, (void *)(intptr_t)err);
+}
+
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1logprobs_1into(JNIEnv *env, jobject self, jlong conversation, jlong tokens, jlong logprobs, jlong capacity, jlong n, jlong err) {
     return rz_conversation_logprobs_into((void *)(intptr_t)conversation, (void *)(intptr_t)tokens, (void *)(intptr_t)logprobs, capacity, (void *)(intptr_t)n, (void *)(intptr_t)err);
 }

@@ -129,6 +129,8 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_conversation_step = Ffm.function("rz_conversation_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversations_step = Ffm.function("rz_conversations_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_next_into = Ffm.function("rz_conversation_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_stop = Ffm.function("rz_conversation_stop", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_error = Ffm.function("rz_conversation_error", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_logprobs_into = Ffm.function("rz_conversation_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_say = Ffm.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_json_into = Ffm.function("rz_conversation_json_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -1240,6 +1242,24 @@ final class FfmFunctions implements Functions {
     public int rz_conversation_next_into(long conversation, long kind, long flags, long index, long out, long capacity, long len, long err) {
         try {
             return (int) rz_conversation_next_into.invokeExact(conversation, kind, flags, index, out, capacity, len, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_stop(long conversation, long err) {
+        try {
+            return (int) rz_conversation_stop.invokeExact(conversation, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_error(long conversation, long err) {
+        try {
+            return (int) rz_conversation_error.invokeExact(conversation, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -123,6 +123,8 @@ interface Functions {
     int rz_conversation_step(long conversation, long budget_us, long err);
     int rz_conversations_step(long conversations, long n, long budget_us, long err);
     int rz_conversation_next_into(long conversation, long kind, long flags, long index, long out, long capacity, long len, long err);
+    int rz_conversation_stop(long conversation, long err);
+    int rz_conversation_error(long conversation, long err);
     int rz_conversation_logprobs_into(long conversation, long tokens, long logprobs, long capacity, long n, long err);
     int rz_conversation_say(long conversation, long text, long on_text, long user, long err);
     int rz_conversation_json_into(long conversation, int first, long out, long capacity, long len, long err);

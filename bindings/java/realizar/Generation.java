@@ -12,7 +12,7 @@ import java.util.stream.Collectors;
  * interrupt of the thread cancels too. */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
-    public enum End { TOKEN, LENGTH, STOP, CONTEXT, GRAMMAR, FAILED }
+    public enum End { TOKEN, LENGTH, STOP, CONTEXT, GRAMMAR, FAILED, CANCELLED }
 
     private final Session session;
     private final Cancel cancel;

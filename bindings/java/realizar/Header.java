@@ -161,6 +161,7 @@ final class Header {
     static final int RZ_END_CONTEXT = 4;
     static final int RZ_END_GRAMMAR = 5;
     static final int RZ_END_FAILED = 6;
+    static final int RZ_END_CANCELLED = 7;
     static final int RZ_OVERFLOW_FAIL = 0;
     static final int RZ_OVERFLOW_FORGET = 1;
     static final int RZ_REASONING_MODEL = 0;
@@ -1127,6 +1128,14 @@ final class Header {
 
     static int rz_conversation_next_into(Memory conversation, Memory kind, Memory flags, Memory index, Memory out, long capacity, Memory len, Memory err) {
         return Native.LIBRARY.rz_conversation_next_into(conversation.address, kind.address, flags.address, index.address, out.address, capacity, len.address, err.address);
+    }
+
+    static int rz_conversation_stop(Memory conversation, Memory err) {
+        return Native.LIBRARY.rz_conversation_stop(conversation.address, err.address);
+    }
+
+    static int rz_conversation_error(Memory conversation, Memory err) {
+        return Native.LIBRARY.rz_conversation_error(conversation.address, err.address);
     }
 
     static int rz_conversation_logprobs_into(Memory conversation, Memory tokens, Memory logprobs, long capacity, Memory n, Memory err) {

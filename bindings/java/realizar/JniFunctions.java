@@ -245,6 +245,10 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_conversation_next_into(long conversation, long kind, long flags, long index, long out, long capacity, long len, long err);
     @Override
+    public native int rz_conversation_stop(long conversation, long err);
+    @Override
+    public native int rz_conversation_error(long conversation, long err);
+    @Override
     public native int rz_conversation_logprobs_into(long conversation, long tokens, long logprobs, long capacity, long n, long err);
     @Override
     public native int rz_conversation_say(long conversation, long text, long on_text, long user, long err);

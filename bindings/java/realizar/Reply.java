@@ -166,13 +166,18 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
     /** The error of a reply that has ended with FAILED, else null. {@link #step} throws this error, {@link #stepAll}
      * does not. */
     public RealizarException error() {
-        if (end() != Generation.End.FAILED) return null;
         try {
-            step(0);
+            call((arena, handle) -> Native.check(arena, e -> Header.rz_conversation_error(handle, e)));
             return null;
         } catch (RealizarException e) {
             return e;
         }
+    }
+
+    /** Ends a reply that has not ended at once: the text so far becomes a message, with {@link Options#keep} or
+     * without. */
+    public void stop() {
+        call((arena, handle) -> Native.check(arena, e -> Header.rz_conversation_stop(handle, e)));
     }
 
     /** Gives up a reply that has not ended: nothing of it remains, or with {@link Options#keep} a message of the text

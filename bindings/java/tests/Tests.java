@@ -840,6 +840,12 @@ class Tests {
             String more = chat.reply(new Options().continuing().maxTokens(12)).readText();
             String all = chat.messages(1).get(0).get("content").toString();
             check(whole.startsWith(all) && all.endsWith(more) && all.length() > begun.get("content").toString().length() && chat.info().messages() == 2, "it goes on: " + all);
+            chat.rewind(1);
+            var stopped = chat.reply(new Options().maxTokens(40));
+            check(stopped.step(), "a reply that is stopped");
+            stopped.stop();
+            String kept = of(stopped.parts(), Part.Kind.CONTENT);
+            check(stopped.end() == Generation.End.CANCELLED && stopped.error() == null && chat.messages(1).get(0).get("content").equals(kept) && whole.startsWith(kept), "a stop keeps what was said: " + kept);
             chat.add("user", "x");
             check(thrown(RealizarException.class, () -> chat.reply(new Options().continuing())).status() == Status.INVALID_ARGUMENT, "nothing to continue");
             chat.rewind(1);

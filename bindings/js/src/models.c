@@ -28,6 +28,7 @@ static const choice ENDS[] = {{"end", RZ_END_TOKEN},
                               {"context", RZ_END_CONTEXT},
                               {"grammar", RZ_END_GRAMMAR},
                               {"failed", RZ_END_FAILED},
+                              {"cancelled", RZ_END_CANCELLED},
                               {NULL, 0}};
 static const choice DEVICES[] = {{"cpu", RZ_DEVICE_CPU}, {"cuda", RZ_DEVICE_CUDA}, {NULL, 0}};
 

@@ -1786,7 +1786,7 @@ class ConversationInfo(NamedTuple):
     first_in_prompt: int
     """The first message of a turn that is in prompts: not 0 where turns were left out (overflow "forget")."""
     state: Optional[str]
-    """Of the reply: "prompt", "tokens", "ended"; None before the first one and where it was given up."""
+    """Of the reply: "prompt", "tokens", "ended"; None before the first one and where it was given up without a message."""
     end: Optional[str]
     """Why it has ended, as `Job.end`."""
     stopped: Optional[str]
@@ -1946,7 +1946,7 @@ class Conversation(Handle):
                 pass
         except BaseException:
             with suppress(Error):  # another call may be at work, or the conversation is closed
-                self.stop()
+                self.add([])
             raise
 
     def step(self, seconds: Optional[float] = None) -> bool:
@@ -1975,17 +1975,17 @@ class Conversation(Handle):
         except BaseException:
             with suppress(Error):  # another call may be at work, or the conversation is closed
                 if reply == self._reply:
-                    self.stop()
+                    self.add([])  # gives it up
             raise
 
     def stop(self) -> None:
-        """Gives an unfinished reply up: with `keep` what was said of it becomes a message, else it leaves no trace."""
-        self.add([])
+        """Ends an unfinished reply at once: what was said of it becomes a message, with `keep` or without."""
+        self._call("rz_conversation_stop")
 
     def say(self, text: str, sampling: Optional[Sampling] = None, **options: Any) -> Iterator[str]:
         """A message of the user, and the content of the reply to it, piece by piece; options as of `begin`. What was said stays where
         the iteration ends early or is cancelled (`keep`); any other failure leaves the messages as they were."""
-        self.stop()
+        self.add([])  # gives an unfinished reply up
         n = self.info.n_messages
         self.add(text)
         try:
@@ -2070,10 +2070,8 @@ class Conversation(Handle):
     @property
     def error(self) -> Optional[Error]:
         """The error by which the reply has ended "failed", which `step` raises and `step_conversations` does not."""
-        if self.info.end != "failed":
-            return None
         try:
-            self.step(0)
+            self._call("rz_conversation_error")
         except Error as error:
             return error
         return None

@@ -211,6 +211,7 @@ RZ_END_STOP = 3
 RZ_END_CONTEXT = 4
 RZ_END_GRAMMAR = 5
 RZ_END_FAILED = 6
+RZ_END_CANCELLED = 7
 RZ_OVERFLOW_FAIL = 0
 RZ_OVERFLOW_FORGET = 1
 RZ_REASONING_MODEL = 0
@@ -930,6 +931,8 @@ FUNCTIONS = {
     "rz_conversation_step": (c_int32, [c_void_p, c_uint64, POINTER(rz_error)]),
     "rz_conversations_step": (c_int32, [POINTER(c_void_p), c_size_t, c_uint64, POINTER(rz_error)]),
     "rz_conversation_next_into": (c_int32, [c_void_p, POINTER(c_uint32), POINTER(c_uint32), POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_conversation_stop": (c_int32, [c_void_p, POINTER(rz_error)]),
+    "rz_conversation_error": (c_int32, [c_void_p, POINTER(rz_error)]),
     "rz_conversation_logprobs_into": (c_int32, [c_void_p, POINTER(c_uint32), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_conversation_say": (c_int32, [c_void_p, c_char_p, rz_text_callback, c_void_p, POINTER(rz_error)]),
     "rz_conversation_json_into": (c_int32, [c_void_p, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),

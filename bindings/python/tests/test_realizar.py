@@ -1341,6 +1341,17 @@ class Conversations(unittest.TestCase):
                 said += piece
                 cancel.fire()
         self.assertEqual(talk.messages(1), [{**message, "content": said}])
+        # A stop keeps what was said too, and the reply goes on.
+        talk.rewind(1)
+        talk.begin(max_tokens=24)
+        self.assertTrue(talk.step())
+        talk.stop()
+        said = "".join(part.text for part in talk.parts())
+        self.assertEqual((talk.info.state, talk.info.end, talk.error), ("ended", "cancelled", None))
+        self.assertEqual(talk.messages(1), [{**message, "content": said}])
+        self.assertTrue(said and whole.startswith(said))
+        said += "".join(part.text for part in talk.reply(max_tokens=23, resume=True))
+        self.assertEqual(said, whole)
         # That of the conversation stops every call.
         late = realizar.Cancel()
         stopped = self.talk(cancel=late)

@@ -91,7 +91,7 @@ impl Talk {
         expect(RZ_OK, |e| unsafe { rz_conversation_reply(self.handle, &params, e) });
     }
 
-    fn next(&self) -> Option<(u32, u32, String)> {
+    pub fn next(&self) -> Option<(u32, u32, String)> {
         let (mut kind, mut flags, mut index, mut text, mut len, mut err) = (0, 0, 0, [0u8; 4096], 0, no_error());
         let out = text.as_mut_ptr().cast();
         let status = unsafe {
@@ -134,7 +134,7 @@ impl Talk {
         info
     }
 
-    fn say(&self, text: &str, on_text: rz_text_callback, user: *mut c_void) -> rz_status {
+    pub fn say(&self, text: &str, on_text: rz_text_callback, user: *mut c_void) -> rz_status {
         let text = CString::new(text).expect("no NUL");
         unsafe { rz_conversation_say(self.handle, text.as_ptr(), on_text, user, null_mut()) }
     }
@@ -656,7 +656,7 @@ fn a_cancelled_reply_goes_on_or_leaves_no_trace() {
         talk.begin(rz_reply_params { flags: RZ_REPLY_KEEP, ..reply_params(9) });
         expect(RZ_AGAIN, |e| rz_conversation_step(talk.handle, RZ_NO_LIMIT, e));
         expect(RZ_OK, |e| rz_conversation_add(talk.handle, c"[]".as_ptr(), 2, e));
-        assert_eq!((talk.info().n_messages, talk.info().state), (2, 0));
+        assert_eq!((talk.info().n_messages, talk.info().state), (2, RZ_STATE_ENDED));
         talk.reply(rz_reply_params { flags: RZ_REPLY_CONTINUE, ..reply_params(3) });
         rz_cancel_free(cancel);
     }

@@ -97,9 +97,7 @@ fn messages_are_read_ahead_of_the_reply() {
     let info = read.info();
     assert_eq!((info.state, info.end_reason, info.n_tokens, info.n_messages), (RZ_STATE_ENDED, RZ_END_LENGTH, 0, 1));
     assert_eq!((info.prompt_done, info.cache_len), (info.prompt_tokens, info.prompt_tokens));
-    let (mut kind, mut index, mut len) = (0, 0, 0);
-    let next = |e| unsafe { rz_conversation_next_into(read.handle, &mut kind, &mut index, null_mut(), 0, &mut len, e) };
-    expect(RZ_DONE, next);
+    assert!(read.next().is_none());
     read.reply(reply_params(12));
     plain.reply(reply_params(12));
     // All but the last token of the prompt was there.

@@ -9,6 +9,7 @@ mod c;
 mod capabilities;
 mod compiled_grammar;
 mod conversation;
+mod conversation_ends;
 mod conversation_set;
 mod caches;
 mod embed;

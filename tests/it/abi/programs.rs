@@ -5,11 +5,20 @@ use std::process::{Command, Output};
 
 use super::c;
 use super::host::with_template;
+use crate::support::interface;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf");
 
-/// Compiles `tests/c/NAME.c`, links it to the library and runs it. `None` where there is no compiler.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c");
+
+/// Runs `tests/c/NAME.c`.
 fn run(name: &str, arguments: &[&Path]) -> Option<Output> {
+    let source = Path::new(FOLDER).join(format!("{name}.c"));
+    run_source(name, &std::fs::read_to_string(source).expect("a source"), arguments)
+}
+
+/// Compiles C, links it to the library and runs it. `None` where there is no compiler.
+fn run_source(name: &str, text: &str, arguments: &[&Path]) -> Option<Output> {
     if std::env::var_os("RUNNER").is_some() {
         eprintln!("SKIPPED: an emulator starts no programs; scripts/test-on has some of its own");
         return None;
@@ -21,10 +30,11 @@ fn run(name: &str, arguments: &[&Path]) -> Option<Output> {
     for link in ["librealizar.so", &soname] {
         std::os::unix::fs::symlink(c::library(), folder.path().join(link)).expect("a link");
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+    let source = folder.path().join(format!("{name}.c"));
+    std::fs::write(&source, text).expect("a source file");
     let compiled = Command::new("cc")
         .args(c::STRICT)
-        .args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread", "-I", c::INCLUDE])
+        .args(["-std=c99", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread", "-I", c::INCLUDE, "-I", FOLDER])
         .arg(&source)
         .args([Path::new("-L"), folder.path(), Path::new("-lrealizar"), Path::new("-ldl"), Path::new("-o"), &program])
         .arg(format!("-Wl,-rpath,{}", folder.path().display()))
@@ -75,4 +85,50 @@ const TOOLS: &str = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in me
 fn a_runtime_of_one_thread_makes_one_at_the_load() {
     let model = with_template(TOOLS);
     passes("own_threads", &[model.path()]);
+}
+
+/// Says a reply, and then the message that it has become.
+const SPEAKING: &str = r#"
+int main(int argc, char **argv) {
+  static char json[1 << 16];
+  size_t len;
+  rz_error err;
+  rz_model *model = NULL;
+  rz_conversation *chat = NULL;
+  RZ_INIT(rz_cache_params, cache);
+  RZ_INIT(rz_conversation_params, params);
+  cache.capacity = 64;
+  params.cache = &cache;
+  if (argc < 2 || rz_model_load(argv[1], NULL, &model, &err) < 0 ||
+      rz_conversation_new(model, &params, &chat, &err) < 0 ||
+      rz_conversation_add_text(chat, "user", "Hi", 2, &err) < 0 || speak(chat, &err) != RZ_DONE ||
+      rz_conversation_json_into(chat, 1, json, sizeof json, &len, &err) < 0) {
+    return 1;
+  }
+  fwrite(json, 1, len, stderr);
+  rz_conversation_free(chat);
+  rz_model_free(model);
+  return 0;
+}
+"#;
+
+/// The loop over the parts of a reply in the comment of rz_conversation_next_into, with its buffer and with one that
+/// has to grow.
+#[test]
+fn the_loop_of_a_reply_in_the_header_says_the_message() {
+    let functions = interface::items("function");
+    let function = functions.iter().find(|function| function["name"] == "rz_conversation_next_into");
+    let doc = function.map(|function| interface::text(function, "doc")).expect("a comment");
+    let example: String =
+        doc.lines().filter_map(|line| line.strip_prefix("    ")).map(|l| l.to_owned() + "\n").collect();
+    let model = with_template("{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}");
+    for room in ["4096", "1"] {
+        let example = example.replace("4096", room);
+        let headers = "#include <realizar.h>\n#include <stdio.h>\n#include <stdlib.h>\n";
+        let source = format!("{headers}rz_status speak(rz_conversation *chat, rz_error *err);\n{example}{SPEAKING}");
+        let Some(output) = run_source("speaking", &source, &[model.path()]) else { return };
+        assert!(output.status.success() && output.stdout.len() > 20, "{output:?}");
+        let messages: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
+        assert_eq!(messages[0]["content"].as_str().map(str::as_bytes), Some(&output.stdout[..]));
+    }
 }

@@ -4,7 +4,7 @@ import CRealizar
 /// may be at any moment; the session keeps the tokens that are complete.
 public final class Job: Sendable {
     /// The reason why a text has ended.
-    public enum End: UInt32, Sendable { case token = 1, length, stop, context, grammar, failed }
+    public enum End: UInt32, Sendable { case token = 1, length, stop, context, grammar, failed, cancelled }
 
     let handle: Handle
     private let cancelling: Cancel

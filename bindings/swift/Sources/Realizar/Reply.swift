@@ -77,6 +77,11 @@ public final class Reply: AsyncSequence, Sendable {
         }
     }
 
+    /// Ends the reply at once: what was said of it becomes a message, with `Options.keeps` or without.
+    public func stop() throws {
+        try conversation.use(turn) { conversation in try call { rz_conversation_stop(conversation, $0) } }
+    }
+
     /// Has a running step end with the code `.cancelled`, and all later ones, until `resume`.
     public func cancel() { cancelling.fire() }
 
@@ -92,9 +97,8 @@ public final class Reply: AsyncSequence, Sendable {
     /// The error by which it has ended (`.failed`), which `step` of several replies does not throw; nil for any other.
     public var error: RealizarError? {
         get throws {
-            guard try end == .failed else { return nil }
             do {
-                _ = try step(microseconds: 0)
+                try conversation.use(turn) { conversation in try call { rz_conversation_error(conversation, $0) } }
                 return nil
             } catch let error as RealizarError {
                 return error

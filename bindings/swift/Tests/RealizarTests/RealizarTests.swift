@@ -777,6 +777,15 @@ final class RealizarTests: XCTestCase {
             XCTAssertNil(try replies[i].error)
         }
         expect(.invalidArgument) { _ = try Reply.step([replies[0], replies[0]]) }
+        // A stop keeps what was said.
+        let stopped = try asked(model)
+        let reply = try stopped.reply(Options())
+        XCTAssertTrue(try reply.step())
+        try reply.stop()
+        XCTAssertEqual(try reply.end, .cancelled)
+        XCTAssertNil(try reply.error)
+        let kept = try of(reply.parts(), .content)
+        XCTAssertEqual(try stopped.messages(from: 1), [["role": "assistant", "content": .string(kept), "finish_reason": "cancelled"]])
         // The oldest turns are left out where that is asked for.
         let small = try Conversation(model, system: "S", options: ConversationOptions(capacity: 64, overflow: .forget))
         for _ in 0..<8 {

@@ -12,6 +12,7 @@ use realizar::ffi::cancel::*;
 use realizar::ffi::chat::*;
 use realizar::ffi::conversation::*;
 use realizar::ffi::conversation_media::*;
+use realizar::ffi::conversation_set::*;
 use realizar::ffi::device::*;
 use realizar::ffi::element::*;
 use realizar::ffi::embed::*;
@@ -443,6 +444,15 @@ fn conversations(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let both = [fork.p];
     while call!(calls, rz_conversations_step(both.as_ptr(), 1, RZ_NO_LIMIT)) != RZ_DONE {}
     call!(calls, rz_conversation_rewind(fork.p, 2));
+    call!(calls, rz_conversation_read(fork.p, null()));
+    call!(calls, rz_conversation_stop(fork.p));
+    call!(calls, rz_conversation_error(fork.p));
+    call!(calls, rz_conversation_release(fork.p));
+    call!(calls, rz_conversation_capacity_set(fork.p, 128));
+    call!(calls, rz_conversation_overflow_set(fork.p, RZ_OVERFLOW_FORGET));
+    call!(calls, rz_conversation_cancel_set(fork.p, null()));
+    call!(calls, rz_conversation_adapters_set(fork.p, null(), null(), 0));
+    call!(calls, rz_conversation_store_set(fork.p, null()));
     let short = rz_conversation_params { json: null(), json_len: 0, ..params };
     let other = new!(calls, rz_conversation_free, rz_conversation_new(model, &short));
     // Stops after some text, or with the context.
