@@ -18,7 +18,7 @@ use std::{env, fs};
 use header::Group;
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 36] = [
+const GROUPS: [(&str, &str); 37] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -26,6 +26,7 @@ const GROUPS: [(&str, &str); 36] = [
     ("runtime.rs", "Runtime: worker threads, log, ceilings"),
     ("cancel.rs", "Cancelling"),
     ("element.rs", "Element types"),
+    ("placement.rs", "Placement of experts"),
     ("model.rs", "Models"),
     ("model_info.rs", "What a model is and can do"),
     ("source.rs", "Models from bytes of the caller"),

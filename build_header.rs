@@ -217,11 +217,13 @@ fn nullable(doc: &str) -> Vec<String> {
 }
 
 /// What the names of an enum's constants begin with, and the name of the enum.
-const ENUMS: [(&str, &str); 38] = [
+const ENUMS: [(&str, &str); 40] = [
     ("RZ_OK", "rz_status_code"),
     ("RZ_AGAIN", "rz_status_code"),
     ("RZ_DONE", "rz_status_code"),
     ("RZ_ERR_", "rz_status_code"),
+    ("RZ_PLACED_", "rz_placed"),
+    ("RZ_PLACE_", "rz_place"),
     ("RZ_DEVICES_MAX", "rz_limit"),
     ("RZ_DEVICE_", "rz_device_kind"),
     ("RZ_LOG_", "rz_log_level"),
@@ -259,7 +261,7 @@ const ENUMS: [(&str, &str); 38] = [
 ];
 
 /// Constants that are macros: versions, which programs compare with #if, and numbers that do not fit into an int.
-const MACROS: [&str; 4] = ["RZ_VERSION_", "RZ_ABI_VERSION", "RZ_TOKEN_", "RZ_NO_LIMIT"];
+const MACROS: [&str; 5] = ["RZ_VERSION_", "RZ_ABI_VERSION", "RZ_TOKEN_", "RZ_NO_LIMIT", "RZ_NONE"];
 
 /// The enum of a constant; none for a macro. LuaJIT sees no macros, cffi and ctypesgen not all of them.
 pub fn enum_of(constant: &str) -> Option<&'static str> {

@@ -13,6 +13,8 @@
 //! multiply when they do nothing else. The hash is that of the bits of the last logits, which nothing but the model and
 //! the prompt may change.
 
+#[path = "../tests/it/support/placement.rs"]
+mod placement;
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -76,7 +78,7 @@ fn options() -> Option<Options> {
             "--depth" => options.depth = args.next()?.parse().ok()?,
             "--repeat" => options.repeat = args.next()?.parse().ok()?,
             "--device" => options.device = args.next()?.parse().ok()?,
-            "--placement" => options.placement = Placement::parse(&args.next()?).ok()?,
+            "--placement" => options.placement = placement::placement(&args.next()?)?,
             "--isa" => {
                 let name = args.next()?;
                 options.isa = Some(Isa::available().into_iter().chain(Isa::in_bf16()).find(|isa| isa.name() == name)?);
@@ -137,7 +139,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     println!("loaded in {:.0} ms{memory}", load.as_secs_f64() * 1e3);
     let mut roofs = match device.kind {
         DeviceKind::Cpu => Some(Roofs::new(options, &model)?),
-        DeviceKind::Cuda => None,
+        DeviceKind::Gpu => None,
     };
     if let Some(roofs) = &roofs {
         println!(

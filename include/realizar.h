@@ -167,6 +167,9 @@ extern "C" {
  * Status codes and errors
  * ------------------------------------------------------------------------------------------------ */
 
+/* In fields of 32 bits in which 0 stands for the default, and whose comments name this: none, a real 0. */
+#define RZ_NONE 0xFFFFFFFFu
+
 /* Outcome of a call: 0 is success, a positive number is progress, a negative one is failure. */
 typedef int32_t rz_status;
 
@@ -236,7 +239,7 @@ enum rz_status_code {
 
 enum rz_feature {
   /* Bit of rz_features: CUDA kernels are built in, so that models can be loaded onto NVIDIA GPUs. */
-  RZ_FEATURE_CUDA = 1,
+  RZ_FEATURE_GPU = 1,
   /* Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone. */
   RZ_FEATURE_IMAGES = 2,
   /* Bit of rz_features: MP3, FLAC and Ogg Vorbis files are decoded; without it WAV files alone. */
@@ -315,16 +318,20 @@ rz_allocator_set(const rz_allocator *allocator, rz_error *RZ_NULLABLE err);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_device_kind {
-  RZ_DEVICE_CPU = 1,   /* `rz_device_info.kind`: the processors of the host. */
-  RZ_DEVICE_CUDA = 2,  /* `rz_device_info.kind`: an NVIDIA GPU. */
+  RZ_DEVICE_CPU = 1,  /* `rz_device_info.kind`: the processors of the host. */
+  RZ_DEVICE_GPU = 2,  /* `rz_device_info.kind`: a GPU. */
 };
 
 /* A device. Since 0.1.0. */
 typedef struct rz_device_info {
-  uint32_t struct_size;   /* sizeof(rz_device_info), set by the caller. */
-  uint32_t index;         /* Index of the device. */
+  uint32_t struct_size;  /* sizeof(rz_device_info), set by the caller. */
+  uint32_t index;        /* Index of the device, which may be another one in another process. */
+  /* What names the device in every process on this machine, whatever other devices there are: "cpu", or the UUID of
+   * a GPU, such as "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools show after "GPU-" or "MIG-"; empty
+   * where unknown. Equal models of GPU differ in it. */
+  char id[64];
   char name[64];          /* Name, such as "cuda:0 NVIDIA H200". */
-  uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_CUDA. */
+  uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_GPU. */
   uint32_t available;     /* 1 when models can be loaded to it, else 0. */
   char isa[32];           /* Instruction set or compute capability, such as "avx512vnni" or "sm_90". */
   uint64_t memory_total;  /* Bytes of memory in all; 0 where unknown. */
@@ -577,6 +584,40 @@ enum rz_element_type {
 };
 
 /* ------------------------------------------------------------------------------------------------
+ * Placement of experts
+ * ------------------------------------------------------------------------------------------------ */
+
+enum rz_placed {
+  RZ_PLACED_EXPERTS = 1,  /* `rz_placement.what`: the experts of mixture-of-experts layers (MoE). */
+};
+
+enum rz_place {
+  /* `rz_placement.place`: on GPUs as many as fit next to everything else and a cache of default capacity, those of the
+   * last layers. */
+  RZ_PLACE_AUTO = 0,
+  RZ_PLACE_CPU = 1,  /* `rz_placement.place`: on the CPU. */
+  /* `rz_placement.place`: on GPUs, in the last layers, as many as take at most `bytes` together. */
+  RZ_PLACE_GPU = 2,
+};
+
+/* A part of a model and its place (rz_model_params.placements). Since 0.1.0.
+ *
+ * Of a layer whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by
+ * the experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of the GPUs has
+ * there what every token needs. */
+typedef struct rz_placement {
+  uint32_t struct_size;  /* sizeof(rz_placement), the same in all elements of an array. */
+  uint32_t what;         /* RZ_PLACED_...; there is one placement of each. */
+  uint32_t place;        /* RZ_PLACE_... */
+  uint32_t first_layer;  /* With RZ_PLACE_CPU: layers before this one, counted from 0, are not meant. */
+  /* With RZ_PLACE_CPU: layers from `first_layer` on, of those that have experts; 0: all of them. `n_layers` 16 is
+   * what llama.cpp calls --n-cpu-moe 16 for a model that has experts in all layers. */
+  uint32_t n_layers;
+  uint32_t reserved;  /* 0. */
+  uint64_t bytes;     /* With RZ_PLACE_GPU: bytes of experts on all GPUs together, not 0. */
+} rz_placement;
+
+/* ------------------------------------------------------------------------------------------------
  * Models
  * ------------------------------------------------------------------------------------------------ */
 
@@ -651,7 +692,7 @@ typedef struct rz_model_params {
    * the whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates
    * at which both read memory, which are measured once a process in some tens of milliseconds, that of the GPU
    * counted at half. If no single GPU has room for it, all of them together count as one. No GPU is asked for
-   * weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, `placement` or
+   * weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, `placements` or
    * RZ_MODEL_MMAP, and one that fails costs the load nothing but time. Layers that a GPU has no kernels for stay on
    * the CPU. Named or chosen, a GPU is first tested: each kind of operation that the model needs runs on it and on
    * the CPU, once a process (see `tested_path`), which takes milliseconds. One that differs is
@@ -663,7 +704,7 @@ typedef struct rz_model_params {
   /* Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
    * them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
    * memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
-   * stand for all. */
+   * stand for all. RZ_NONE: none, the model is on the CPU whatever `device` and `devices` say. */
   uint32_t gpu_layers;
   /* Element type to which matrices of floats are converted while they are loaded; RZ_TYPE_DEFAULT: none, they
    * keep that of the file. Others: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K, _Q6_K. */
@@ -688,7 +729,7 @@ typedef struct rz_model_params {
    * is complete. Models are identified by the sizes and times of their files, and by three rows of each matrix. Each
    * load reads the whole file and compares a checksum; a damaged file is replaced. If another process changes or
    * shortens the file while it is in use, this process may end. With layers on GPUs the file has the layers and
-   * experts that stay on the host (`placement`), and is replaced if others stay; if none stay, it is neither read
+   * experts that stay on the host (`placements`), and is replaced if others stay; if none stay, it is neither read
    * nor made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
   const char *RZ_NULLABLE packed_path;
   /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
@@ -705,28 +746,15 @@ typedef struct rz_model_params {
    * proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
    * RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied. */
   const float *RZ_NULLABLE device_split;
-  /* The place of experts of mixtures whose layers are on GPUs, NUL-terminated; NULL: with their layers. Of a layer
-   * whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by the
-   * experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of GPUs has there
-   * what every token needs. Copied.
-   *
-   * "experts=auto": on GPUs as many as fit beside everything else and a cache of default capacity, those of the last
-   * layers. "experts=cpu": all on the CPU. "experts=cpu:16": on the CPU those of the first 16 layers that have
-   * experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
-   * many last layers as take that many bytes together.
-   *
-   * Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by
-   * them, where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from
-   * tells from how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the
-   * largest expert. An end ",copied=512" has steps of 512 tokens or more do so, whatever is measured,
-   * ",copied=never" none. None does in a model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
+  /* Parts of the model that have a place of their own, `n_placements` of them; NULL: everything is where its layer
+   * is. Copied.
    *
    * Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
-   * with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
-   * experts, another text, and "experts=gpu" where no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the
-   * runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
-   * ended. Since 0.1.0. */
-  const char *RZ_NULLABLE placement;
+   * with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or fewer layers with
+   * experts than are named, and RZ_PLACE_GPU if no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the runtime's
+   * ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has ended. */
+  const rz_placement *RZ_NULLABLE placements;
+  size_t n_placements;  /* Number of `placements`. */
   /* Path of a file in which the tests that GPUs have passed are kept, NUL-terminated; NULL: they are forgotten with
    * the process.
    *
@@ -743,6 +771,14 @@ typedef struct rz_model_params {
    * tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still gives the model's own. */
   const char *RZ_NULLABLE chat_template;
   size_t chat_template_len;
+  /* Steps of so many tokens or more, as of prompts, copy the experts on the CPU to the GPU, some at a time, which
+   * multiplies by them; 0: those for which this takes less time than the CPU, as the load measures. RZ_NONE: no
+   * step. rz_model_info.experts_copied_from has the result.
+   *
+   * Executors take memory for it on the GPU, twice 32 MiB or one matrix of the largest expert. No step copies
+   * experts in a model with RZ_MODEL_DETERMINISTIC, or experts that kernels of GPUs lack. */
+  uint32_t experts_copied_from;
+  uint32_t reserved;  /* 0. */
 } rz_model_params;
 
 /* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
@@ -876,8 +912,6 @@ typedef struct rz_model_info {
   uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
   uint32_t gpu_layers;          /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
   uint32_t chat_template;       /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
-  uint32_t devices[16];         /* Indices of GPUs in the order of their layers; 0 after the last. */
-  uint32_t device_layers[16];   /* Layers on each of `devices`. */
   uint32_t n_unknown;           /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
   uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
   uint64_t experts_host;        /* Bytes of experts on the host whose layers are on GPUs. */
@@ -888,8 +922,7 @@ typedef struct rz_model_info {
   uint32_t reads_source;
   /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
   char isa[32];
-  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
-   * no step does. Since 0.1.0. */
+  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU; RZ_NONE: no step does. */
   uint32_t experts_copied_from;
   /* What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together. */
   uint32_t capabilities;
@@ -897,14 +930,27 @@ typedef struct rz_model_info {
   /* The pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: its file names none, so that the caller
    * has to. */
   uint32_t pooling;
-  uint32_t n_scores;  /* Scores of its classifier (RZ_POOLING_RANK); 0: it has none. */
-  uint32_t reserved;  /* 0. */
+  uint32_t n_scores;   /* Scores of its classifier (RZ_POOLING_RANK); 0: it has none. */
+  uint32_t n_devices;  /* GPUs that have layers: rz_model_device_get. */
 } rz_model_info;
+
+/* A GPU that has layers of a model. Since 0.1.0. */
+typedef struct rz_model_device {
+  uint32_t struct_size;  /* sizeof(rz_model_device), set by the caller. */
+  uint32_t device;       /* Index of the device. */
+  uint32_t n_layers;     /* Layers that are on it. */
+} rz_model_device;
 
 /* Describes a model. `out->struct_size` is set by the caller. All of it was computed by the load. Any thread. Since
  * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *RZ_NULLABLE err);
+
+/* Describes the GPU with number `index` of those that have layers of a model, in the order of the layers; GPUs are
+ * asked for from 0 until RZ_ERR_NOT_FOUND, or rz_model_info.n_devices of them. `out->struct_size` is set by the
+ * caller. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_model_device_get(const rz_model *model, uint32_t index, rz_model_device *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Models from bytes of the caller
@@ -1327,8 +1373,8 @@ typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
  * chosen.
  *
  * A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
- * temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
- * numbers. Since 0.1.0. */
+ * temperature, in the default order, with at most 512 biases and tokens of a penalty_window together; else the host
+ * chooses, from logits that are copied for each token, by the same numbers. Since 0.1.0. */
 typedef struct rz_sampler_params {
   uint32_t struct_size;                     /* sizeof(rz_sampler_params). */
   float temperature;                        /* Divides the logits; 0: always the most likely token. */
@@ -1338,7 +1384,7 @@ typedef struct rz_sampler_params {
   float repeat_penalty;                     /* Divides positive logits of recent tokens, multiplies negative ones. */
   float presence_penalty;                   /* Taken from the logit of every recent token. */
   float frequency_penalty;                  /* Taken from the logit of a recent token as often as it occurred. */
-  uint32_t penalty_window;                  /* Number of the last tokens that count as recent; 0: 64. */
+  uint32_t penalty_window;                  /* Number of the last tokens, the prompt's included, that count as recent; 0: all. */
   uint32_t flags;                           /* RZ_SAMPLER_..., or-ed. */
   uint64_t seed;                            /* Seed of the random numbers; 0 is one like any other. */
   const rz_logit_bias *RZ_NULLABLE biases;  /* Copied; NULL: none. */
@@ -1709,18 +1755,24 @@ typedef struct rz_plan {
   uint64_t load_peak_host;      /* The most that is held while the model is loaded. */
   uint64_t total_host;          /* The model, its tokenizer, scratch and all caches. */
   uint64_t total_device;        /* The part of it that is on GPUs. */
-  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
-  uint32_t device_layers[16];   /* Layers on each of `devices`. */
-  uint64_t device_weights[16];  /* The part of weights_device on each of them. */
-  uint64_t device_cache[16];    /* The part of cache_device on each of them. */
-  uint64_t device_scratch[16];  /* The part of scratch_device on each of them. */
-  uint64_t device_total[16];    /* The part of total_device on each of them. */
   uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
   /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
   uint32_t experts_host_layers;
   uint64_t experts_host;    /* The part of weights_host that is experts of layers on GPUs. */
   uint64_t experts_device;  /* The part of weights_device that is experts. */
 } rz_plan;
+
+/* The part of a plan that is on one GPU, in bytes. Since 0.1.0. */
+typedef struct rz_plan_device {
+  uint32_t struct_size;  /* sizeof(rz_plan_device), set by the caller in all elements of an array alike. */
+  uint32_t device;       /* Index of the device. */
+  uint32_t n_layers;     /* Layers that are on it. */
+  uint32_t reserved;     /* 0. */
+  uint64_t weights;      /* The part of rz_plan.weights_device. */
+  uint64_t cache;        /* The part of rz_plan.cache_device. */
+  uint64_t scratch;      /* The part of rz_plan.scratch_device. */
+  uint64_t total;        /* The part of rz_plan.total_device. */
+} rz_plan_device;
 
 /* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
  * tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
@@ -1730,6 +1782,11 @@ typedef struct rz_plan {
  *
  * Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
  * may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
+ *
+ * The parts of the GPUs that have layers go to `devices`, an array of `capacity` elements whose struct_size the caller
+ * has set, in the order of the layers; `*n_devices` receives their number, at most RZ_DEVICES_MAX. `devices` and
+ * `n_devices` may be NULL with a capacity of 0; otherwise too small a capacity is RZ_ERR_BUFFER_TOO_SMALL.
+ *
  * Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
  * stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
  * memory for is still told in bytes. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
@@ -1740,7 +1797,10 @@ rz_model_plan(const char *RZ_NULLABLE path,
               const rz_model_params *RZ_NULLABLE params,
               const rz_cache_params *RZ_NULLABLE cache_params,
               uint32_t n_caches,
-              rz_plan *out,
+              rz_plan *RZ_NULLABLE out,
+              rz_plan_device *RZ_NULLABLE devices,
+              size_t capacity,
+              size_t *RZ_NULLABLE n_devices,
               rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
@@ -2407,7 +2467,7 @@ typedef struct rz_job_params {
    * it alive. */
   const rz_model *RZ_NULLABLE draft_model;
   /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0:
-   * none. */
+   * nothing is kept; RZ_NONE: none of them, the log-probability of the token itself alone. */
   uint32_t logprobs;
   int32_t priority;  /* Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there. */
   /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
@@ -2546,10 +2606,10 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
 /* Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
- * rz_job_params.logprobs: for each a row of that number and one entries, in `tokens` the token itself and then the
- * likeliest in its place, descending, and in `logprobs` the natural logarithms of their probabilities. These are those
- * of rz_logprobs_into ahead of the token: the softmax of the logits, before any sampler. A vocabulary of fewer tokens
- * makes rows shorter.
+ * rz_job_params.logprobs: for each a row of that number and one entries (of one with RZ_NONE), in `tokens` the token
+ * itself and then the likeliest in its place, descending, and in `logprobs` the natural logarithms of their
+ * probabilities. These are those of rz_logprobs_into ahead of the token: the softmax of the logits, before any
+ * sampler. A vocabulary of fewer tokens makes rows shorter.
  *
  * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
@@ -2788,7 +2848,7 @@ typedef struct rz_reply_params {
   uint32_t draft_max;
   const rz_model *RZ_NULLABLE draft_model;
   /* Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
-   * 32; 0: none. */
+   * 32; 0: nothing is kept; RZ_NONE: none of them, the log-probability of the token itself alone. */
   uint32_t logprobs;
   int32_t priority;  /* Among the replies of rz_conversations_step the higher go first, as in rz_job_params. */
   /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
@@ -3309,7 +3369,7 @@ typedef struct rz_backend_metrics {
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *RZ_NULLABLE err);
 
-/* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_CUDA. `out->struct_size` is set by the caller.
+/* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_GPU. `out->struct_size` is set by the caller.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_backend_metrics_get(const rz_model *model, uint32_t device_kind, rz_backend_metrics *out, rz_error *RZ_NULLABLE err);

@@ -538,7 +538,7 @@ fn devices_count_what_is_theirs() {
         s.prefill(&PROMPT, None).unwrap();
         s.generate(5, None, &mut [0; 3], &mut 0, None).unwrap();
         let counted = model.metrics().snapshot();
-        let [cpu, cuda] = [DeviceKind::Cpu, DeviceKind::Cuda].map(|kind| counted.backend(kind));
+        let [cpu, cuda] = [DeviceKind::Cpu, DeviceKind::Gpu].map(|kind| counted.backend(kind));
         assert_eq!((cpu.count, cuda.count), (if layers == 4 { 0 } else { 4 }, 4));
         assert_eq!(cpu.bytes + cuda.bytes, 4 * model.info().weight_bytes);
         assert!(cpu.bytes < cuda.bytes * 4 && (cpu.sum_ns > 0) == (layers == 1) && cuda.sum_ns > 0);
@@ -1098,7 +1098,7 @@ fn decoders_make_embeddings_on_every_device() {
 fn drafted(model: &Arc<Model>, source: Option<DraftSource>, chooser: Chooser) -> (Vec<u32>, Vec<f32>, [usize; 2]) {
     let session = Session::new(model, &CacheParams { capacity: 160, ..Default::default() }).unwrap();
     let draft = DraftParams { always: source.is_some(), source, most: 7 };
-    let params = JobParams { max_tokens: 36, logprobs: 3, draft, chooser: Some(chooser), ..Default::default() };
+    let params = JobParams { max_tokens: 36, logprobs: Some(3), draft, chooser: Some(chooser), ..Default::default() };
     let prompt: Vec<u32> = PROMPT.iter().cycle().take(42).map(|id| id % 24).collect();
     let request = Request::new(&session, &prompt, params).unwrap();
     let mut job = Job::new(session, request);

@@ -293,7 +293,19 @@ unsafe fn plans_are_kept(path: &CString) {
             (params.struct_size, params.runtime) = (size_of::<rz_model_params>() as u32, runtime);
             let planned = Instant::now();
             calls::expect(RZ_OK, |e| {
-                rz_model_plan(path.as_ptr(), null(), 0, &params, &cache_params, n_caches, &mut plan, e)
+                rz_model_plan(
+                    path.as_ptr(),
+                    null(),
+                    0,
+                    &params,
+                    &cache_params,
+                    n_caches,
+                    &mut plan,
+                    null_mut(),
+                    0,
+                    null_mut(),
+                    e,
+                )
             });
             let planned = planned.elapsed();
             let before = HELD.load(Ordering::Relaxed);
@@ -313,7 +325,19 @@ unsafe fn plans_are_kept(path: &CString) {
                 assert!((ratio - 1.0).abs() < 0.02, "{name}: {found} taken, {expected} planned: {ratio}");
             }
             let both = calls::expect(RZ_ERR_INVALID_ARGUMENT, |e| {
-                rz_model_plan(null(), null(), 0, &params, &cache_params, n_caches, &mut plan, e)
+                rz_model_plan(
+                    null(),
+                    null(),
+                    0,
+                    &params,
+                    &cache_params,
+                    n_caches,
+                    &mut plan,
+                    null_mut(),
+                    0,
+                    null_mut(),
+                    e,
+                )
             });
             assert!(both.contains("either"), "{both}");
             caches.iter().for_each(|cache| rz_cache_free(*cache));

@@ -444,17 +444,24 @@ public:
         if (detail::is_cut(path) && detail::refuse(&error, "the path") < 0) detail::raise(Error(error));
         return try_plan(path.c_str(), nullptr, 0, params, cache_params, n_caches).value();
     }
-    /// The same for a path, or for `n` sources with a null path.
+    /// The same for a path, or for `n` sources with a null path. `devices` receives the parts of the GPUs that have layers.
     static Result<rz_plan> try_plan(const char *path, const rz_source *sources, size_t n,
                                     const rz_model_params &params = realizar::params<rz_model_params>(),
                                     const rz_cache_params &cache_params = realizar::params<rz_cache_params>(),
-                                    uint32_t n_caches = 1) {
-        return detail::called<rz_plan>(
+                                    uint32_t n_caches = 1, std::vector<rz_plan_device> *devices = nullptr) {
+        std::vector<rz_plan_device> parts(devices ? RZ_DEVICES_MAX : 0, realizar::params<rz_plan_device>());
+        size_t n_parts = 0;
+        Result<rz_plan> plan = detail::called<rz_plan>(
             [&](rz_plan *out, rz_error *error) {
                 const rz_status status = detail::check_interface(error);
-                return status < 0 ? status : rz_model_plan(path, sources, n, &params, &cache_params, n_caches, out, error);
+                return status < 0 ? status : rz_model_plan(path, sources, n, &params, &cache_params, n_caches, out, parts.data(), parts.size(), &n_parts, error);
             },
             realizar::params<rz_plan>());
+        if (devices && plan) {
+            parts.resize(n_parts);
+            *devices = std::move(parts);
+        }
+        return plan;
     }
 
     rz_model_info info() const { return try_info().value(); }
@@ -462,6 +469,18 @@ public:
         return detail::called<rz_model_info>(
             [&](rz_model_info *out, rz_error *error) { return rz_model_info_get(get(), out, error); },
             params<rz_model_info>());
+    }
+    /// The GPUs that have layers, in the order of the layers.
+    std::vector<rz_model_device> devices() const { return try_devices().value(); }
+    Result<std::vector<rz_model_device>> try_devices() const {
+        Result<rz_model_info> info = try_info();
+        if (!info) return info.error();
+        std::vector<rz_model_device> all(info.value().n_devices, params<rz_model_device>());
+        for (uint32_t i = 0; i < all.size(); i++) {
+            rz_error error;
+            if (rz_model_device_get(get(), i, &all[i], &error) < 0) return error;
+        }
+        return all;
     }
     /// What its makers advise for sampling; nothing of it takes effect by itself.
     rz_model_sampling sampling() const { return try_sampling().value(); }

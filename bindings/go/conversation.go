@@ -229,7 +229,7 @@ type ReplyOptions struct {
 	Draft           Draft // how next tokens are guessed, which changes nothing but the time
 	DraftMax        int   // tokens of a draft at most; 0: chosen by the library
 	DraftModel      *Model
-	Logprobs        int   // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32
+	Logprobs        int   // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32; None: the tokens alone
 	Priority        int32 // rank among the replies of a step, the higher go first; 0: that of most
 	Keep            bool  // what was said becomes a message where the reply is given up; else it leaves no trace
 	Continue        bool  // go on with the last message, a reply that was cut; its parts are those that come after it
@@ -262,7 +262,7 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 	params := C.rz_reply_params{
 		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: C.uint32_t(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
 		grammar_kind: C.uint32_t(options.GrammarKind), grammar_flags: C.uint32_t(options.GrammarFlags), grammar: (*C.char)(unsafe.Pointer(pinned(&pinner, grammar))), grammar_len: C.size_t(len(grammar)),
-		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.of(options.Logprobs, "Logprobs"),
+		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.orNone(options.Logprobs, "Logprobs"),
 		priority: C.int32_t(options.Priority),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
@@ -314,7 +314,7 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 		stop()
 		return err
 	}
-	c.reply.Swap(&begun{ctx, stop, int(params.logprobs) + 1}).stop()
+	c.reply.Swap(&begun{ctx, stop, max(options.Logprobs, 0) + 1}).stop()
 	return nil
 }
 

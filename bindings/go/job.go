@@ -30,7 +30,7 @@ type JobOptions struct {
 	Grammar   *Grammar // what may be written, from its start; nil: what the sampler allows
 	MaxTokens int
 	Stops     []string // none of them empty; the text ends ahead of the first that is complete, that of a reply in its content
-	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
+	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32; None: the tokens alone
 	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
 	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
 	Priority  int32    // rank among the jobs of a step, the higher go first; 0: that of most
@@ -112,7 +112,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	params := C.rz_job_params{
 		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), tokens: (*C.uint32_t)(pinned(&pinner, prompt)), n_tokens: C.size_t(len(prompt)),
 		sampler: sampler, grammar: grammar, stops: pinned(&pinner, stops), n_stops: C.size_t(len(stops)),
-		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), draft_model: draft, logprobs: counts.of(options.Logprobs, "Logprobs"),
+		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), draft_model: draft, logprobs: counts.orNone(options.Logprobs, "Logprobs"),
 		priority: C.int32_t(options.Priority), prompt: media, prompt_first: C.size_t(counts.of(options.PromptFirst, "PromptFirst")),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
@@ -147,7 +147,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		end()
 		return nil, err
 	}
-	j := &Job{ctx: ctx, width: options.Logprobs + 1, job: own(handle, func(handle *C.rz_job) {
+	j := &Job{ctx: ctx, width: max(options.Logprobs, 0) + 1, job: own(handle, func(handle *C.rz_job) {
 		C.rz_job_free(handle)
 		end()
 	})}

@@ -195,6 +195,14 @@ func TestJobsTellProbabilities(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	alone, err := newSession(t, model, 64).NewJob(t.Context(), tokens, &JobOptions{MaxTokens: 1, Logprobs: None})
+	must(t, err)
+	defer alone.Close()
+	_, err = alone.Step(NoLimit)
+	must(t, err)
+	if now, err := alone.Logprobs(); err != nil || len(now) != 1 || now[0].Logprob != rows[0].Logprob || len(now[0].Likeliest) != 0 {
+		t.Error(now, err)
+	}
 	for logprobs, wanted := range map[int]Code{0: ErrInvalidArgument, 33: ErrInvalidArgument} {
 		job, err := newSession(t, model, 8).NewJob(t.Context(), tokens, &JobOptions{Logprobs: logprobs})
 		if err == nil {

@@ -25,8 +25,8 @@ type Metrics struct {
 type DeviceKind uint32
 
 const (
-	CPU  DeviceKind = C.RZ_DEVICE_CPU
-	CUDA DeviceKind = C.RZ_DEVICE_CUDA
+	CPU DeviceKind = C.RZ_DEVICE_CPU
+	GPU DeviceKind = C.RZ_DEVICE_GPU
 )
 
 // DeviceMetrics tell what one kind of device has done: a dispatch is one pass through its layers.

@@ -25,6 +25,26 @@ import (
 // Model is a loaded model. It may be used by any number of goroutines at once.
 type Model struct{ model *owned[*C.rz_model] }
 
+// None is a real 0 in options in which 0 stands for a default and whose comments name it.
+const None = -1
+
+// Place is where a part of a model is.
+type Place uint32
+
+const (
+	PlaceAuto Place = C.RZ_PLACE_AUTO // on GPUs as many as fit, those of the last layers
+	PlaceCPU  Place = C.RZ_PLACE_CPU  // on the CPU
+	PlaceGPU  Place = C.RZ_PLACE_GPU  // on GPUs, in the last layers, as many as take at most so many bytes together
+)
+
+// Placement is a place for the experts (MoE) of layers that are on GPUs.
+type Placement struct {
+	Place      Place
+	FirstLayer int    // with PlaceCPU: layers before this one are not meant
+	Layers     int    // with PlaceCPU: so many layers that have experts; 0: all
+	Bytes      uint64 // with PlaceGPU
+}
+
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
 	Runtime       *Runtime    // threads, log and limits to share; nil: its own
@@ -32,8 +52,8 @@ type LoadOptions struct {
 	Device        uint32      // index of a device; 0: the best one
 	Devices       []uint32    // GPUs over which the layers are divided in this order, in place of Device
 	Shares        []float32   // sizes of the parts of Devices in relation to one another; nil: by their free memory
-	GPULayers     int         // how many layers go to GPUs, where Device is one; 0: as many as fit
-	Placement     string      // where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; "": with their layers
+	GPULayers     int         // how many layers go to GPUs, where Device is one; 0: as many as fit; None: none
+	Placements    []Placement // parts of the model that have a place of their own; nil: everything is where its layer is
 	Quantize      ElementType // type that matrices of floats are converted to; 0: those of the file
 	Deterministic bool        // the same bits however a prompt was cut into pieces
 	Mmap          bool        // use the file in place, which is several times slower; the process dies when somebody shortens it
@@ -45,6 +65,10 @@ type LoadOptions struct {
 	Profile       bool        // measure the parts of each step on a GPU, which takes longer
 	AllowUnknown  bool        // pass over keys and tensors that nothing knows, in place of ErrUnsupported; Info.Unknown counts them
 	BF16Products  bool        // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
+
+	// ExpertsCopiedFrom: steps of so many tokens or more copy experts on the CPU to the GPU, which multiplies by them; 0:
+	// those for which this takes less time, as the load measures; None: no step.
+	ExpertsCopiedFrom int
 
 	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
 	// tokens sooner and others later.
@@ -131,9 +155,6 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if err := noNUL("PackedPath", options.PackedPath); err != nil {
 		return nil, err
 	}
-	if err := noNUL("Placement", options.Placement); err != nil {
-		return nil, err
-	}
 	if err := noNUL("TestedPath", options.TestedPath); err != nil {
 		return nil, err
 	}
@@ -141,7 +162,16 @@ func withParams(ctx context.Context, options *LoadOptions,
 		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
 	}
 	var counts counts
-	layers, beside := counts.of(options.GPULayers, "GPULayers"), counts.of(options.PromptTokensBeside, "PromptTokensBeside")
+	layers, beside := counts.orNone(options.GPULayers, "GPULayers"), counts.of(options.PromptTokensBeside, "PromptTokensBeside")
+	copied := counts.orNone(options.ExpertsCopiedFrom, "ExpertsCopiedFrom")
+	placements := make([]C.rz_placement, len(options.Placements))
+	for i, p := range options.Placements {
+		placements[i] = C.rz_placement{
+			what: C.RZ_PLACED_EXPERTS, place: C.uint32_t(p.Place), first_layer: counts.of(p.FirstLayer, "FirstLayer"),
+			n_layers: counts.of(p.Layers, "Layers"), bytes: C.uint64_t(p.Bytes),
+		}
+		placements[i].struct_size = C.uint32_t(unsafe.Sizeof(placements[i]))
+	}
 	if counts.err != nil {
 		return nil, counts.err
 	}
@@ -164,16 +194,12 @@ func withParams(ctx context.Context, options *LoadOptions,
 	}
 	params := C.rz_model_params{
 		runtime: threads, device: C.uint32_t(options.Device), gpu_layers: layers,
-		quantize: C.uint32_t(options.Quantize), cancel: cancel, mixed_prefill_tokens: beside,
+		quantize: C.uint32_t(options.Quantize), cancel: cancel, mixed_prefill_tokens: beside, experts_copied_from: copied,
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options.PackedPath != "" {
 		params.packed_path = C.CString(options.PackedPath)
 		defer C.free(unsafe.Pointer(params.packed_path))
-	}
-	if options.Placement != "" {
-		params.placement = C.CString(options.Placement)
-		defer C.free(unsafe.Pointer(params.placement))
 	}
 	if options.TestedPath != "" {
 		params.tested_path = C.CString(options.TestedPath)
@@ -185,6 +211,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 	params.chat_template, params.chat_template_len = (*C.char)(unsafe.Pointer(pinned(&pinner, template))), C.size_t(len(template))
 	params.devices, params.n_devices = (*C.uint32_t)(pinned(&pinner, options.Devices)), C.size_t(len(options.Devices))
 	params.device_split = (*C.float)(pinned(&pinner, options.Shares))
+	params.placements, params.n_placements = (*C.rz_placement)(pinned(&pinner, placements)), C.size_t(len(placements))
 	for flag, set := range map[C.uint32_t]bool{
 		C.RZ_MODEL_DETERMINISTIC: options.Deterministic,
 		C.RZ_MODEL_MMAP:          options.Mmap,
@@ -249,8 +276,13 @@ func (m *Model) Info() (Info, error) {
 	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_info_get(handle, &c, e) })
 	var devices []uint32
 	var layers []int
-	for i := 0; i < len(c.devices) && c.devices[i] != 0; i++ {
-		devices, layers = append(devices, uint32(c.devices[i])), append(layers, int(c.device_layers[i]))
+	for i := C.uint32_t(0); i < c.n_devices && err == nil; i++ {
+		var device C.rz_model_device
+		device.struct_size = C.uint32_t(unsafe.Sizeof(device))
+		err = use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status {
+			return C.rz_model_device_get(handle, i, &device, e)
+		})
+		devices, layers = append(devices, uint32(device.device)), append(layers, int(device.n_layers))
 	}
 	return Info{
 		Devices: devices, DeviceLayers: layers,
@@ -419,6 +451,14 @@ func whole(n int, name string) (C.uint32_t, error) {
 
 // counts converts numbers to C types, and keeps the error of the first one that does not fit.
 type counts struct{ err error }
+
+// orNone takes None too.
+func (c *counts) orNone(n int, name string) C.uint32_t {
+	if n == None {
+		return C.RZ_NONE
+	}
+	return c.of(n, name)
+}
 
 func (c *counts) of(n int, name string) C.uint32_t {
 	if n >= 0 && uint64(n) <= math.MaxUint32 {

@@ -20,13 +20,24 @@ type Plan struct {
 	ScratchHost, ScratchDevice uint64
 	LoadPeakHost               uint64
 	TotalHost, TotalDevice     uint64
-	ExpertsHost, ExpertsDevice uint64   // parts of the weights: experts of layers on GPUs
-	FirstExpertsHost           int      // first layer whose experts of these are on the CPU
-	NExpertsHost               int      // layers from that to the last of them
-	Devices                    []uint32 // GPUs that have layers; the lists below say what lies on each
-	DeviceLayers               []int
-	DeviceWeights, DeviceCache []uint64
-	DeviceScratch, DeviceTotal []uint64
+	ExpertsHost, ExpertsDevice uint64       // parts of the weights: experts of layers on GPUs
+	FirstExpertsHost           int          // first layer whose experts of these are on the CPU
+	NExpertsHost               int          // layers from that to the last of them
+	Devices                    []PlanDevice // what lies on each GPU that has layers
+}
+
+// PlanDevice is the part of a plan that is on one GPU, in bytes.
+type PlanDevice struct {
+	Device                         uint32
+	Layers                         int
+	Weights, Cache, Scratch, Total uint64
+}
+
+// planned is a plan as the library writes it.
+type planned struct {
+	plan    C.rz_plan
+	devices [C.RZ_DEVICES_MAX]C.rz_plan_device
+	n       C.size_t
 }
 
 // PlanLoad tells what [Load] and so many sessions will take, before a weight is read.
@@ -40,8 +51,8 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	return plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status {
-		return C.rz_model_plan(name, nil, 0, params, cache, n, out, e)
+	return plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *planned, e *C.rz_error) C.rz_status {
+		return C.rz_model_plan(name, nil, 0, params, cache, n, &out.plan, &out.devices[0], C.RZ_DEVICES_MAX, &out.n, e)
 	})
 }
 
@@ -52,8 +63,8 @@ func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, s
 		return Plan{}, err
 	}
 	err = withSources(sources, func(raw *C.rz_source, n C.size_t) error {
-		found, err = plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status {
-			return C.rz_model_plan(nil, raw, n, params, cache, caches, out, e)
+		found, err = plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *planned, e *C.rz_error) C.rz_status {
+			return C.rz_model_plan(nil, raw, n, params, cache, caches, &out.plan, &out.devices[0], C.RZ_DEVICES_MAX, &out.n, e)
 		})
 		return err
 	})
@@ -61,18 +72,22 @@ func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, s
 }
 
 func plan(ctx context.Context, options *LoadOptions, session *SessionOptions,
-	f func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status) (Plan, error) {
+	f func(params *C.rz_model_params, cache *C.rz_cache_params, out *planned, e *C.rz_error) C.rz_status) (Plan, error) {
 	cache, err := session.params()
 	if err != nil {
 		return Plan{}, err
 	}
-	var c C.rz_plan
-	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	shared, err := withParams(ctx, options, func(params *C.rz_model_params, e *C.rz_error) C.rz_status { return f(params, &cache, &c, e) })
+	var out planned
+	out.plan.struct_size = C.uint32_t(unsafe.Sizeof(out.plan))
+	for i := range out.devices {
+		out.devices[i].struct_size = C.uint32_t(unsafe.Sizeof(out.devices[i]))
+	}
+	shared, err := withParams(ctx, options, func(params *C.rz_model_params, e *C.rz_error) C.rz_status { return f(params, &cache, &out, e) })
 	if err != nil {
 		return Plan{}, err
 	}
 	shared.release()
+	c := &out.plan
 	found := Plan{
 		GPULayers: int(c.gpu_layers), WeightsHost: uint64(c.weights_host), WeightsDevice: uint64(c.weights_device),
 		CacheHost: uint64(c.cache_host), CacheDevice: uint64(c.cache_device), CacheToken: uint64(c.cache_token),
@@ -81,13 +96,10 @@ func plan(ctx context.Context, options *LoadOptions, session *SessionOptions,
 		ExpertsHost: uint64(c.experts_host), ExpertsDevice: uint64(c.experts_device),
 		FirstExpertsHost: int(c.experts_host_first), NExpertsHost: int(c.experts_host_layers),
 	}
-	for i := 0; i < len(c.devices) && c.devices[i] != 0; i++ {
-		found.Devices = append(found.Devices, uint32(c.devices[i]))
-		found.DeviceLayers = append(found.DeviceLayers, int(c.device_layers[i]))
-		found.DeviceWeights = append(found.DeviceWeights, uint64(c.device_weights[i]))
-		found.DeviceCache = append(found.DeviceCache, uint64(c.device_cache[i]))
-		found.DeviceScratch = append(found.DeviceScratch, uint64(c.device_scratch[i]))
-		found.DeviceTotal = append(found.DeviceTotal, uint64(c.device_total[i]))
+	for _, d := range out.devices[:out.n] {
+		found.Devices = append(found.Devices, PlanDevice{
+			uint32(d.device), int(d.n_layers), uint64(d.weights), uint64(d.cache), uint64(d.scratch), uint64(d.total),
+		})
 	}
 	return found, nil
 }

@@ -125,6 +125,7 @@ func (r *Runtime) Close() error {
 // Device is something to compute on; its index is where [Devices] lists it, from 1.
 type Device struct {
 	Name, ISA               string
+	ID                      string // names the device in every process on this machine: "cpu", or the UUID of a GPU; "": unknown
 	Kind                    DeviceKind
 	MemoryTotal, MemoryFree uint64
 	Available               bool
@@ -139,7 +140,7 @@ func Devices() []Device {
 		c.struct_size = C.uint32_t(unsafe.Sizeof(c))
 		C.rz_device_info_get(C.uint32_t(i+1), &c, nil)
 		devices = append(devices, Device{
-			Name: C.GoString(&c.name[0]), ISA: C.GoString(&c.isa[0]), Kind: DeviceKind(c.kind),
+			Name: C.GoString(&c.name[0]), ISA: C.GoString(&c.isa[0]), ID: C.GoString(&c.id[0]), Kind: DeviceKind(c.kind),
 			MemoryTotal: uint64(c.memory_total), MemoryFree: uint64(c.memory_free),
 			Available: c.available != 0, Unavailable: C.GoString(&c.unavailable[0]),
 		})

@@ -18,7 +18,7 @@ type Sampling struct {
 	Seed        uint64
 
 	RepeatPenalty, PresencePenalty, FrequencyPenalty float32
-	PenaltyWindow                                    int                // how many of the last tokens count; 0: 64
+	PenaltyWindow                                    int                // how many of the last tokens count; 0: all
 	LogitBias                                        map[uint32]float32 // added to the logits of tokens; math.Inf(-1) forbids one
 
 	TemperatureFirst bool // the filters see the distribution that the temperature leaves, which is the order of transformers

@@ -613,7 +613,6 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 		for name, call := range map[string]func() error{
 			"MaxTokens":         func() error { return job(JobOptions{MaxTokens: n}) },
 			"DraftMax":          func() error { return job(JobOptions{DraftMax: n}) },
-			"Logprobs":          func() error { return job(JobOptions{Logprobs: n}) },
 			"PromptFirst":       func() error { return job(JobOptions{PromptFirst: n}) },
 			"TopK":              func() error { return sampler(Sampling{TopK: n}) },
 			"PenaltyWindow":     func() error { return sampler(Sampling{PenaltyWindow: n}) },
@@ -621,15 +620,18 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 			"NoRepeatNgramSize": func() error { return sampler(Sampling{NoRepeatNgramSize: n}) },
 			"Capacity":          func() error { _, err := model.NewSession(&SessionOptions{Capacity: n}); return err },
 			"Threads":           func() error { _, err := NewRuntime(&RuntimeOptions{Threads: n}); return err },
-			"GPULayers":         func() error { _, err := Load(t.Context(), storyModel, &LoadOptions{GPULayers: n}); return err },
-			"sessions":          func() error { _, err := PlanLoad(t.Context(), storyModel, nil, nil, n); return err },
-			"MinTokens":         func() error { _, err := model.NewStore(&StoreOptions{MinTokens: n}); return err },
-			"MaxEntries":        func() error { _, err := model.NewStore(&StoreOptions{MaxEntries: n}); return err },
-			"n":                 func() error { return session.Truncate(n) },
-			"drop":              func() error { return session.Shift(0, n) },
-			"k":                 func() error { _, err := session.Logprobs(n); return err },
-			"first":             func() error { return session.PrefillPrompt(t.Context(), made, n) },
-			"columns":           func() error { _, err := model.MediaFromRows(Image, []float32{0}, 1, n, 0); return err },
+			"Layers": func() error {
+				_, err := Load(t.Context(), storyModel, &LoadOptions{Placements: []Placement{{Layers: n}}})
+				return err
+			},
+			"sessions":   func() error { _, err := PlanLoad(t.Context(), storyModel, nil, nil, n); return err },
+			"MinTokens":  func() error { _, err := model.NewStore(&StoreOptions{MinTokens: n}); return err },
+			"MaxEntries": func() error { _, err := model.NewStore(&StoreOptions{MaxEntries: n}); return err },
+			"n":          func() error { return session.Truncate(n) },
+			"drop":       func() error { return session.Shift(0, n) },
+			"k":          func() error { _, err := session.Logprobs(n); return err },
+			"first":      func() error { return session.PrefillPrompt(t.Context(), made, n) },
+			"columns":    func() error { _, err := model.MediaFromRows(Image, []float32{0}, 1, n, 0); return err },
 		} {
 			err := call()
 			if want := fmt.Sprintf("realizar: %s is %d; it must be a whole number from 0 to 4294967295", name, n); !errors.Is(err, ErrInvalidArgument) || err.Error() != want {

@@ -12,8 +12,10 @@ export class RealizarError extends Error {
 
 export interface Device {
   index: number;
+  /** What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown. */
+  id: string;
   name: string;
-  kind: "cpu" | "cuda";
+  kind: "cpu" | "gpu";
   available: boolean;
   /** The reason why the device cannot be used; empty if it can. */
   unavailable: string;
@@ -32,16 +34,32 @@ export function fetchModel(
   options?: { signal?: AbortSignal; progress?: (done: number, total: number) => void },
 ): Promise<string>;
 
+/** A place for the experts (MoE) of layers that are on GPUs. */
+export interface Placement {
+  /** "auto": on GPUs as many as fit, those of the last layers. "gpu": on GPUs, in the last layers, as many as take at most
+   * `bytes` together. */
+  place: "auto" | "cpu" | "gpu";
+  /** With "cpu": layers before this one are not meant. */
+  firstLayer?: number;
+  /** With "cpu": so many layers that have experts; 0: all. */
+  layers?: number;
+  /** With "gpu": bytes of experts on all GPUs together. */
+  bytes?: number;
+}
+
 export interface LoadOptions {
   /** Index of a device; 0: chosen by the library. */
   device?: number;
   /** Indices of GPUs among which the layers are divided. `shares`: relative sizes of their parts. */
   devices?: number[];
   shares?: number[];
+  /** Number of layers to offload to GPUs; by default as many as fit. */
   gpuLayers?: number;
-  /** Where the experts (MoE) of layers on GPUs are placed, such as "experts=auto" or "experts=cpu"; by default with
-   * their layers. */
-  placement?: string;
+  /** Places of parts of the model; by default everything is where its layer is. */
+  placements?: Placement[];
+  /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; by
+   * default those for which this takes less time, as the load measures. */
+  expertsCopiedFrom?: number;
   /** Type to which float matrices are quantized. */
   quantize?: ElementType;
   /** File of packed weights, made by the first load and mapped by later ones, in other processes too. */
@@ -82,6 +100,8 @@ export interface Plan {
   expertsHostLayers: number;
   expertsHost: number;
   expertsDevice: number;
+  /** What lies on each GPU that has layers, in the order of the layers. */
+  devices: { device: number; nLayers: number; weights: number; cache: number; scratch: number; total: number }[];
 }
 /** The memory, in bytes, that a load and a number of sessions will take. Reads no weights. */
 export function plan(
@@ -105,6 +125,8 @@ export interface ModelInfo {
   weightBytes: number;
   gpuLayers: number;
   nUnknown: number;
+  /** GPUs that have layers, in the order of the layers. */
+  devices: { device: number; nLayers: number }[];
   bosToken?: number;
   eosToken?: number;
   /** True if the model has a chat template. */
@@ -457,7 +479,8 @@ export interface ReplyOptions extends GenerateOptions, ToolOptions {
   reasoning?: "model" | "off" | "on";
   /** Maximum number of reasoning tokens; 0: no limit. */
   reasoningTokens?: number;
-  /** Number of most likely tokens that `Conversation.logprobs` returns for each token. */
+  /** Number of most likely tokens that `Conversation.logprobs` returns for each token; 0: the tokens alone; by default
+   * nothing is kept. */
   logprobs?: number;
   /** The text of a reply that is given up becomes a message. */
   keep?: boolean;

@@ -45,9 +45,9 @@ const invalid = (message) => new RealizarError("RZ_ERR_INVALID_ARGUMENT", -1, me
 
 // Names of options.
 const WATCHED = ["signal", "progress"];
-const LOAD = ["device", "devices", "shares", "gpuLayers", "placement", "quantize", "packedPath", "testedPath",
-  "chatTemplate", "threads", "memoryLimit", "promptTokensBeside", "deterministic", "mmap", "textOnly", "mtp",
-  "allowUnknown", "bf16Products"];
+const LOAD = ["device", "devices", "shares", "gpuLayers", "placements", "expertsCopiedFrom", "quantize",
+  "packedPath", "testedPath", "chatTemplate", "threads", "memoryLimit", "promptTokensBeside", "deterministic", "mmap",
+  "textOnly", "mtp", "allowUnknown", "bf16Products"];
 const CACHE = ["capacity", "kType", "vType"];
 const ENCODER = ["device", "quantize", "maxRows", "kind", "allowUnknown"];
 const MEDIA = ["minRows", "maxRows", "maxTiles", "maxPixels", "background", "inSteps"];

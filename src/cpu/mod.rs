@@ -126,6 +126,7 @@ pub fn device(isa: Isa) -> DeviceInfo {
     let [memory_total, memory_free] = memory();
     DeviceInfo {
         name: os::processor(),
+        id: "cpu".to_owned(),
         kind: DeviceKind::Cpu,
         isa: isa.name().to_owned(),
         memory_total,

@@ -80,7 +80,8 @@ pub fn pieces_of(_matrices: [Option<&dyn MatrixSource>; 3], _stack: usize, _piec
 pub fn devices() -> Vec<DeviceInfo> {
     vec![DeviceInfo {
         name: "cuda:0".to_owned(),
-        kind: DeviceKind::Cuda,
+        id: String::new(),
+        kind: DeviceKind::Gpu,
         isa: String::new(),
         memory_total: 0,
         memory_free: 0,

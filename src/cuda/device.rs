@@ -105,7 +105,8 @@ impl CudaDevice {
         }
         let info = DeviceInfo {
             name: format!("{} {}", context.device, properties.name),
-            kind: DeviceKind::Cuda,
+            id: driver.id(ordinal),
+            kind: DeviceKind::Gpu,
             isa: properties.isa(),
             memory_total: properties.memory,
             memory_free: current.memory_free()?,

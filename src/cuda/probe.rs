@@ -266,6 +266,13 @@ impl Driver {
         Ok(device)
     }
 
+    /// The UUID of a device in the text that NVIDIA's tools show, without their prefix; empty where there is none.
+    pub(super) fn id(&self, ordinal: i32) -> String {
+        let Some(bytes) = self.uuid(ordinal) else { return String::new() };
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]).join("-")
+    }
+
     /// The number of device `ordinal` that no other has; `None` where the driver gives none.
     pub(super) fn uuid(&self, ordinal: i32) -> Option<[u8; 16]> {
         let mut uuid = CUuuid { bytes: [0; 16] };
@@ -338,7 +345,8 @@ impl Properties {
 pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> Vec<DeviceInfo> {
     let unavailable = |ordinal: i32, reason: String| DeviceInfo {
         name: format!("cuda:{ordinal}"),
-        kind: DeviceKind::Cuda,
+        id: String::new(),
+        kind: DeviceKind::Gpu,
         isa: String::new(),
         memory_total: 0,
         memory_free: 0,
@@ -356,6 +364,7 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
     let describe = |ordinal| match driver.properties(ordinal) {
         Ok(properties) => DeviceInfo {
             name: format!("cuda:{ordinal} {}", properties.name),
+            id: driver.id(ordinal),
             isa: properties.isa(),
             memory_total: properties.memory,
             ..unavailable(ordinal, why(ordinal, &properties).unwrap_or_default())

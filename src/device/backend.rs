@@ -161,7 +161,7 @@ impl Backend {
         let open =
             |ordinals: &[i32]| ordinals.iter().map(|&ordinal| cuda::open(ordinal, uses)).collect::<Result<Vec<_>>>();
         if let (Placement::Bytes(_), [] | [CPU_DEVICE]) = (&options.placement, &options.devices[..]) {
-            return Err(Error::invalid("placement: experts on a GPU, and no GPU is named"));
+            return Err(Error::invalid("cannot place experts on a GPU: no GPU is named"));
         }
         if options.devices.is_empty() {
             // Choices that only a CPU has, or that say where layers are.
@@ -321,7 +321,7 @@ impl Backend {
     /// Kind of each device and the bytes of weights it holds, the kind of the last layers first.
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
         let on_gpus = self.cuda().iter().map(|cuda| cuda.weight_bytes()).reduce(|a, b| a + b);
-        let on_gpus = on_gpus.map(|bytes| (DeviceKind::Cuda, bytes));
+        let on_gpus = on_gpus.map(|bytes| (DeviceKind::Gpu, bytes));
         let on_host = self.on_host().map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes()));
         on_gpus.into_iter().chain(on_host)
     }

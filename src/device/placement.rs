@@ -21,12 +21,8 @@ pub enum Placement {
     WithLayers,
     /// Experts of the last layers are on GPUs, as many as there is room for beside everything else.
     Auto,
-    /// All experts are on the CPU.
-    Host,
-    /// Experts of so many first layers, of those that have any, are on the CPU.
-    First(usize),
-    /// Experts of some layers are on the CPU.
-    Layers(Range<usize>),
+    /// On the CPU are experts of so many layers that have any, `None` of all, from layer `first` on.
+    Host { first: usize, n: Option<usize> },
     /// Experts of the last layers are on GPUs, at most so many bytes together.
     Bytes(u64),
 }
@@ -42,61 +38,21 @@ pub enum Copied {
     Never,
 }
 
-impl Copied {
-    fn parse(text: &str) -> Option<Copied> {
-        if text == "never" { Some(Copied::Never) } else { text.parse().ok().filter(|n| *n > 0).map(Copied::From) }
-    }
-}
-
 impl Placement {
-    /// Reads the text of a caller, which names what is placed and where, and which steps copy it.
-    pub fn parse(text: &str) -> Result<(Placement, Copied)> {
-        let forms = "experts=auto, experts=cpu, experts=cpu:NUMBER, experts=cpu:FIRST-LAST and experts=gpu:BYTES";
-        let forms = format!("{forms}, each alone or with ,copied=ROWS or ,copied=never behind it");
-        let unknown = || Error::invalid(format!("placement {text:?}; there are {forms}"));
-        let (place, copied) = match text.split_once(",copied=") {
-            None => (text, Copied::default()),
-            Some((place, copied)) => (place, Copied::parse(copied).ok_or_else(unknown)?),
-        };
-        let place = place.strip_prefix("experts=").ok_or_else(unknown)?;
-        Ok((Placement::parse_place(place).ok_or_else(unknown)?, copied))
-    }
-
-    fn parse_place(place: &str) -> Option<Placement> {
-        let number = |text: &str| text.parse::<usize>().ok();
-        match place.split_once(':') {
-            None if place == "auto" => Some(Placement::Auto),
-            None if place == "cpu" => Some(Placement::Host),
-            Some(("gpu", bytes)) => bytes.parse().ok().map(Placement::Bytes),
-            Some(("cpu", layers)) => match layers.split_once('-') {
-                None => number(layers).map(Placement::First),
-                Some((first, last)) => {
-                    let layers = number(first)?..number(last)?.checked_add(1)?;
-                    (!layers.is_empty()).then_some(Placement::Layers(layers))
-                }
-            },
-            _ => None,
-        }
-    }
-
     /// Refuses layers that a network does not have.
     pub fn check(&self, program: &Program) -> Result<()> {
-        let (n, mixtures) = (program.layers.len(), mixtures(program));
-        match self {
-            Placement::First(wanted) if *wanted > mixtures.len() => Err(Error::invalid(format!(
-                "placement: experts of {wanted} layers on the CPU, {} layers have experts",
-                mixtures.len()
+        let Placement::Host { first, n } = *self else { return Ok(()) };
+        let (layers, there) = (program.layers.len(), mixtures(program).iter().filter(|layer| **layer >= first).count());
+        match n {
+            // Nothing to place is no mistake where no layer is named.
+            None if first == 0 => Ok(()),
+            _ if first >= layers => Err(Error::invalid(format!(
+                "the first layer of a placement is {first}; it must be below the number of layers, {layers}"
             ))),
-            Placement::Layers(layers) if layers.end > n => Err(Error::invalid(format!(
-                "placement: experts of layers {} to {}, there are layers 0 to {}",
-                layers.start,
-                layers.end - 1,
-                n.saturating_sub(1)
+            _ if there == 0 || n.is_some_and(|n| n > there) => Err(Error::invalid(format!(
+                "cannot place experts of {} layers from layer {first} on: {there} layers have experts there",
+                n.unwrap_or(1)
             ))),
-            Placement::Layers(layers) if !mixtures.iter().any(|layer| layers.contains(layer)) => {
-                let (first, last) = (layers.start, layers.end - 1);
-                Err(Error::invalid(format!("placement: layers {first} to {last} have no experts")))
-            }
             _ => Ok(()),
         }
     }
@@ -157,13 +113,15 @@ pub fn divide(
         true => partition::divide(devices, program, weights, requested),
         false => partition::divide(devices, &place(host.clone())?.program, weights, requested),
     };
-    // The layers up to the last of so many that have experts.
-    let first = |n: usize| 0..n.checked_sub(1).map_or(0, |last| mixtures[last] + 1);
+    // The layers from one on, up to the last of so many that have experts.
+    let from = |first: usize, n: Option<usize>| {
+        let there = mixtures.iter().filter(|layer| **layer >= first);
+        first..there.take(n.unwrap_or(usize::MAX)).last().map_or(first, |last| last + 1)
+    };
+    let first = |n: usize| from(0, Some(n));
     let host = match (placement, devices.first()) {
         (Placement::WithLayers, _) | (_, None) => 0..0,
-        (Placement::Host, _) => first(mixtures.len()),
-        (Placement::First(n), _) => first(*n),
-        (Placement::Layers(layers), _) => layers.clone(),
+        (Placement::Host { first, n }, _) => from(*first, *n),
         (Placement::Bytes(bytes), Some(device)) => {
             let (mut n, mut left) = (mixtures.len(), *bytes);
             while let Some(before) = n.checked_sub(1) {

@@ -45,7 +45,7 @@ pub struct JobParams<'a> {
     /// `None`: no bound on reasoning.
     pub reasoning: Option<ReasoningBound>,
     /// Number of the likeliest tokens to keep with each token; 0: none.
-    pub logprobs: usize,
+    pub logprobs: Option<usize>,
     /// They are kept with the tokens of content alone.
     pub only_content_logprobs: bool,
     pub draft: DraftParams,

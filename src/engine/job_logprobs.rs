@@ -20,13 +20,11 @@ pub struct JobLogprobs {
 }
 
 impl JobLogprobs {
-    /// Room for `rows` tokens of a vocabulary, with the `k` likeliest for each; `None` for 0.
-    pub fn new(k: usize, vocab: usize, rows: usize) -> Result<Option<JobLogprobs>> {
+    /// Room for `rows` tokens of a vocabulary, with the `k` likeliest for each; `None` if nothing is kept.
+    pub fn new(k: Option<usize>, vocab: usize, rows: usize) -> Result<Option<JobLogprobs>> {
+        let Some(k) = k else { return Ok(None) };
         if k > MOST {
             return Err(Error::invalid(format!("the {k} likeliest tokens of each, at most {MOST} are kept")));
-        }
-        if k == 0 {
-            return Ok(None);
         }
         let k = k.min(vocab);
         let room = rows.saturating_mul(1 + k);

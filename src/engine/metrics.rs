@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(cpu.sum_ns, latencies.iter().sum::<u64>());
         assert_eq!((cpu.min_ns, cpu.max_ns), (5_000_000_000, 5_000_000_016));
         assert!((cpu.variance_ns2 - variance).abs() < 0.01, "{} {variance}", cpu.variance_ns2);
-        assert_eq!(snapshot.backend(DeviceKind::Cuda), &DispatchSnapshot::default());
+        assert_eq!(snapshot.backend(DeviceKind::Gpu), &DispatchSnapshot::default());
     }
 
     #[test]
@@ -247,16 +247,16 @@ mod tests {
             metrics.record_phase(phase, Duration::from_nanos(i));
             metrics.record_phase(phase, Duration::from_nanos(i));
         }
-        metrics.record_dispatch(DeviceKind::Cuda, Duration::MAX, u64::MAX);
+        metrics.record_dispatch(DeviceKind::Gpu, Duration::MAX, u64::MAX);
         let snapshot = metrics.snapshot();
         for (i, phase) in (1..).zip(Phase::ALL) {
             assert_eq!(snapshot.phase(phase), &PhaseSnapshot { count: 2, sum_ns: 2 * i });
         }
-        assert_eq!(snapshot.backend(DeviceKind::Cuda).max_ns, u64::MAX);
+        assert_eq!(snapshot.backend(DeviceKind::Gpu).max_ns, u64::MAX);
         metrics.reset();
         assert_eq!(metrics.snapshot(), Snapshot::default());
-        metrics.record_dispatch(DeviceKind::Cuda, Duration::from_nanos(7), 1);
-        assert_eq!(metrics.snapshot().backend(DeviceKind::Cuda).min_ns, 7);
+        metrics.record_dispatch(DeviceKind::Gpu, Duration::from_nanos(7), 1);
+        assert_eq!(metrics.snapshot().backend(DeviceKind::Gpu).min_ns, 7);
     }
 
     #[test]

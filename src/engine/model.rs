@@ -55,8 +55,8 @@ pub struct ModelInfo {
     /// Layers on GPUs whose experts are on the CPU, from the first to the last, and bytes of experts of layers on GPUs:
     /// on the host, and on the devices.
     pub experts: (Range<u32>, [u64; 2]),
-    /// Steps of so many rows or more copy those on the host to a device; 0: none does.
-    pub experts_copied_from: u32,
+    /// Steps of so many rows or more copy those on the host to a device; `None`: no step does.
+    pub experts_copied_from: Option<u32>,
     pub bos_token: Option<u32>,
     pub eos_token: Option<u32>,
     /// Keys and tensors that were passed over because nobody knows them.
@@ -440,13 +440,13 @@ fn describe_place(info: &mut ModelInfo, network: &Network, named: Option<u32>, r
     }
     let (layers, bytes) = &network.experts;
     info.experts = (layers.start as u32..layers.end as u32, *bytes);
-    let copied_from = network.backend.copied_from().map_or(0, |rows| u32::try_from(rows).unwrap_or(u32::MAX));
-    info.experts_copied_from = copied_from;
+    let copied_from = network.backend.copied_from();
+    info.experts_copied_from = copied_from.map(|rows| u32::try_from(rows).unwrap_or(u32::MAX));
     if !layers.is_empty() {
         let (first, last) = (layers.start, layers.end - 1);
         runtime.log(LogLevel::Info, &format!("experts of layers {first} to {last} are on the CPU"));
-        if info.experts_copied_from > 0 {
-            let what = format!("steps of {} tokens or more copy them to the GPU", info.experts_copied_from);
+        if let Some(from) = info.experts_copied_from {
+            let what = format!("steps of {from} tokens or more copy them to the GPU");
             runtime.log(LogLevel::Info, &what);
         }
     }

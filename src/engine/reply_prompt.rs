@@ -49,7 +49,7 @@ pub struct ReplyParams<'a> {
     pub reasoning_tokens: usize,
     pub draft: DraftParams,
     /// Number of the likeliest tokens to keep with each token of content; 0: none.
-    pub logprobs: usize,
+    pub logprobs: Option<usize>,
     /// Replies with a higher number go first in a step; 0 is the default.
     pub priority: i32,
     pub cancel: Option<Arc<Cancel>>,

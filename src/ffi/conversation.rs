@@ -20,7 +20,7 @@ use super::grammar::{
 };
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::job::{draft_params, end_code, state_code, stop_strings};
+use super::job::{draft_params, end_code, likeliest, state_code, stop_strings};
 use super::lock::SharedLock;
 use super::model::rz_model;
 use super::reply::{PartOut, part_status};
@@ -184,7 +184,7 @@ pub struct rz_reply_params {
     pub draft_max: u32,
     pub draft_model: *const rz_model,
     /// Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
-    /// 32; 0: none.
+    /// 32; 0: nothing is kept; RZ_NONE: none of them, the log-probability of the token itself alone.
     pub logprobs: u32,
     /// Among the replies of rz_conversations_step the higher go first, as in rz_job_params.
     pub priority: i32,
@@ -397,7 +397,7 @@ pub(super) fn reply_params<'a>(
         },
         reasoning_tokens: params.reasoning_tokens as usize,
         draft: draft_params(call, params.draft, params.draft_max, params.draft_model)?,
-        logprobs: params.logprobs as usize,
+        logprobs: likeliest(params.logprobs),
         priority: params.priority,
         cancel: call.optional(params.cancel)?.map(|cancel| cancel.0.clone()),
         members: (!params.json.is_null())

@@ -12,8 +12,8 @@ use super::status::{RZ_OK, rz_error, rz_status};
 
 /// `rz_device_info.kind`: the processors of the host.
 pub const RZ_DEVICE_CPU: u32 = 1;
-/// `rz_device_info.kind`: an NVIDIA GPU.
-pub const RZ_DEVICE_CUDA: u32 = 2;
+/// `rz_device_info.kind`: a GPU.
+pub const RZ_DEVICE_GPU: u32 = 2;
 
 /// A device. Since 0.1.0.
 #[repr(C)]
@@ -21,11 +21,15 @@ pub const RZ_DEVICE_CUDA: u32 = 2;
 pub struct rz_device_info {
     /// sizeof(rz_device_info), set by the caller.
     pub struct_size: u32,
-    /// Index of the device.
+    /// Index of the device, which may be another one in another process.
     pub index: u32,
+    /// What names the device in every process on this machine, whatever other devices there are: "cpu", or the UUID of
+    /// a GPU, such as "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools show after "GPU-" or "MIG-"; empty
+    /// where unknown. Equal models of GPU differ in it.
+    pub id: [c_char; 64],
     /// Name, such as "cuda:0 NVIDIA H200".
     pub name: [c_char; 64],
-    /// RZ_DEVICE_CPU or RZ_DEVICE_CUDA.
+    /// RZ_DEVICE_CPU or RZ_DEVICE_GPU.
     pub kind: u32,
     /// 1 when models can be loaded to it, else 0.
     pub available: u32,
@@ -70,10 +74,11 @@ fn describe(index: u32) -> Result<rz_device_info> {
     let mut info = rz_device_info {
         struct_size: 0,
         index,
+        id: [0; 64],
         name: [0; 64],
         kind: match device.kind {
             DeviceKind::Cpu => RZ_DEVICE_CPU,
-            DeviceKind::Cuda => RZ_DEVICE_CUDA,
+            DeviceKind::Gpu => RZ_DEVICE_GPU,
         },
         available: u32::from(device.unavailable.is_empty()),
         isa: [0; 32],
@@ -81,6 +86,7 @@ fn describe(index: u32) -> Result<rz_device_info> {
         memory_free: device.memory_free,
         unavailable: [0; 256],
     };
+    write_text(&mut info.id, format_args!("{}", device.id));
     write_text(&mut info.name, format_args!("{}", device.name));
     write_text(&mut info.isa, format_args!("{}", device.isa));
     write_text(&mut info.unavailable, format_args!("{}", device.unavailable));

@@ -21,7 +21,7 @@ use super::model::rz_model;
 use super::prompt::rz_prompt;
 use super::reply::{PartOut, part_status, reply};
 use super::sampler::rz_sampler;
-use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
+use super::status::{RZ_AGAIN, RZ_DONE, RZ_NONE, RZ_OK, rz_error, rz_status};
 use super::structs::{count, ns};
 
 /// A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
@@ -112,7 +112,7 @@ pub struct rz_job_params {
     /// it alive.
     pub draft_model: *const rz_model,
     /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0:
-    /// none.
+    /// nothing is kept; RZ_NONE: none of them, the log-probability of the token itself alone.
     pub logprobs: u32,
     /// Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there.
     pub priority: i32,
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn rz_job_new(
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let max_tokens = params.max_tokens as usize;
         let draft = draft_params(call, params.draft, params.draft_max, params.draft_model)?;
-        let logprobs = params.logprobs as usize;
+        let logprobs = likeliest(params.logprobs);
         let (model, own) = cache.read(|session| Ok((Arc::clone(session.model()), session.cancel().cloned())))?;
         let chat = call.text(params.chat, params.chat_len, "rz_job_params.chat")?;
         let reply = if params.chat.is_null() {
@@ -459,11 +459,20 @@ pub unsafe extern "C" fn rz_job_tokens_into(
     })
 }
 
+/// Number of the likeliest tokens to keep with each; `None`: nothing is kept.
+pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
+    match logprobs {
+        0 => None,
+        RZ_NONE => Some(0),
+        n => Some(n as usize),
+    }
+}
+
 /// Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
-/// rz_job_params.logprobs: for each a row of that number and one entries, in `tokens` the token itself and then the
-/// likeliest in its place, descending, and in `logprobs` the natural logarithms of their probabilities. These are those
-/// of rz_logprobs_into ahead of the token: the softmax of the logits, before any sampler. A vocabulary of fewer tokens
-/// makes rows shorter.
+/// rz_job_params.logprobs: for each a row of that number and one entries (of one with RZ_NONE), in `tokens` the token
+/// itself and then the likeliest in its place, descending, and in `logprobs` the natural logarithms of their
+/// probabilities. These are those of rz_logprobs_into ahead of the token: the softmax of the logits, before any
+/// sampler. A vocabulary of fewer tokens makes rows shorter.
 ///
 /// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
 /// RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,

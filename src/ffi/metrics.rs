@@ -4,7 +4,7 @@ use crate::engine::metrics::{Phase, Snapshot};
 use crate::engine::{DeviceKind, Part};
 use crate::error::Error;
 
-use super::device::{RZ_DEVICE_CPU, RZ_DEVICE_CUDA};
+use super::device::{RZ_DEVICE_CPU, RZ_DEVICE_GPU};
 use super::guard::{guarded, guarded_or};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_met
     })
 }
 
-/// Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_CUDA. `out->struct_size` is set by the caller.
+/// Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_GPU. `out->struct_size` is set by the caller.
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_backend_metrics_get(
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn rz_backend_metrics_get(
         let model = call.handle(model)?;
         let kind = match device_kind {
             RZ_DEVICE_CPU => DeviceKind::Cpu,
-            RZ_DEVICE_CUDA => DeviceKind::Cuda,
+            RZ_DEVICE_GPU => DeviceKind::Gpu,
             other => return Err(Error::invalid(format!("device_kind is {other}, not one of RZ_DEVICE_CPU, _CUDA"))),
         };
         let out = call.out_struct(out)?;

@@ -48,6 +48,7 @@ pub mod media_steps;
 pub mod metrics;
 pub mod model;
 pub mod model_info;
+pub mod placement;
 pub mod plan;
 pub mod prompt;
 pub mod reply;

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use crate::engine::{Abilities, LoadParams, MAX_GPUS, Model, Placement, Runtime, RuntimeParams};
+use crate::engine::{Abilities, CPU_DEVICE, LoadParams, MAX_GPUS, Model, Runtime, RuntimeParams};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
@@ -11,8 +11,9 @@ use super::cancel::rz_cancel;
 use super::element::target_type;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
+use super::placement::{copied, placement, rz_placement};
 use super::runtime::rz_runtime;
-use super::status::{RZ_OK, rz_error, rz_status};
+use super::status::{RZ_NONE, RZ_OK, rz_error, rz_status};
 
 /// Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
 /// streams may use it at once. Counts its users, so it may be freed before them.
@@ -86,7 +87,7 @@ pub struct rz_model_params {
     /// the whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates
     /// at which both read memory, which are measured once a process in some tens of milliseconds, that of the GPU
     /// counted at half. If no single GPU has room for it, all of them together count as one. No GPU is asked for
-    /// weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, `placement` or
+    /// weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, `placements` or
     /// RZ_MODEL_MMAP, and one that fails costs the load nothing but time. Layers that a GPU has no kernels for stay on
     /// the CPU. Named or chosen, a GPU is first tested: each kind of operation that the model needs runs on it and on
     /// the CPU, once a process (see `tested_path`), which takes milliseconds. One that differs is
@@ -99,7 +100,7 @@ pub struct rz_model_params {
     /// Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
     /// them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
     /// memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
-    /// stand for all.
+    /// stand for all. RZ_NONE: none, the model is on the CPU whatever `device` and `devices` say.
     pub gpu_layers: u32,
     /// Element type to which matrices of floats are converted while they are loaded; RZ_TYPE_DEFAULT: none, they
     /// keep that of the file. Others: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K, _Q6_K.
@@ -127,7 +128,7 @@ pub struct rz_model_params {
     /// is complete. Models are identified by the sizes and times of their files, and by three rows of each matrix. Each
     /// load reads the whole file and compares a checksum; a damaged file is replaced. If another process changes or
     /// shortens the file while it is in use, this process may end. With layers on GPUs the file has the layers and
-    /// experts that stay on the host (`placement`), and is replaced if others stay; if none stay, it is neither read
+    /// experts that stay on the host (`placements`), and is replaced if others stay; if none stay, it is neither read
     /// nor made. Not with RZ_MODEL_MMAP. Since 0.1.0.
     pub packed_path: *const c_char,
     /// Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
@@ -145,28 +146,16 @@ pub struct rz_model_params {
     /// proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
     /// RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied.
     pub device_split: *const f32,
-    /// The place of experts of mixtures whose layers are on GPUs, NUL-terminated; NULL: with their layers. Of a layer
-    /// whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by the
-    /// experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of GPUs has there
-    /// what every token needs. Copied.
-    ///
-    /// "experts=auto": on GPUs as many as fit beside everything else and a cache of default capacity, those of the last
-    /// layers. "experts=cpu": all on the CPU. "experts=cpu:16": on the CPU those of the first 16 layers that have
-    /// experts. "experts=cpu:12-47": those of layers 12 to 47, from 0. "experts=gpu:8000000000": on GPUs those of as
-    /// many last layers as take that many bytes together.
-    ///
-    /// Steps of many tokens, as of prompts, copy the experts of the CPU to the GPU, some at a time, which multiplies by
-    /// them, where that takes less time than the CPU: the load measures both, and rz_model_info.experts_copied_from
-    /// tells from how many tokens on. Executors take memory for it on the GPU, twice 32 MiB or one matrix of the
-    /// largest expert. An end ",copied=512" has steps of 512 tokens or more do so, whatever is measured,
-    /// ",copied=never" none. None does in a model with RZ_MODEL_DETERMINISTIC, or of experts that kernels of GPUs lack.
+    /// Parts of the model that have a place of their own, `n_placements` of them; NULL: everything is where its layer
+    /// is. Copied.
     ///
     /// Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
-    /// with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or that have no
-    /// experts, another text, and "experts=gpu" where no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the
-    /// runtime's ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has
-    /// ended. Since 0.1.0.
-    pub placement: *const c_char,
+    /// with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or fewer layers with
+    /// experts than are named, and RZ_PLACE_GPU if no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the runtime's
+    /// ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has ended.
+    pub placements: *const rz_placement,
+    /// Number of `placements`.
+    pub n_placements: usize,
     /// Path of a file in which the tests that GPUs have passed are kept, NUL-terminated; NULL: they are forgotten with
     /// the process.
     ///
@@ -183,6 +172,15 @@ pub struct rz_model_params {
     /// tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still gives the model's own.
     pub chat_template: *const c_char,
     pub chat_template_len: usize,
+    /// Steps of so many tokens or more, as of prompts, copy the experts on the CPU to the GPU, some at a time, which
+    /// multiplies by them; 0: those for which this takes less time than the CPU, as the load measures. RZ_NONE: no
+    /// step. rz_model_info.experts_copied_from has the result.
+    ///
+    /// Executors take memory for it on the GPU, twice 32 MiB or one matrix of the largest expert. No step copies
+    /// experts in a model with RZ_MODEL_DETERMINISTIC, or experts that kernels of GPUs lack.
+    pub experts_copied_from: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Loads a model.
@@ -222,11 +220,7 @@ pub(super) fn load(
     })
 }
 
-/// An element for each GPU of a model, zeros behind them.
-pub(super) fn by_device<G, T: Copy + Default, const N: usize>(gpus: &[G], value: impl Fn(&G) -> T) -> [T; N] {
-    const { assert!(N == RZ_DEVICES_MAX as usize && N == MAX_GPUS) };
-    std::array::from_fn(|i| gpus.get(i).map(&value).unwrap_or_default())
-}
+const _: () = assert!(RZ_DEVICES_MAX as usize == MAX_GPUS);
 
 /// Reads the parameters of a load for a function.
 pub(super) fn with_params<T>(
@@ -247,10 +241,7 @@ pub(super) fn with_params<T>(
         true => None,
         false => Some(call.path(params.packed_path, "rz_model_params.packed_path")?),
     };
-    let (placement, copied) = match params.placement.is_null() {
-        true => Default::default(),
-        false => Placement::parse(call.c_str(params.placement, "rz_model_params.placement")?)?,
-    };
+    let placement = placement(call, params.placements, params.n_placements)?;
     let tested_path = match params.tested_path.is_null() {
         true => None,
         false => Some(call.path(params.tested_path, "rz_model_params.tested_path")?),
@@ -268,6 +259,10 @@ pub(super) fn with_params<T>(
     if let Some((_, twice)) = devices.iter().enumerate().find(is_twice) {
         return Err(Error::invalid(format!("rz_model_params.devices names device {twice} twice")));
     }
+    let (device, devices, shares) = match params.gpu_layers {
+        RZ_NONE => (CPU_DEVICE, &[][..], &[][..]),
+        _ => (params.device, devices, shares),
+    };
     let user = params.progress_user;
     let mut progress = params.progress.map(|progress| {
         // SAFETY: the header asks for a function that may be called so during the load.
@@ -275,7 +270,7 @@ pub(super) fn with_params<T>(
     });
     load(LoadParams {
         runtime: Some(runtime),
-        device: params.device,
+        device,
         devices,
         shares,
         deterministic: params.flags & RZ_MODEL_DETERMINISTIC != 0,
@@ -287,7 +282,7 @@ pub(super) fn with_params<T>(
         bf16_products: params.flags & RZ_MODEL_BF16_PRODUCTS != 0,
         gpu_layers: params.gpu_layers,
         placement,
-        copied,
+        copied: copied(params.experts_copied_from),
         mixed_prefill_tokens: params.mixed_prefill_tokens,
         isa: None,
         quantize: target_type(params.quantize, "rz_model_params.quantize")?,

@@ -2,11 +2,13 @@
 
 use std::ffi::c_char;
 
+use crate::error::Error;
+
 use super::embed::pooling_number;
 use super::field::write_text;
 use super::guard::guarded;
-use super::model::{RZ_TOKEN_NONE, by_device, rz_model};
-use super::status::{RZ_OK, rz_error, rz_status};
+use super::model::{RZ_TOKEN_NONE, rz_model};
+use super::status::{RZ_NONE, RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
 /// Bit of rz_model_info.chat_template: rz_chat_render_into works.
@@ -76,10 +78,6 @@ pub struct rz_model_info {
     pub gpu_layers: u32,
     /// RZ_TEMPLATE_... bits, or-ed together; 0: no template that works.
     pub chat_template: u32,
-    /// Indices of GPUs in the order of their layers; 0 after the last.
-    pub devices: [u32; 16],
-    /// Layers on each of `devices`.
-    pub device_layers: [u32; 16],
     /// Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over.
     pub n_unknown: u32,
     /// The first of the layers on GPUs whose experts are on the CPU, from 0.
@@ -94,8 +92,7 @@ pub struct rz_model_info {
     pub reads_source: u32,
     /// Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none.
     pub isa: [c_char; 32],
-    /// Steps of so many tokens or more copy the experts that are on the CPU to the GPU (rz_model_params.placement); 0:
-    /// no step does. Since 0.1.0.
+    /// Steps of so many tokens or more copy the experts that are on the CPU to the GPU; RZ_NONE: no step does.
     pub experts_copied_from: u32,
     /// What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together.
     pub capabilities: u32,
@@ -106,8 +103,8 @@ pub struct rz_model_info {
     pub pooling: u32,
     /// Scores of its classifier (RZ_POOLING_RANK); 0: it has none.
     pub n_scores: u32,
-    /// 0.
-    pub reserved: u32,
+    /// GPUs that have layers: rz_model_device_get.
+    pub n_devices: u32,
 }
 
 /// Describes a model. `out->struct_size` is set by the caller. All of it was computed by the load. Any thread. Since
@@ -141,8 +138,6 @@ pub unsafe extern "C" fn rz_model_info_get(
             weight_bytes: from.weight_bytes,
             gpu_layers: from.gpu_layers,
             chat_template: or([(can.has_template, RZ_TEMPLATE_PRESENT), (can.writes_bos, RZ_TEMPLATE_WRITES_BOS)]),
-            devices: by_device(&from.gpus, |(device, _)| *device),
-            device_layers: by_device(&from.gpus, |(_, layers)| *layers),
             n_unknown: from.n_unknown,
             experts_host_first: from.experts.0.start,
             experts_host: from.experts.1[0],
@@ -150,7 +145,7 @@ pub unsafe extern "C" fn rz_model_info_get(
             experts_host_layers: count(from.experts.0.len()),
             reads_source: u32::from(from.reads_source),
             isa: [0; 32],
-            experts_copied_from: from.experts_copied_from,
+            experts_copied_from: from.experts_copied_from.unwrap_or(RZ_NONE),
             capabilities: or([
                 (from.generates, RZ_CAN_GENERATE),
                 (can.system, RZ_CAN_SYSTEM),
@@ -164,12 +159,47 @@ pub unsafe extern "C" fn rz_model_info_get(
             embedding_dim: count(from.embedding_dim),
             pooling: pooling_number(from.pooling),
             n_scores: count(from.n_scores),
-            reserved: 0,
+            n_devices: count(from.gpus.len()),
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));
         write_text(&mut info.isa, format_args!("{}", from.isa));
         out.set(info);
+        Ok(RZ_OK)
+    })
+}
+
+/// A GPU that has layers of a model. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_model_device {
+    /// sizeof(rz_model_device), set by the caller.
+    pub struct_size: u32,
+    /// Index of the device.
+    pub device: u32,
+    /// Layers that are on it.
+    pub n_layers: u32,
+}
+
+/// Describes the GPU with number `index` of those that have layers of a model, in the order of the layers; GPUs are
+/// asked for from 0 until RZ_ERR_NOT_FOUND, or rz_model_info.n_devices of them. `out->struct_size` is set by the
+/// caller. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_device_get(
+    model: *const rz_model,
+    index: u32,
+    out: *mut rz_model_device,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out_struct(out)?;
+        let gpus = &model.0.info().gpus;
+        let &(device, n_layers) = gpus.get(index as usize).ok_or_else(|| {
+            let n = gpus.len();
+            Error::not_found(format!("index is {index}; it must be below the number of GPUs that have layers, {n}"))
+        })?;
+        out.set(rz_model_device { struct_size: 0, device, n_layers });
         Ok(RZ_OK)
     })
 }

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 use super::cache::{cache_params, rz_cache_params};
 use super::guard::guarded;
-use super::model::{by_device, rz_model_params, with_params};
+use super::model::{rz_model_params, with_params};
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
@@ -40,18 +40,6 @@ pub struct rz_plan {
     pub total_host: u64,
     /// The part of it that is on GPUs.
     pub total_device: u64,
-    /// Indices of the GPUs that have layers, in the order of these; 0 behind the last.
-    pub devices: [u32; 16],
-    /// Layers on each of `devices`.
-    pub device_layers: [u32; 16],
-    /// The part of weights_device on each of them.
-    pub device_weights: [u64; 16],
-    /// The part of cache_device on each of them.
-    pub device_cache: [u64; 16],
-    /// The part of scratch_device on each of them.
-    pub device_scratch: [u64; 16],
-    /// The part of total_device on each of them.
-    pub device_total: [u64; 16],
     /// The first of the layers on GPUs whose experts are on the CPU, from 0.
     pub experts_host_first: u32,
     /// Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none.
@@ -62,6 +50,28 @@ pub struct rz_plan {
     pub experts_device: u64,
 }
 
+/// The part of a plan that is on one GPU, in bytes. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rz_plan_device {
+    /// sizeof(rz_plan_device), set by the caller in all elements of an array alike.
+    pub struct_size: u32,
+    /// Index of the device.
+    pub device: u32,
+    /// Layers that are on it.
+    pub n_layers: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The part of rz_plan.weights_device.
+    pub weights: u64,
+    /// The part of rz_plan.cache_device.
+    pub cache: u64,
+    /// The part of rz_plan.scratch_device.
+    pub scratch: u64,
+    /// The part of rz_plan.total_device.
+    pub total: u64,
+}
+
 /// Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
 /// tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
 /// GPU nothing is set aside: a context is made, which takes what its driver takes, and the layers are placed by the
@@ -70,6 +80,11 @@ pub struct rz_plan {
 ///
 /// Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
 /// may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
+///
+/// The parts of the GPUs that have layers go to `devices`, an array of `capacity` elements whose struct_size the caller
+/// has set, in the order of the layers; `*n_devices` receives their number, at most RZ_DEVICES_MAX. `devices` and
+/// `n_devices` may be NULL with a capacity of 0; otherwise too small a capacity is RZ_ERR_BUFFER_TOO_SMALL.
+///
 /// Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
 /// stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
 /// memory for is still told in bytes. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0.
@@ -82,10 +97,14 @@ pub unsafe extern "C" fn rz_model_plan(
     cache_params: *const rz_cache_params,
     n_caches: u32,
     out: *mut rz_plan,
+    devices: *mut rz_plan_device,
+    capacity: usize,
+    n_devices: *mut usize,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let out = call.out_struct(out)?;
+        let devices = call.out_structs(devices, capacity, n_devices, ["devices", "n_devices"])?;
         let cache = self::cache_params(call, cache_params)?;
         let plan = match (path.is_null(), n) {
             (false, 0) => {
@@ -98,6 +117,16 @@ pub unsafe extern "C" fn rz_model_plan(
             }
             _ => return Err(Error::invalid("a plan is for either a path or sources")),
         };
+        devices.set(plan.gpus.iter().map(|gpu| rz_plan_device {
+            struct_size: 0,
+            device: gpu.device,
+            n_layers: gpu.layers,
+            reserved: 0,
+            weights: gpu.weights,
+            cache: gpu.cache,
+            scratch: gpu.scratch,
+            total: gpu.total,
+        }))?;
         out.set(rz_plan {
             struct_size: 0,
             gpu_layers: plan.gpu_layers,
@@ -111,12 +140,6 @@ pub unsafe extern "C" fn rz_model_plan(
             load_peak_host: plan.load_peak,
             total_host: plan.total.host,
             total_device: plan.total.device,
-            devices: by_device(&plan.gpus, |gpu| gpu.device),
-            device_layers: by_device(&plan.gpus, |gpu| gpu.layers),
-            device_weights: by_device(&plan.gpus, |gpu| gpu.weights),
-            device_cache: by_device(&plan.gpus, |gpu| gpu.cache),
-            device_scratch: by_device(&plan.gpus, |gpu| gpu.scratch),
-            device_total: by_device(&plan.gpus, |gpu| gpu.total),
             experts_host_first: plan.expert_layers.start,
             experts_host_layers: count(plan.expert_layers.len()),
             experts_host: plan.experts.host,

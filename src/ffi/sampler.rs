@@ -94,8 +94,8 @@ pub type rz_logits_callback = Option<
 /// chosen.
 ///
 /// A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
-/// temperature, in the default order; else the host chooses, from logits that are copied for each token, by the same
-/// numbers. Since 0.1.0.
+/// temperature, in the default order, with at most 512 biases and tokens of a penalty_window together; else the host
+/// chooses, from logits that are copied for each token, by the same numbers. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_sampler_params {
@@ -115,7 +115,7 @@ pub struct rz_sampler_params {
     pub presence_penalty: f32,
     /// Taken from the logit of a recent token as often as it occurred.
     pub frequency_penalty: f32,
-    /// Number of the last tokens that count as recent; 0: 64.
+    /// Number of the last tokens, the prompt's included, that count as recent; 0: all.
     pub penalty_window: u32,
     /// RZ_SAMPLER_..., or-ed.
     pub flags: u32,

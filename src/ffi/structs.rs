@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, try_vec};
 
-use super::arguments::Call;
+use super::arguments::{Call, Out};
 
 /// A field of a struct of the header.
 pub(super) struct StructField {
@@ -47,6 +47,9 @@ pub(super) fn ns(time: Duration) -> u64 {
 
 /// A struct_size beyond this is an uninitialised one, and reading that far would crash.
 const MAX_STRUCT_SIZE: usize = 4096;
+
+/// The most elements of an array of output structs.
+const MAX_OUT_STRUCTS: usize = 4096;
 
 impl Call {
     /// A parameter struct: NULL stands for all defaults, fields behind `struct_size` are defaults.
@@ -94,6 +97,36 @@ impl Call {
         Ok(OutStruct { pointer, size, call: PhantomData })
     }
 
+    /// The places of up to `capacity` output structs, which stand as far apart as the first says it is long, and the
+    /// place of their number, which is missing if nobody asks for either.
+    pub(super) fn out_structs<T: Versioned>(
+        &self,
+        first: *mut T,
+        capacity: usize,
+        count: *mut usize,
+        [name, count_name]: [&'static str; 2],
+    ) -> Result<OutStructs<'_, T>> {
+        let is_query = first.is_null() && capacity == 0;
+        let count = if is_query && count.is_null() { None } else { Some(self.out(count, count_name)?) };
+        if capacity > MAX_OUT_STRUCTS {
+            return Err(Error::invalid(format!("capacity is {capacity}; it must be at most {MAX_OUT_STRUCTS}")));
+        }
+        let mut places = try_vec(name, capacity)?;
+        for i in 0..capacity {
+            let size = if i == 0 { 0 } else { self.sized(first.cast_const())?.1 };
+            let place = self.out_struct(first.wrapping_byte_add(i.saturating_mul(size)));
+            let place = place.map_err(|e| Error::invalid(format!("{name}[{i}]: {e}")))?;
+            if i > 0 && place.size != size {
+                let own = place.size;
+                return Err(Error::invalid(format!(
+                    "{name}[{i}].struct_size is {own}; it must be that of the first, {size}"
+                )));
+            }
+            places.push(place);
+        }
+        Ok(OutStructs { places, is_query, count })
+    }
+
     /// A struct and the size that the caller says it has.
     fn sized<T: Versioned>(&self, pointer: *const T) -> Result<(NonNull<T>, usize)> {
         let pointer = self.checked(pointer, T::NAME)?;
@@ -109,6 +142,31 @@ impl Call {
 /// Bytes of the fields that lie before `size` as a whole: one that the caller's size cuts in two counts as missing.
 fn whole_fields<T: Layout>(size: usize) -> usize {
     T::FIELDS.iter().map(|field| field.offset + field.size).filter(|&end| end <= size).max().unwrap_or(0)
+}
+
+/// Checked places for output structs whose number is known only later.
+pub(super) struct OutStructs<'a, T> {
+    places: Vec<OutStruct<'a, T>>,
+    is_query: bool,
+    count: Option<Out<'a, usize>>,
+}
+
+impl<T: Versioned> OutStructs<'_, T> {
+    /// Writes all values and their number, or the number alone where nobody asks for more or room is missing.
+    pub(super) fn set(self, values: impl ExactSizeIterator<Item = T>) -> Result<()> {
+        let (needed, capacity) = (values.len(), self.places.len());
+        if let Some(count) = self.count {
+            count.set(needed);
+        }
+        if self.is_query {
+            return Ok(());
+        }
+        if needed > capacity {
+            return Err(Error::BufferTooSmall { needed, capacity });
+        }
+        self.places.into_iter().zip(values).for_each(|(place, value)| place.set(value));
+        Ok(())
+    }
 }
 
 /// A checked place for an output struct.

@@ -36,7 +36,7 @@ pub extern "C" fn rz_version_number() -> u32 {
 }
 
 /// Bit of rz_features: CUDA kernels are built in, so that models can be loaded onto NVIDIA GPUs.
-pub const RZ_FEATURE_CUDA: u32 = 1;
+pub const RZ_FEATURE_GPU: u32 = 1;
 /// Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone.
 pub const RZ_FEATURE_IMAGES: u32 = 2;
 /// Bit of rz_features: MP3, FLAC and Ogg Vorbis files are decoded; without it WAV files alone.
@@ -49,7 +49,7 @@ pub const RZ_FEATURE_THREADS: u32 = 8;
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_features() -> u32 {
     let has = [
-        (cfg!(cuda), RZ_FEATURE_CUDA),
+        (cfg!(cuda), RZ_FEATURE_GPU),
         (cfg!(feature = "images"), RZ_FEATURE_IMAGES),
         (cfg!(feature = "sounds"), RZ_FEATURE_SOUNDS),
         (os::HAS_THREADS, RZ_FEATURE_THREADS),

@@ -6,6 +6,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
     pub name: String,
+    /// What names the device on this machine whatever others there are: "cpu", or a UUID; empty where unknown.
+    pub id: String,
     pub kind: DeviceKind,
     /// Instruction set or compute capability.
     pub isa: String,
@@ -18,7 +20,7 @@ pub struct DeviceInfo {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceKind {
     Cpu,
-    Cuda,
+    Gpu,
 }
 
 /// A part of the work of a step, for measurements.

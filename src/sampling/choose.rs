@@ -286,11 +286,12 @@ mod tests {
         assert_eq!(adjusted(others.clone(), &history), [1.0, -1.75, 0.5, 1.0, 3.25]);
         let biased = SamplerParams { logit_biases: vec![(3, 2.0), (3, 1.0), (0, f32::NEG_INFINITY)], ..others };
         assert_eq!(adjusted(biased, &history), [-1.75, 0.5, 4.0, 3.25]);
-        // The default window is 64 tokens.
+        // By default all tokens count.
         let mut long = vec![3; 65];
         long[0] = 2;
-        let default = SamplerParams { presence_penalty: 1.0, ..warm() };
-        assert_eq!(adjusted(default, &long), [2.0, -1.0, 0.5, 0.0, 4.0]);
+        let all = SamplerParams { presence_penalty: 1.0, ..warm() };
+        assert_eq!(adjusted(all.clone(), &long), [2.0, -1.0, -0.5, 0.0, 4.0]);
+        assert_eq!(adjusted(SamplerParams { penalty_window: 64, ..all }, &long), [2.0, -1.0, 0.5, 0.0, 4.0]);
     }
 
     #[test]

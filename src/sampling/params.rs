@@ -26,8 +26,8 @@ macro_rules! numbers {
             presence_penalty: f32, 0.0, FINITE;
             /// Subtracted once for every time that a token stands in the window.
             frequency_penalty: f32, 0.0, FINITE;
-            /// Number of last tokens that the three penalties above look at.
-            penalty_window: u32, 64, ANY;
+            /// Number of last tokens that the three penalties above look at; 0: all.
+            penalty_window: u32, 0, ANY;
             /// Keeps the fewest tokens that together reach this probability, those first whose information is closest
             /// to the entropy, of equal ones the lower ids (Meister et al., "Locally typical sampling", 2022); 0 or 1:
             /// off.

@@ -57,9 +57,13 @@ impl Default for SamplingRule<'_> {
 }
 
 impl<'a> SamplingRule<'a> {
-    /// Number of newest tokens that are penalised.
+    /// Number of newest tokens that are penalised; `usize::MAX`: all.
     pub fn window(&self) -> usize {
-        if self.params.penalises() { self.params.penalty_window as usize } else { 0 }
+        match (self.params.penalises(), self.params.penalty_window) {
+            (false, _) => 0,
+            (true, 0) => usize::MAX,
+            (true, window) => window as usize,
+        }
     }
 
     /// Number of biases, banned and newest tokens.

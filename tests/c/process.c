@@ -155,7 +155,7 @@ static void every_call(char said[4096]) {
   params.struct_size = sizeof params;
   params.runtime = runtime;
   plan.struct_size = sizeof plan;
-  CALL(rz_model_plan(path, NULL, 0, &params, NULL, 1, &plan, &err));
+  CALL(rz_model_plan(path, NULL, 0, &params, NULL, 1, &plan, NULL, 0, NULL, &err));
   CALL(rz_model_load(path, &params, &own, &err));
   source.struct_size = sizeof source;
   source.kind = RZ_SOURCE_FD;

@@ -24,7 +24,9 @@ const GENERATED: [(&str, &str); 9] = [
 ];
 
 /// Constants that callers pass, by what their names begin with.
-const PASSED: [&str; 19] = [
+const PASSED: [&str; 21] = [
+    "RZ_PLACED_",
+    "RZ_PLACE_",
     "RZ_OVERFLOW_",
     "RZ_REASONING_",
     "RZ_REPLY_",
@@ -53,7 +55,7 @@ const OTHER_NAMES: [(&str, &str); 7] = [
     ("RZ_TOKENIZE_ADD_SPECIAL", "special"),
     ("RZ_TOKENIZE_PARSE_SPECIAL", "parse"),
     ("RZ_DEVICE_CPU", "isgpu"),
-    ("RZ_DEVICE_CUDA", "isgpu"),
+    ("RZ_DEVICE_GPU", "isgpu"),
     ("RZ_NO_LIMIT", "nolimit"),
 ];
 

@@ -238,7 +238,7 @@ namespace Realizar
                     stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
                     reasoning = (uint)options.Reasoning, reasoning_tokens = Native.Whole(options.ReasoningTokens, nameof(options.ReasoningTokens)),
                     draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)), draft_model = pins.Of(options.DraftModel?.Handle),
-                    logprobs = Native.Whole(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority, cancel = cancel,
+                    logprobs = Native.OrNone(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority, cancel = cancel,
                     json = pins.Of(json), json_len = (UIntPtr)(json == null ? 0 : json.Length - 1),
                 };
                 return Native.rz_conversation_reply(handle, &p, err);

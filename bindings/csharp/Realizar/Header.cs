@@ -17,6 +17,7 @@ namespace Realizar
     {
         public uint struct_size;
         public uint index;
+        public fixed byte id[64];
         public fixed byte name[64];
         public uint kind;
         public uint available;
@@ -55,6 +56,18 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_placement
+    {
+        public uint struct_size;
+        public uint what;
+        public uint place;
+        public uint first_layer;
+        public uint n_layers;
+        public uint reserved;
+        public ulong bytes;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
     internal struct rz_model_params
     {
         public uint struct_size;
@@ -71,10 +84,13 @@ namespace Realizar
         public IntPtr devices;
         public UIntPtr n_devices;
         public IntPtr device_split;
-        public IntPtr placement;
+        public IntPtr placements;
+        public UIntPtr n_placements;
         public IntPtr tested_path;
         public IntPtr chat_template;
         public UIntPtr chat_template_len;
+        public uint experts_copied_from;
+        public uint reserved;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -111,8 +127,6 @@ namespace Realizar
         public ulong weight_bytes;
         public uint gpu_layers;
         public uint chat_template;
-        public fixed uint devices[16];
-        public fixed uint device_layers[16];
         public uint n_unknown;
         public uint experts_host_first;
         public ulong experts_host;
@@ -125,7 +139,15 @@ namespace Realizar
         public uint embedding_dim;
         public uint pooling;
         public uint n_scores;
-        public uint reserved;
+        public uint n_devices;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_model_device
+    {
+        public uint struct_size;
+        public uint device;
+        public uint n_layers;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -214,7 +236,7 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
-    internal unsafe struct rz_plan
+    internal struct rz_plan
     {
         public uint struct_size;
         public uint gpu_layers;
@@ -228,16 +250,23 @@ namespace Realizar
         public ulong load_peak_host;
         public ulong total_host;
         public ulong total_device;
-        public fixed uint devices[16];
-        public fixed uint device_layers[16];
-        public fixed ulong device_weights[16];
-        public fixed ulong device_cache[16];
-        public fixed ulong device_scratch[16];
-        public fixed ulong device_total[16];
         public uint experts_host_first;
         public uint experts_host_layers;
         public ulong experts_host;
         public ulong experts_device;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_plan_device
+    {
+        public uint struct_size;
+        public uint device;
+        public uint n_layers;
+        public uint reserved;
+        public ulong weights;
+        public ulong cache;
+        public ulong scratch;
+        public ulong total;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -665,6 +694,7 @@ namespace Realizar
 
     internal static unsafe partial class Native
     {
+        internal const uint RZ_NONE = 0xFFFFFFFF;
         internal const int RZ_OK = 0;
         internal const int RZ_AGAIN = 1;
         internal const int RZ_DONE = 2;
@@ -690,12 +720,12 @@ namespace Realizar
         internal const int RZ_ERR_NOT_READY = -20;
         internal const int RZ_ERR_RESOURCES = -21;
         internal const int RZ_ABI_VERSION = 1;
-        internal const int RZ_FEATURE_CUDA = 1;
+        internal const int RZ_FEATURE_GPU = 1;
         internal const int RZ_FEATURE_IMAGES = 2;
         internal const int RZ_FEATURE_SOUNDS = 4;
         internal const int RZ_FEATURE_THREADS = 8;
         internal const int RZ_DEVICE_CPU = 1;
-        internal const int RZ_DEVICE_CUDA = 2;
+        internal const int RZ_DEVICE_GPU = 2;
         internal const int RZ_LOG_ERROR = 1;
         internal const int RZ_LOG_WARNING = 2;
         internal const int RZ_LOG_INFO = 3;
@@ -736,6 +766,10 @@ namespace Realizar
         internal const int RZ_TYPE_Q2_0 = 42;
         internal const int RZ_TYPE_PQ2_0 = 142;
         internal const int RZ_TYPE_PTQ1_0 = 143;
+        internal const int RZ_PLACED_EXPERTS = 1;
+        internal const int RZ_PLACE_AUTO = 0;
+        internal const int RZ_PLACE_CPU = 1;
+        internal const int RZ_PLACE_GPU = 2;
         internal const int RZ_MODEL_DETERMINISTIC = 1;
         internal const int RZ_MODEL_MMAP = 2;
         internal const int RZ_MODEL_TEXT_ONLY = 4;
@@ -845,9 +879,11 @@ namespace Realizar
             typeof(rz_device_info),
             typeof(rz_runtime_params),
             typeof(rz_runtime_info),
+            typeof(rz_placement),
             typeof(rz_model_params),
             typeof(rz_model_sampling),
             typeof(rz_model_info),
+            typeof(rz_model_device),
             typeof(rz_source),
             typeof(rz_chat_message),
             typeof(rz_logit_bias),
@@ -855,6 +891,7 @@ namespace Realizar
             typeof(rz_sampler_params),
             typeof(rz_cache_params),
             typeof(rz_plan),
+            typeof(rz_plan_device),
             typeof(rz_media_info),
             typeof(rz_encoder_params),
             typeof(rz_encoder_info),
@@ -901,6 +938,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_meta_key_into(ModelHandle model, UIntPtr index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_meta_element_into(ModelHandle model, byte* key, UIntPtr index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_info_get(ModelHandle model, rz_model_info* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_device_get(ModelHandle model, uint index, rz_model_device* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_load_from(rz_source* sources, UIntPtr n, rz_model_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_tokenize_into(ModelHandle model, byte* text, UIntPtr text_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_detokenize_into(ModelHandle model, uint* tokens, UIntPtr n, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
@@ -940,7 +978,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_adapters_set(CacheHandle cache, IntPtr* adapters, float* scales, UIntPtr n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_save(CacheHandle cache, IntPtr write, IntPtr user, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_load(ModelHandle model, rz_cache_params* @params, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_plan(byte* path, rz_source* sources, UIntPtr n, rz_model_params* @params, rz_cache_params* cache_params, uint n_caches, rz_plan* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_plan(byte* path, rz_source* sources, UIntPtr n, rz_model_params* @params, rz_cache_params* cache_params, uint n_caches, rz_plan* @out, rz_plan_device* devices, UIntPtr capacity, UIntPtr* n_devices, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prefill(CacheHandle cache, uint* tokens, UIntPtr n, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_decode_token(CacheHandle cache, uint token, SamplerHandle sampler, uint* next, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_generate_into(CacheHandle cache, uint token, SamplerHandle sampler, uint* @out, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);

@@ -41,8 +41,9 @@ namespace Realizar
         /// <summary>Stop sequences: the text ends before the first of them. In a reply they apply to the
         /// content.</summary>
         public IReadOnlyList<string> Stops = new string[0];
-        /// <summary>Number of most likely tokens, at most 32, that Logprobs() returns for each token.</summary>
-        public int Logprobs;
+        /// <summary>Number of most likely tokens, at most 32, that Logprobs() returns for each token; null: nothing is
+        /// kept; 0: the tokens alone.</summary>
+        public int? Logprobs;
         /// <summary>Lookup: from the text itself; Model: by DraftModel, a small model with the same vocabulary; Mtp: by
         /// the MTP head of the model, which LoadOptions.Mtp loads.</summary>
         public Draft Draft;
@@ -52,7 +53,7 @@ namespace Realizar
         /// <summary>Priority among the jobs of one batch step: higher ones go first; 0 by default.</summary>
         public int Priority;
 
-        internal int Row(Model model) => Math.Min(Logprobs, model.Info.VocabSize) + 1;
+        internal int Row(Model model) => Math.Min(Logprobs ?? 0, model.Info.VocabSize) + 1;
     }
 
     public sealed class JobOptions : TextOptions
@@ -115,7 +116,7 @@ namespace Realizar
                         n_tokens = (UIntPtr)(tokens?.Length ?? 0), prompt = pins.Of(prompt?.Handle), prompt_first = (UIntPtr)Native.Whole(first, nameof(first)), grammar = pins.Of(options.Grammar?.Handle),
                         stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
                         cancel = pins.Of(cancelling.Handle), draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)),
-                        draft_model = pins.Of(options.DraftModel?.Handle), logprobs = Native.Whole(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority,
+                        draft_model = pins.Of(options.DraftModel?.Handle), logprobs = Native.OrNone(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority,
                         sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(sampler.Handle),
                     };
                     rz_error err;

@@ -13,14 +13,18 @@ namespace Realizar
         public Runtime Runtime;
         /// <summary>Number of threads that compute, if Runtime is null; 0: one per processor core.</summary>
         public int Threads;
-        public int Device, GpuLayers;
+        public int Device;
+        /// <summary>Number of layers to offload to GPUs; null: as many as fit.</summary>
+        public int? GpuLayers;
         /// <summary>GPUs among which the layers are divided, in this order; null: Device applies.</summary>
         public int[] Devices;
         /// <summary>Relative sizes of the parts of Devices; null: in proportion to free memory.</summary>
         public float[] Shares;
-        /// <summary>Where the experts (MoE) of layers on GPUs are placed, such as "experts=auto" or "experts=cpu";
-        /// null: with their layers.</summary>
-        public string Placement;
+        /// <summary>Places of parts of the model; null or none: everything is where its layer is.</summary>
+        public IReadOnlyList<Placement> Placements;
+        /// <summary>Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; null:
+        /// those for which this takes less time, as the load measures; 0: no step.</summary>
+        public int? ExpertsCopiedFrom;
         public bool Deterministic, Mmap, TextOnly;
         /// <summary>Mtp: loads the multi-token prediction (MTP) head too, for Draft.Mtp. Profile: measures the parts of
         /// each step on GPUs, which makes steps slower. AllowUnknown: ignores unknown keys and tensors;
@@ -99,6 +103,24 @@ namespace Realizar
         public ulong[] LatencyHistogram;
     }
 
+    /// <summary>Where experts are. Auto: on GPUs as many as fit, those of the last layers. Gpu: on GPUs, in the last
+    /// layers, as many as take at most Placement.Bytes together.</summary>
+    public enum Place
+    {
+        Auto = Native.RZ_PLACE_AUTO, Cpu = Native.RZ_PLACE_CPU, Gpu = Native.RZ_PLACE_GPU,
+    }
+
+    /// <summary>A place for the experts (MoE) of layers that are on GPUs.</summary>
+    public sealed class Placement
+    {
+        public Place Place;
+        /// <summary>With Place.Cpu: layers before FirstLayer are not meant; Layers: so many layers that have experts, 0:
+        /// all.</summary>
+        public int FirstLayer, Layers;
+        /// <summary>With Place.Gpu: bytes of experts on all GPUs together.</summary>
+        public ulong Bytes;
+    }
+
     /// <summary>An element type of tensors or caches. Default: what the library takes for the place where it is
     /// named.</summary>
     public enum ElementType
@@ -154,19 +176,19 @@ namespace Realizar
         public static unsafe Plan Plan(string path, LoadOptions options = null, int sessions = 1, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16)
         {
             var name = Native.Terminated(path, nameof(path));
-            return Planned(options, capacity, keys, values, (p, cache, plan, err) => {
-                fixed (byte* at = name) return Native.rz_model_plan(at, null, UIntPtr.Zero, p, cache, Native.Whole(sessions, nameof(sessions)), plan, err);
+            return Planned(options, capacity, keys, values, (p, cache, plan, parts, nParts, err) => {
+                fixed (byte* at = name) return Native.rz_model_plan(at, null, UIntPtr.Zero, p, cache, Native.Whole(sessions, nameof(sessions)), plan, parts, (UIntPtr)Native.RZ_DEVICES_MAX, nParts, err);
             });
         }
 
         /// <summary>The same for a model whose files are bytes in memory.</summary>
         public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16) =>
-            Planned(options, capacity, keys, values, (p, cache, plan, err) => WithSources(files, (sources, n) =>
-                Native.rz_model_plan(null, (rz_source*)sources, n, p, cache, Native.Whole(sessions, nameof(sessions)), plan, err)));
+            Planned(options, capacity, keys, values, (p, cache, plan, parts, nParts, err) => WithSources(files, (sources, n) =>
+                Native.rz_model_plan(null, (rz_source*)sources, n, p, cache, Native.Whole(sessions, nameof(sessions)), plan, parts, (UIntPtr)Native.RZ_DEVICES_MAX, nParts, err)));
 
         private unsafe delegate int Loading(rz_model_params* p, rz_error* err);
         private unsafe delegate int Making(rz_model_params* p, IntPtr* pointer, rz_error* err);
-        private unsafe delegate int Planning(rz_model_params* p, rz_cache_params* cache, rz_plan* plan, rz_error* err);
+        private unsafe delegate int Planning(rz_model_params* p, rz_cache_params* cache, rz_plan* plan, rz_plan_device* parts, UIntPtr* nParts, rz_error* err);
 
         private static unsafe Model Made(LoadOptions options, CancellationToken cancellation, Making call)
         {
@@ -183,15 +205,20 @@ namespace Realizar
         private static unsafe Plan Planned(LoadOptions options, int capacity, ElementType keys, ElementType values, Planning call)
         {
             var plan = new rz_plan[1];
+            var parts = new rz_plan_device[Native.RZ_DEVICES_MAX];
+            var n = new UIntPtr[1];
+            for (var i = 0; i < parts.Length; i++) parts[i].struct_size = (uint)sizeof(rz_plan_device);
             With(options, default(CancellationToken), (p, err) => {
                 var cache = Session.Parameters(capacity, keys, values);
                 fixed (rz_plan* at = plan)
+                fixed (rz_plan_device* devices = parts)
+                fixed (UIntPtr* count = n)
                 {
                     at->struct_size = (uint)sizeof(rz_plan);
-                    return call(p, &cache, at, err);
+                    return call(p, &cache, at, devices, count, err);
                 }
             });
-            fixed (rz_plan* at = plan) return Realizar.Plan.Of(at);
+            fixed (rz_plan* at = plan) return Realizar.Plan.Of(at, parts, (int)n[0]);
         }
 
         /// <summary>Calls with the files as the library takes them.</summary>
@@ -214,7 +241,8 @@ namespace Realizar
             if (shares.Length > 0 && shares.Length != devices.Length) // the library looks for a share of each
                 throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
             var p = new rz_model_params {
-                struct_size = (uint)sizeof(rz_model_params), device = Native.Whole(options.Device, nameof(options.Device)), gpu_layers = Native.Whole(options.GpuLayers, nameof(options.GpuLayers)),
+                struct_size = (uint)sizeof(rz_model_params), device = Native.Whole(options.Device, nameof(options.Device)), gpu_layers = Native.OrNone(options.GpuLayers, nameof(options.GpuLayers)),
+                experts_copied_from = Native.OrNone(options.ExpertsCopiedFrom, nameof(options.ExpertsCopiedFrom)),
                 quantize = (uint)options.Quantize, mixed_prefill_tokens = Native.Whole(options.PromptTokensBeside, nameof(options.PromptTokensBeside)),
                 flags = (options.Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (options.Mmap ? Native.RZ_MODEL_MMAP : 0u)
                     | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
@@ -229,7 +257,12 @@ namespace Realizar
                 p.runtime = pins.Of((options.Runtime ?? own)?.Handle);
                 p.cancel = pins.Of(cancelling.Handle);
                 (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
-                p.placement = pins.Of(options.Placement, nameof(options.Placement));
+                var placements = (options.Placements ?? new Placement[0]).Select(place => new rz_placement {
+                    struct_size = (uint)sizeof(rz_placement), what = Native.RZ_PLACED_EXPERTS, place = (uint)place.Place,
+                    first_layer = Native.Whole(place.FirstLayer, nameof(place.FirstLayer)), n_layers = Native.Whole(place.Layers, nameof(place.Layers)),
+                    bytes = place.Bytes,
+                }).ToArray();
+                (p.placements, p.n_placements) = (pins.Of(placements), (UIntPtr)placements.Length);
                 p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
                 p.tested_path = pins.Of(options.TestedPath, nameof(options.TestedPath));
                 p.chat_template = pins.Of(options.ChatTemplate, nameof(options.ChatTemplate));
@@ -248,10 +281,13 @@ namespace Realizar
             RealizarException.Check(Native.rz_model_info_get(Handle, &info, &err), &err);
             var devices = new List<int>();
             var layers = new List<int>();
-            for (var i = 0; i < 16 && info.devices[i] != 0; i++)
+            for (var i = 0u; i < info.n_devices; i++)
             {
-                devices.Add((int)info.devices[i]);
-                layers.Add((int)info.device_layers[i]);
+                rz_model_device device;
+                device.struct_size = (uint)sizeof(rz_model_device);
+                RealizarException.Check(Native.rz_model_device_get(Handle, i, &device, &err), &err);
+                devices.Add((int)device.device);
+                layers.Add((int)device.n_layers);
             }
             Info = new ModelInfo {
                 Device = (int)info.device, Devices = devices, DeviceLayers = layers,
@@ -458,7 +494,7 @@ namespace Realizar
             rz_error err;
             rz_backend_metrics m;
             m.struct_size = (uint)sizeof(rz_backend_metrics);
-            RealizarException.Check(Native.rz_backend_metrics_get(Handle, isGpu ? Native.RZ_DEVICE_CUDA : (uint)Native.RZ_DEVICE_CPU, &m, &err), &err);
+            RealizarException.Check(Native.rz_backend_metrics_get(Handle, isGpu ? Native.RZ_DEVICE_GPU : (uint)Native.RZ_DEVICE_CPU, &m, &err), &err);
             var histogram = new ulong[32];
             for (var i = 0; i < histogram.Length; i++) histogram[i] = m.latency_histogram[i];
             return new Work {

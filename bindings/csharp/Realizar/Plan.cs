@@ -36,13 +36,13 @@ namespace Realizar
             public ulong Weights, Cache, Scratch, Total;
         }
 
-        internal static unsafe Plan Of(rz_plan* p)
+        internal static unsafe Plan Of(rz_plan* p, rz_plan_device[] parts, int n)
         {
             var devices = new List<OnDevice>();
-            for (var i = 0; i < 16 && p->devices[i] != 0; i++)
+            for (var i = 0; i < n; i++)
                 devices.Add(new OnDevice {
-                    Device = (int)p->devices[i], Layers = (int)p->device_layers[i], Weights = p->device_weights[i],
-                    Cache = p->device_cache[i], Scratch = p->device_scratch[i], Total = p->device_total[i],
+                    Device = (int)parts[i].device, Layers = (int)parts[i].n_layers, Weights = parts[i].weights, Cache = parts[i].cache,
+                    Scratch = parts[i].scratch, Total = parts[i].total,
                 });
             return new Plan {
                 GpuLayers = (int)p->gpu_layers, WeightsHost = p->weights_host, WeightsDevice = p->weights_device, CacheHost = p->cache_host,

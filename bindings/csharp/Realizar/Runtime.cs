@@ -14,6 +14,9 @@ namespace Realizar
         public int Index { get; private set; }
         public string Name { get; private set; }
         public string InstructionSet { get; private set; }
+        /// <summary>What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if
+        /// unknown.</summary>
+        public string Id { get; private set; }
         public bool IsGpu { get; private set; }
         public ulong MemoryTotal { get; private set; }
         public ulong MemoryFree { get; private set; }
@@ -30,7 +33,7 @@ namespace Realizar
                 info.struct_size = (uint)sizeof(rz_device_info);
                 RealizarException.Check(Native.rz_device_info_get(i, &info, &err), &err);
                 found.Add(new Device {
-                    Index = (int)info.index, Name = Native.Text(info.name), InstructionSet = Native.Text(info.isa), IsGpu = info.kind == Native.RZ_DEVICE_CUDA,
+                    Index = (int)info.index, Name = Native.Text(info.name), Id = Native.Text(info.id), InstructionSet = Native.Text(info.isa), IsGpu = info.kind == Native.RZ_DEVICE_GPU,
                     MemoryTotal = info.memory_total, MemoryFree = info.memory_free, Unavailable = Native.Text(info.unavailable),
                 });
             }

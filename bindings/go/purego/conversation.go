@@ -211,7 +211,7 @@ type ReplyOptions struct {
 	Draft           Draft // how next tokens are guessed, which changes nothing but the time
 	DraftMax        int   // tokens of a draft at most; 0: chosen by the library
 	DraftModel      *Model
-	Logprobs        int   // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32
+	Logprobs        int   // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32; None: the tokens alone
 	Priority        int32 // rank among the replies of a step, the higher go first; 0: that of most
 	Keep            bool  // what was said becomes a message where the reply is given up; else it leaves no trace
 	Continue        bool  // go on with the last message, a reply that was cut; its parts are those that come after it
@@ -244,7 +244,7 @@ func (t *Conversation) begin(ctx context.Context, object uintptr, options *Reply
 	params := rz_reply_params{
 		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: uint32(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
 		grammar_kind: uint32(options.GrammarKind), grammar_flags: uint32(options.GrammarFlags), grammar: pinned(&pinner, grammar), grammar_len: uintptr(len(grammar)),
-		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.of(options.Logprobs, "Logprobs"),
+		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.orNone(options.Logprobs, "Logprobs"),
 		priority: options.Priority,
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
@@ -294,7 +294,7 @@ func (t *Conversation) begin(ctx context.Context, object uintptr, options *Reply
 		stop()
 		return err
 	}
-	t.reply.Swap(&begun{ctx, stop, int(params.logprobs) + 1}).stop()
+	t.reply.Swap(&begun{ctx, stop, max(options.Logprobs, 0) + 1}).stop()
 	return nil
 }
 

@@ -239,6 +239,14 @@ func whole(n int, name string) (uint32, error) {
 // counts converts numbers to C types, and keeps the error of the first one that does not fit.
 type counts struct{ err error }
 
+// orNone takes None too.
+func (c *counts) orNone(n int, name string) uint32 {
+	if n == None {
+		return rz_NONE
+	}
+	return c.of(n, name)
+}
+
 func (c *counts) of(n int, name string) uint32 {
 	if n >= 0 && uint64(n) <= math.MaxUint32 {
 		return uint32(n)

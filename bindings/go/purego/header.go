@@ -5,6 +5,7 @@ package realizar
 // The constants, structs and functions have the names of the header, by which the library is asked for them; constants
 // begin with a small letter, which keeps them inside of the package.
 const (
+	rz_NONE                       = 0xFFFFFFFF
 	rz_OK                         = 0
 	rz_AGAIN                      = 1
 	rz_DONE                       = 2
@@ -30,12 +31,12 @@ const (
 	rz_ERR_NOT_READY              = -20
 	rz_ERR_RESOURCES              = -21
 	rz_ABI_VERSION                = 1
-	rz_FEATURE_CUDA               = 1
+	rz_FEATURE_GPU                = 1
 	rz_FEATURE_IMAGES             = 2
 	rz_FEATURE_SOUNDS             = 4
 	rz_FEATURE_THREADS            = 8
 	rz_DEVICE_CPU                 = 1
-	rz_DEVICE_CUDA                = 2
+	rz_DEVICE_GPU                 = 2
 	rz_LOG_ERROR                  = 1
 	rz_LOG_WARNING                = 2
 	rz_LOG_INFO                   = 3
@@ -76,6 +77,10 @@ const (
 	rz_TYPE_Q2_0                  = 42
 	rz_TYPE_PQ2_0                 = 142
 	rz_TYPE_PTQ1_0                = 143
+	rz_PLACED_EXPERTS             = 1
+	rz_PLACE_AUTO                 = 0
+	rz_PLACE_CPU                  = 1
+	rz_PLACE_GPU                  = 2
 	rz_MODEL_DETERMINISTIC        = 1
 	rz_MODEL_MMAP                 = 2
 	rz_MODEL_TEXT_ONLY            = 4
@@ -190,6 +195,7 @@ type rz_error struct {
 type rz_device_info struct {
 	struct_size  uint32
 	index        uint32
+	id           [64]byte
 	name         [64]byte
 	kind         uint32
 	available    uint32
@@ -223,6 +229,16 @@ type rz_runtime_info struct {
 	memory_limit     uint64
 }
 
+type rz_placement struct {
+	struct_size uint32
+	what        uint32
+	place       uint32
+	first_layer uint32
+	n_layers    uint32
+	reserved    uint32
+	bytes       uint64
+}
+
 type rz_model_params struct {
 	struct_size          uint32
 	device               uint32
@@ -238,10 +254,13 @@ type rz_model_params struct {
 	devices              *uint32
 	n_devices            uintptr
 	device_split         *float32
-	placement            *byte
+	placements           *rz_placement
+	n_placements         uintptr
 	tested_path          *byte
 	chat_template        *byte
 	chat_template_len    uintptr
+	experts_copied_from  uint32
+	reserved             uint32
 }
 
 type rz_model_sampling struct {
@@ -274,8 +293,6 @@ type rz_model_info struct {
 	weight_bytes        uint64
 	gpu_layers          uint32
 	chat_template       uint32
-	devices             [16]uint32
-	device_layers       [16]uint32
 	n_unknown           uint32
 	experts_host_first  uint32
 	experts_host        uint64
@@ -288,7 +305,13 @@ type rz_model_info struct {
 	embedding_dim       uint32
 	pooling             uint32
 	n_scores            uint32
-	reserved            uint32
+	n_devices           uint32
+}
+
+type rz_model_device struct {
+	struct_size uint32
+	device      uint32
+	n_layers    uint32
 }
 
 type rz_source struct {
@@ -377,16 +400,21 @@ type rz_plan struct {
 	load_peak_host      uint64
 	total_host          uint64
 	total_device        uint64
-	devices             [16]uint32
-	device_layers       [16]uint32
-	device_weights      [16]uint64
-	device_cache        [16]uint64
-	device_scratch      [16]uint64
-	device_total        [16]uint64
 	experts_host_first  uint32
 	experts_host_layers uint32
 	experts_host        uint64
 	experts_device      uint64
+}
+
+type rz_plan_device struct {
+	struct_size uint32
+	device      uint32
+	n_layers    uint32
+	reserved    uint32
+	weights     uint64
+	cache       uint64
+	scratch     uint64
+	total       uint64
 }
 
 type rz_media_info struct {
@@ -654,9 +682,11 @@ var structs = []any{
 	rz_device_info{},
 	rz_runtime_params{},
 	rz_runtime_info{},
+	rz_placement{},
 	rz_model_params{},
 	rz_model_sampling{},
 	rz_model_info{},
+	rz_model_device{},
 	rz_source{},
 	rz_chat_message{},
 	rz_logit_bias{},
@@ -664,6 +694,7 @@ var structs = []any{
 	rz_sampler_params{},
 	rz_cache_params{},
 	rz_plan{},
+	rz_plan_device{},
 	rz_media_info{},
 	rz_encoder_params{},
 	rz_encoder_info{},
@@ -712,6 +743,7 @@ type functions struct {
 	rz_model_meta_key_into        func(model uintptr, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_model_meta_element_into    func(model uintptr, key *byte, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_model_info_get             func(model uintptr, out *rz_model_info, err *rz_error) int32
+	rz_model_device_get           func(model uintptr, index uint32, out *rz_model_device, err *rz_error) int32
 	rz_model_load_from            func(sources *rz_source, n uintptr, params *rz_model_params, out *uintptr, err *rz_error) int32
 	rz_tokenize_into              func(model uintptr, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_detokenize_into            func(model uintptr, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
@@ -751,7 +783,7 @@ type functions struct {
 	rz_cache_adapters_set         func(cache uintptr, adapters *uintptr, scales *float32, n uintptr, err *rz_error) int32
 	rz_cache_save                 func(cache uintptr, write uintptr, user uintptr, err *rz_error) int32
 	rz_cache_load                 func(model uintptr, params *rz_cache_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
-	rz_model_plan                 func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_plan, err *rz_error) int32
+	rz_model_plan                 func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_plan, devices *rz_plan_device, capacity uintptr, n_devices *uintptr, err *rz_error) int32
 	rz_prefill                    func(cache uintptr, tokens *uint32, n uintptr, cancel uintptr, err *rz_error) int32
 	rz_decode_token               func(cache uintptr, token uint32, sampler uintptr, next *uint32, err *rz_error) int32
 	rz_generate_into              func(cache uintptr, token uint32, sampler uintptr, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32

@@ -126,9 +126,17 @@ type Plan struct {
 	ScratchHost, ScratchDevice uint64
 	LoadPeakHost               uint64
 	TotalHost, TotalDevice     uint64
-	ExpertsHost, ExpertsDevice uint64 // parts of the weights: experts of layers on GPUs
-	FirstExpertsHost           int    // first layer whose experts of these are on the CPU
-	NExpertsHost               int    // layers from that to the last of them
+	ExpertsHost, ExpertsDevice uint64       // parts of the weights: experts of layers on GPUs
+	FirstExpertsHost           int          // first layer whose experts of these are on the CPU
+	NExpertsHost               int          // layers from that to the last of them
+	Devices                    []PlanDevice // what lies on each GPU that has layers
+}
+
+// PlanDevice is the part of a plan that is on one GPU, in bytes.
+type PlanDevice struct {
+	Device                         uint32
+	Layers                         int
+	Weights, Cache, Scratch, Total uint64
 }
 
 // PlanLoad tells what [Load] and so many sessions will take, before a weight is read.
@@ -147,12 +155,22 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	}
 	var p rz_plan
 	p.struct_size = uint32(unsafe.Sizeof(p))
+	var parts [rz_DEVICES_MAX]rz_plan_device
+	for i := range parts {
+		parts[i].struct_size = uint32(unsafe.Sizeof(parts[i]))
+	}
+	var n uintptr
 	err = withParams(ctx, options, func(params *rz_model_params, e *rz_error) int32 {
-		return c.rz_model_plan(name, nil, 0, params, &cache, caches, &p, e)
+		return c.rz_model_plan(name, nil, 0, params, &cache, caches, &p, &parts[0], uintptr(len(parts)), &n, e)
 	})
+	var devices []PlanDevice
+	for _, d := range parts[:n] {
+		devices = append(devices, PlanDevice{d.device, int(d.n_layers), d.weights, d.cache, d.scratch, d.total})
+	}
 	return Plan{
 		int(p.gpu_layers), p.weights_host, p.weights_device, p.cache_host, p.cache_device, p.cache_token, p.scratch_host, p.scratch_device,
 		p.load_peak_host, p.total_host, p.total_device, p.experts_host, p.experts_device, int(p.experts_host_first), int(p.experts_host_layers),
+		devices,
 	}, err
 }
 

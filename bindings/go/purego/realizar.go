@@ -35,6 +35,26 @@ func Version() (string, error) {
 // Model is a loaded model. It may be used by any number of goroutines at once.
 type Model struct{ model *handle }
 
+// None is a real 0 in options in which 0 stands for a default and whose comments name it.
+const None = -1
+
+// Place is where a part of a model is.
+type Place uint32
+
+const (
+	PlaceAuto Place = rz_PLACE_AUTO // on GPUs as many as fit, those of the last layers
+	PlaceCPU  Place = rz_PLACE_CPU  // on the CPU
+	PlaceGPU  Place = rz_PLACE_GPU  // on GPUs, in the last layers, as many as take at most so many bytes together
+)
+
+// Placement is a place for the experts (MoE) of layers that are on GPUs.
+type Placement struct {
+	Place      Place
+	FirstLayer int    // with PlaceCPU: layers before this one are not meant
+	Layers     int    // with PlaceCPU: so many layers that have experts; 0: all
+	Bytes      uint64 // with PlaceGPU
+}
+
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
 	Runtime       *Runtime    // threads, log and limits to share; nil: its own, of the two fields below
@@ -43,8 +63,8 @@ type LoadOptions struct {
 	Device        uint32      // index of a device; 0: the best one
 	Devices       []uint32    // GPUs over which the layers are divided in this order, in place of Device
 	Shares        []float32   // sizes of the parts of Devices in relation to one another; nil: by their free memory
-	GPULayers     int         // how many layers go to a GPU, where Device is one; 0: as many as fit
-	Placement     string      // where experts of layers on GPUs are, such as "experts=auto" or "experts=cpu"; "": with their layers
+	GPULayers     int         // how many layers go to a GPU, where Device is one; 0: as many as fit; None: none
+	Placements    []Placement // parts of the model that have a place of their own; nil: everything is where its layer is
 	Quantize      ElementType // type that matrices of floats are converted to; 0: those of the file
 	Deterministic bool        // on a GPU the same bits however a prompt was cut into pieces
 	Mmap          bool        // use the file in place, which is several times slower
@@ -56,6 +76,10 @@ type LoadOptions struct {
 	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
 	TestedPath    string      // file of the tests that GPUs have passed, which later processes need not make again; "": none
 	ChatTemplate  string      // chat template in Jinja, in place of the model's own; "": the model's own
+
+	// ExpertsCopiedFrom: steps of so many tokens or more copy experts on the CPU to the GPU, which multiplies by them; 0:
+	// those for which this takes less time, as the load measures; None: no step.
+	ExpertsCopiedFrom int
 
 	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
 	// tokens sooner and others later.
@@ -151,8 +175,9 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 	defer stop()
 	var counts counts
 	params := rz_model_params{
-		device: options.Device, gpu_layers: counts.of(options.GPULayers, "GPULayers"), quantize: uint32(options.Quantize), cancel: cancel,
+		device: options.Device, gpu_layers: counts.orNone(options.GPULayers, "GPULayers"), quantize: uint32(options.Quantize), cancel: cancel,
 		mixed_prefill_tokens: counts.of(options.PromptTokensBeside, "PromptTokensBeside"),
+		experts_copied_from:  counts.orNone(options.ExpertsCopiedFrom, "ExpertsCopiedFrom"),
 	}
 	if counts.err != nil {
 		return counts.err
@@ -175,12 +200,18 @@ func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_mod
 		}
 		pinner.Pin(params.packed_path)
 	}
-	if options.Placement != "" {
-		if params.placement, err = terminated("Placement", options.Placement); err != nil {
-			return err
+	placements := make([]rz_placement, len(options.Placements))
+	for i, p := range options.Placements {
+		placements[i] = rz_placement{
+			what: rz_PLACED_EXPERTS, place: uint32(p.Place), first_layer: counts.of(p.FirstLayer, "FirstLayer"),
+			n_layers: counts.of(p.Layers, "Layers"), bytes: p.Bytes,
 		}
-		pinner.Pin(params.placement)
+		placements[i].struct_size = uint32(unsafe.Sizeof(placements[i]))
 	}
+	if counts.err != nil {
+		return counts.err
+	}
+	params.placements, params.n_placements = pinned(&pinner, placements), uintptr(len(placements))
 	if options.TestedPath != "" {
 		if params.tested_path, err = terminated("TestedPath", options.TestedPath); err != nil {
 			return err
@@ -253,8 +284,12 @@ func (m *Model) Info() (Info, error) {
 	x, err := filled(m.model, c.rz_model_info_get)
 	var devices []uint32
 	var layers []int
-	for i := 0; i < len(x.devices) && x.devices[i] != 0; i++ {
-		devices, layers = append(devices, x.devices[i]), append(layers, int(x.device_layers[i]))
+	for i := uint32(0); i < x.n_devices && err == nil; i++ {
+		var device rz_model_device
+		device, err = filled(m.model, func(model uintptr, out *rz_model_device, e *rz_error) int32 {
+			return c.rz_model_device_get(model, i, out, e)
+		})
+		devices, layers = append(devices, device.device), append(layers, int(device.n_layers))
 	}
 	return Info{
 		text(x.architecture[:]), text(x.name[:]), int(x.n_layers), int(x.hidden_dim), int(x.ffn_dim), int(x.n_heads), int(x.n_kv_heads),
@@ -520,7 +555,7 @@ type Sampling struct {
 	TopK                                             int
 	TopP, MinP                                       float32
 	RepeatPenalty, PresencePenalty, FrequencyPenalty float32
-	PenaltyWindow                                    int // how many of the last tokens count; 0: 64
+	PenaltyWindow                                    int // how many of the last tokens count; 0: all
 	Seed                                             uint64
 	LogitBias                                        map[uint32]float32
 	TemperatureFirst                                 bool // the filters see what the temperature leaves, the order of transformers
@@ -555,7 +590,7 @@ type JobOptions struct {
 	Grammar   *Grammar // what may be written, from its start; nil: what the sampler allows
 	MaxTokens int
 	Stops     []string // none of them empty; the text ends ahead of the first that is complete, that of a reply in its content
-	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
+	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32; None: the tokens alone
 	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
 	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
 	Priority  int32    // rank among the jobs of a step, the higher go first; 0: that of most
@@ -600,7 +635,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 	defer pinner.Unpin()
 	var counts counts
 	params := rz_job_params{
-		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), n_tokens: uintptr(len(prompt)), logprobs: counts.of(options.Logprobs, "Logprobs"),
+		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), n_tokens: uintptr(len(prompt)), logprobs: counts.orNone(options.Logprobs, "Logprobs"),
 		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), priority: options.Priority,
 		prompt_first: uintptr(counts.of(options.PromptFirst, "PromptFirst")),
 	}
@@ -650,7 +685,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		stop()
 		return nil, err
 	}
-	j := &Job{ctx: ctx, width: options.Logprobs + 1, job: own(object, func(job uintptr) {
+	j := &Job{ctx: ctx, width: max(options.Logprobs, 0) + 1, job: own(object, func(job uintptr) {
 		c.rz_job_free(job)
 		stop()
 	})}

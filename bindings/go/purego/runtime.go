@@ -100,13 +100,14 @@ func (r *Runtime) Close() error {
 type DeviceKind uint32
 
 const (
-	CPU  DeviceKind = rz_DEVICE_CPU
-	CUDA DeviceKind = rz_DEVICE_CUDA
+	CPU DeviceKind = rz_DEVICE_CPU
+	GPU DeviceKind = rz_DEVICE_GPU
 )
 
 // Device is something to compute on; its index is where [Devices] lists it, from 1.
 type Device struct {
 	Name, ISA               string
+	ID                      string // names the device in every process on this machine: "cpu", or the UUID of a GPU; "": unknown
 	Kind                    DeviceKind
 	MemoryTotal, MemoryFree uint64
 	Unavailable             string // why; "": it is available
@@ -125,7 +126,7 @@ func Devices() ([]Device, error) {
 		if err != nil {
 			return nil, err
 		}
-		devices[i] = Device{text(info.name[:]), text(info.isa[:]), DeviceKind(info.kind), info.memory_total, info.memory_free, text(info.unavailable[:])}
+		devices[i] = Device{text(info.name[:]), text(info.isa[:]), text(info.id[:]), DeviceKind(info.kind), info.memory_total, info.memory_free, text(info.unavailable[:])}
 	}
 	return devices, nil
 }

@@ -260,7 +260,7 @@ public final class Conversation extends Handle {
             Native.set(params, Header.rz_reply_params, "reasoning_tokens", options.reasoningTokens);
             Native.set(params, Header.rz_reply_params, "draft", options.draft.ordinal());
             Native.set(params, Header.rz_reply_params, "draft_max", options.draftMax);
-            Native.set(params, Header.rz_reply_params, "logprobs", options.logprobs);
+            Native.setOrNone(params, Header.rz_reply_params, "logprobs", options.logprobs);
             Native.set(params, Header.rz_reply_params, "priority", options.priority);
             Memory json = options.transcript == null ? Memory.NULL : Native.bytes(arena, options.transcript.replyJson());
             Native.set(params, Header.rz_reply_params, "json", json);

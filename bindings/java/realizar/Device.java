@@ -3,10 +3,11 @@ package realizar;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A device. {@code unavailable}: the reason why it cannot be used, empty for one that can. */
-public record Device(int index, String name, Kind kind, String isa, long memoryTotal, long memoryFree, String unavailable) {
+/** A device. {@code id}: what names it in every process on this machine, "cpu" or the UUID of a GPU, empty if unknown.
+ * {@code unavailable}: the reason why it cannot be used, empty for one that can. */
+public record Device(int index, String id, String name, Kind kind, String isa, long memoryTotal, long memoryFree, String unavailable) {
     /** The kind of a device, in the order of the library's numbers from 1. */
-    public enum Kind { CPU, CUDA }
+    public enum Kind { CPU, GPU }
 
     /** All devices, with those that cannot be used. The first is the CPU. */
     public static List<Device> all() {
@@ -18,7 +19,7 @@ public record Device(int index, String name, Kind kind, String isa, long memoryT
                 int index = i;
                 var out = Native.sized(arena, layout);
                 Native.check(arena, e -> Header.rz_device_info_get(index, out, e));
-                found.add(new Device(index, Native.text(out, layout, "name"), Kind.values()[Native.integer(out, layout, "kind") - 1],
+                found.add(new Device(index, Native.text(out, layout, "id"), Native.text(out, layout, "name"), Kind.values()[Native.integer(out, layout, "kind") - 1],
                     Native.text(out, layout, "isa"), Native.number(out, layout, "memory_total"), Native.number(out, layout, "memory_free"),
                     Native.text(out, layout, "unavailable")));
             }

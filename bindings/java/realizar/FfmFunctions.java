@@ -33,6 +33,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_model_meta_key_into = Ffm.function("rz_model_meta_key_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_meta_element_into = Ffm.function("rz_model_meta_element_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_info_get = Ffm.function("rz_model_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_device_get = Ffm.function("rz_model_device_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_load_from = Ffm.function("rz_model_load_from", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_tokenize_into = Ffm.function("rz_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_detokenize_into = Ffm.function("rz_detokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -72,7 +73,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_cache_adapters_set = Ffm.function("rz_cache_adapters_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cache_save = Ffm.function("rz_cache_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cache_load = Ffm.function("rz_cache_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_model_plan = Ffm.function("rz_model_plan", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_plan = Ffm.function("rz_model_plan", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prefill = Ffm.function("rz_prefill", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_decode_token = Ffm.function("rz_decode_token", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_generate_into = Ffm.function("rz_generate_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -378,6 +379,15 @@ final class FfmFunctions implements Functions {
     public int rz_model_info_get(long model, long out, long err) {
         try {
             return (int) rz_model_info_get.invokeExact(model, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_model_device_get(long model, int index, long out, long err) {
+        try {
+            return (int) rz_model_device_get.invokeExact(model, index, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -735,9 +745,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long err) {
+    public int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err) {
         try {
-            return (int) rz_model_plan.invokeExact(path, sources, n, params, cache_params, n_caches, out, err);
+            return (int) rz_model_plan.invokeExact(path, sources, n, params, cache_params, n_caches, out, devices, capacity, n_devices, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -27,6 +27,7 @@ interface Functions {
     int rz_model_meta_key_into(long model, long index, long out, long capacity, long len, long err);
     int rz_model_meta_element_into(long model, long key, long index, long out, long capacity, long len, long err);
     int rz_model_info_get(long model, long out, long err);
+    int rz_model_device_get(long model, int index, long out, long err);
     int rz_model_load_from(long sources, long n, long params, long out, long err);
     int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long err);
     int rz_detokenize_into(long model, long tokens, long n, int flags, long out, long capacity, long len, long err);
@@ -66,7 +67,7 @@ interface Functions {
     int rz_cache_adapters_set(long cache, long adapters, long scales, long n, long err);
     int rz_cache_save(long cache, long write, long user, long err);
     int rz_cache_load(long model, long params, long read, long user, long out, long err);
-    int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long err);
+    int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err);
     int rz_prefill(long cache, long tokens, long n, long cancel, long err);
     int rz_decode_token(long cache, int token, long sampler, long next, long err);
     int rz_generate_into(long cache, int token, long sampler, long out, long capacity, long n, long cancel, long err);

@@ -29,7 +29,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         // The session stays reachable, and its handle valid, for as long as this is.
         this.session = session;
         this.cancel = cancel;
-        row = Math.min(options.logprobs, session.model().info().vocabulary()) + 1;
+        row = Math.min(options.logprobs == null ? 0 : options.logprobs, session.model().info().vocabulary()) + 1;
     }
 
     private static Memory start(Memory cache, Model model, int[] tokens, Prompt prompt, int first, Options options, Cancel cancel) {
@@ -43,7 +43,7 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
             Native.set(params, Header.rz_job_params, "n_tokens", (long) tokens.length);
             Native.set(params, Header.rz_job_params, "stops", Native.texts(arena, options.stops));
             Native.set(params, Header.rz_job_params, "n_stops", (long) options.stops.size());
-            Native.set(params, Header.rz_job_params, "logprobs", options.logprobs);
+            Native.setOrNone(params, Header.rz_job_params, "logprobs", options.logprobs);
             Native.set(params, Header.rz_job_params, "priority", options.priority);
             Native.set(params, Header.rz_job_params, "draft", options.draft.ordinal());
             Native.set(params, Header.rz_job_params, "draft_max", options.draftMax);

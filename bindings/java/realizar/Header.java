@@ -2,6 +2,7 @@ package realizar;
 
 /** The constants, structs and functions of realizar.h under its names. The build writes this file: make header. */
 final class Header {
+    static final int RZ_NONE = 0xFFFFFFFF;
     static final int RZ_OK = 0;
     static final int RZ_AGAIN = 1;
     static final int RZ_DONE = 2;
@@ -27,12 +28,12 @@ final class Header {
     static final int RZ_ERR_NOT_READY = -20;
     static final int RZ_ERR_RESOURCES = -21;
     static final int RZ_ABI_VERSION = 1;
-    static final int RZ_FEATURE_CUDA = 1;
+    static final int RZ_FEATURE_GPU = 1;
     static final int RZ_FEATURE_IMAGES = 2;
     static final int RZ_FEATURE_SOUNDS = 4;
     static final int RZ_FEATURE_THREADS = 8;
     static final int RZ_DEVICE_CPU = 1;
-    static final int RZ_DEVICE_CUDA = 2;
+    static final int RZ_DEVICE_GPU = 2;
     static final int RZ_LOG_ERROR = 1;
     static final int RZ_LOG_WARNING = 2;
     static final int RZ_LOG_INFO = 3;
@@ -73,6 +74,10 @@ final class Header {
     static final int RZ_TYPE_Q2_0 = 42;
     static final int RZ_TYPE_PQ2_0 = 142;
     static final int RZ_TYPE_PTQ1_0 = 143;
+    static final int RZ_PLACED_EXPERTS = 1;
+    static final int RZ_PLACE_AUTO = 0;
+    static final int RZ_PLACE_CPU = 1;
+    static final int RZ_PLACE_GPU = 2;
     static final int RZ_MODEL_DETERMINISTIC = 1;
     static final int RZ_MODEL_MMAP = 2;
     static final int RZ_MODEL_TEXT_ONLY = 4;
@@ -185,6 +190,7 @@ final class Header {
     static final Struct rz_device_info = new Struct("rz_device_info")
         .field("struct_size", 4)
         .field("index", 4)
+        .field("id", 1 * 64)
         .field("name", 1 * 64)
         .field("kind", 4)
         .field("available", 4)
@@ -215,6 +221,15 @@ final class Header {
         .field("memory_peak", 8)
         .field("memory_limit", 8);
 
+    static final Struct rz_placement = new Struct("rz_placement")
+        .field("struct_size", 4)
+        .field("what", 4)
+        .field("place", 4)
+        .field("first_layer", 4)
+        .field("n_layers", 4)
+        .field("reserved", 4)
+        .field("bytes", 8);
+
     static final Struct rz_model_params = new Struct("rz_model_params")
         .field("struct_size", 4)
         .field("device", 4)
@@ -230,10 +245,13 @@ final class Header {
         .field("devices", 8)
         .field("n_devices", 8)
         .field("device_split", 8)
-        .field("placement", 8)
+        .field("placements", 8)
+        .field("n_placements", 8)
         .field("tested_path", 8)
         .field("chat_template", 8)
-        .field("chat_template_len", 8);
+        .field("chat_template_len", 8)
+        .field("experts_copied_from", 4)
+        .field("reserved", 4);
 
     static final Struct rz_model_sampling = new Struct("rz_model_sampling")
         .field("struct_size", 4)
@@ -264,8 +282,6 @@ final class Header {
         .field("weight_bytes", 8)
         .field("gpu_layers", 4)
         .field("chat_template", 4)
-        .field("devices", 4 * 16)
-        .field("device_layers", 4 * 16)
         .field("n_unknown", 4)
         .field("experts_host_first", 4)
         .field("experts_host", 8)
@@ -278,7 +294,12 @@ final class Header {
         .field("embedding_dim", 4)
         .field("pooling", 4)
         .field("n_scores", 4)
-        .field("reserved", 4);
+        .field("n_devices", 4);
+
+    static final Struct rz_model_device = new Struct("rz_model_device")
+        .field("struct_size", 4)
+        .field("device", 4)
+        .field("n_layers", 4);
 
     static final Struct rz_source = new Struct("rz_source")
         .field("struct_size", 4)
@@ -360,16 +381,20 @@ final class Header {
         .field("load_peak_host", 8)
         .field("total_host", 8)
         .field("total_device", 8)
-        .field("devices", 4 * 16)
-        .field("device_layers", 4 * 16)
-        .field("device_weights", 8 * 16)
-        .field("device_cache", 8 * 16)
-        .field("device_scratch", 8 * 16)
-        .field("device_total", 8 * 16)
         .field("experts_host_first", 4)
         .field("experts_host_layers", 4)
         .field("experts_host", 8)
         .field("experts_device", 8);
+
+    static final Struct rz_plan_device = new Struct("rz_plan_device")
+        .field("struct_size", 4)
+        .field("device", 4)
+        .field("n_layers", 4)
+        .field("reserved", 4)
+        .field("weights", 8)
+        .field("cache", 8)
+        .field("scratch", 8)
+        .field("total", 8);
 
     static final Struct rz_media_info = new Struct("rz_media_info")
         .field("struct_size", 4)
@@ -616,9 +641,11 @@ final class Header {
         rz_device_info,
         rz_runtime_params,
         rz_runtime_info,
+        rz_placement,
         rz_model_params,
         rz_model_sampling,
         rz_model_info,
+        rz_model_device,
         rz_source,
         rz_chat_message,
         rz_logit_bias,
@@ -626,6 +653,7 @@ final class Header {
         rz_sampler_params,
         rz_cache_params,
         rz_plan,
+        rz_plan_device,
         rz_media_info,
         rz_encoder_params,
         rz_encoder_info,
@@ -744,6 +772,10 @@ final class Header {
 
     static int rz_model_info_get(Memory model, Memory out, Memory err) {
         return Native.LIBRARY.rz_model_info_get(model.address, out.address, err.address);
+    }
+
+    static int rz_model_device_get(Memory model, int index, Memory out, Memory err) {
+        return Native.LIBRARY.rz_model_device_get(model.address, index, out.address, err.address);
     }
 
     static int rz_model_load_from(Memory sources, long n, Memory params, Memory out, Memory err) {
@@ -902,8 +934,8 @@ final class Header {
         return Native.LIBRARY.rz_cache_load(model.address, params.address, read.address, user.address, out.address, err.address);
     }
 
-    static int rz_model_plan(Memory path, Memory sources, long n, Memory params, Memory cache_params, int n_caches, Memory out, Memory err) {
-        return Native.LIBRARY.rz_model_plan(path.address, sources.address, n, params.address, cache_params.address, n_caches, out.address, err.address);
+    static int rz_model_plan(Memory path, Memory sources, long n, Memory params, Memory cache_params, int n_caches, Memory out, Memory devices, long capacity, Memory n_devices, Memory err) {
+        return Native.LIBRARY.rz_model_plan(path.address, sources.address, n, params.address, cache_params.address, n_caches, out.address, devices.address, capacity, n_devices.address, err.address);
     }
 
     static int rz_prefill(Memory cache, Memory tokens, long n, Memory cancel, Memory err) {

@@ -53,6 +53,8 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_model_info_get(long model, long out, long err);
     @Override
+    public native int rz_model_device_get(long model, int index, long out, long err);
+    @Override
     public native int rz_model_load_from(long sources, long n, long params, long out, long err);
     @Override
     public native int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long err);
@@ -131,7 +133,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_cache_load(long model, long params, long read, long user, long out, long err);
     @Override
-    public native int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long err);
+    public native int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err);
     @Override
     public native int rz_prefill(long cache, long tokens, long n, long cancel, long err);
     @Override

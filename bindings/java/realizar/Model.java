@@ -26,11 +26,13 @@ public final class Model extends Handle {
             boolean told(long done, long total);
         }
 
-        private int threads, device, gpuLayers, promptTokensBeside, flags;
+        private int threads, device, promptTokensBeside, flags;
+        private Integer gpuLayers, expertsCopiedFrom;
         private ElementType quantize = ElementType.DEFAULT;
         private List<Integer> devices = List.of();
         private List<Float> shares = List.of();
-        private String placement, chatTemplate;
+        private String chatTemplate;
+        private List<Placement> placements = List.of();
         private Path packedPath, testedPath;
         private Runtime runtime;
         private Cancel cancel;
@@ -66,16 +68,22 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** Number of layers to offload to the GPU; 0: as many as fit. */
+        /** Number of layers to offload to the GPU; by default as many as fit. */
         public Load gpuLayers(int layers) {
             gpuLayers = layers;
             return this;
         }
 
-        /** Where the experts (MoE) of layers on GPUs are placed, such as "experts=auto" or "experts=cpu"; null: with
-         * their layers. */
-        public Load placement(String placement) {
-            this.placement = placement;
+        /** Places of parts of the model; none: everything is where its layer is. */
+        public Load placements(List<Placement> placements) {
+            this.placements = List.copyOf(placements);
+            return this;
+        }
+
+        /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; by
+         * default those for which this takes less time, as the load measures. */
+        public Load expertsCopiedFrom(int tokens) {
+            expertsCopiedFrom = tokens;
             return this;
         }
 
@@ -284,8 +292,14 @@ public final class Model extends Handle {
 
     private static Plan plan(Arena arena, Memory path, Memory sources, long n, Load load, int sessions, Memory cache) {
         var out = Native.sized(arena, Header.rz_plan);
-        with(arena, load, (params, e) -> Header.rz_model_plan(path, sources, n, params, cache, Native.whole(sessions, "sessions"), out, e));
-        return Plan.of(out);
+        var layout = Header.rz_plan_device;
+        Memory parts = arena.allocate((long) layout.size * Header.RZ_DEVICES_MAX), nParts = arena.allocate(8);
+        for (int i = 0; i < Header.RZ_DEVICES_MAX; i++) {
+            Native.set(parts.part((long) layout.size * i, layout.size), layout, "struct_size", layout.size);
+        }
+        with(arena, load, (params, e) -> Header.rz_model_plan(path, sources, n, params, cache, Native.whole(sessions, "sessions"), out, parts,
+            Header.RZ_DEVICES_MAX, nParts, e));
+        return Plan.of(out, parts, (int) nParts.getLong(0));
     }
 
     static Memory sources(Arena arena, Map<String, ?> files) {
@@ -309,7 +323,8 @@ public final class Model extends Handle {
         try (Runtime own = load.runtime == null ? new Runtime(load.threads) : null) {
             var params = Native.sized(arena, Header.rz_model_params);
             Native.set(params, Header.rz_model_params, "device", load.device);
-            Native.set(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
+            Native.setOrNone(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
+            Native.setOrNone(params, Header.rz_model_params, "experts_copied_from", load.expertsCopiedFrom);
             Native.set(params, Header.rz_model_params, "quantize", load.quantize.number);
             Native.set(params, Header.rz_model_params, "mixed_prefill_tokens", load.promptTokensBeside);
             Native.set(params, Header.rz_model_params, "flags", load.flags);
@@ -320,7 +335,8 @@ public final class Model extends Handle {
                 for (int i = 0; i < load.shares.size(); i++) shares.set(4 * i, load.shares.get(i));
                 Native.set(params, Header.rz_model_params, "device_split", shares);
             }
-            if (load.placement != null) Native.set(params, Header.rz_model_params, "placement", Native.terminated(arena, load.placement));
+            Native.set(params, Header.rz_model_params, "placements", Placement.all(arena, load.placements));
+            Native.set(params, Header.rz_model_params, "n_placements", (long) load.placements.size());
             if (load.packedPath != null) Native.set(params, Header.rz_model_params, "packed_path", Native.terminated(arena, load.packedPath.toString()));
             if (load.testedPath != null) Native.set(params, Header.rz_model_params, "tested_path", Native.terminated(arena, load.testedPath.toString()));
             if (load.chatTemplate != null) {
@@ -345,8 +361,14 @@ public final class Model extends Handle {
         var layout = Header.rz_model_info;
         var out = Native.sized(arena, layout);
         Native.check(arena, e -> Header.rz_model_info_get(model, out, e));
-        List<Integer> devices = Arrays.stream(Native.integers(out, layout, "devices")).filter(device -> device != 0).boxed().collect(Collectors.toList());
-        List<Integer> layers = Arrays.stream(Native.integers(out, layout, "device_layers")).limit(devices.size()).boxed().collect(Collectors.toList());
+        List<Integer> devices = new ArrayList<>(), layers = new ArrayList<>();
+        for (int i = 0; i < Native.integer(out, layout, "n_devices"); i++) {
+            int index = i;
+            var device = Native.sized(arena, Header.rz_model_device);
+            Native.check(arena, e -> Header.rz_model_device_get(model, index, device, e));
+            devices.add(Native.integer(device, Header.rz_model_device, "device"));
+            layers.add(Native.integer(device, Header.rz_model_device, "n_layers"));
+        }
         return new Info(Native.text(out, layout, "architecture"), Native.text(out, layout, "name"), Native.integer(out, layout, "n_layers"),
             Native.integer(out, layout, "hidden_dim"), Native.integer(out, layout, "vocab_size"), Native.integer(out, layout, "context_length"),
             Native.integer(out, layout, "bos_token"), Native.integer(out, layout, "eos_token"), Native.number(out, layout, "n_params"),

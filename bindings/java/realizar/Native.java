@@ -91,6 +91,12 @@ final class Native {
         memory.set(struct.at(field).offset(), isAny ? value : whole(value, field));
     }
 
+    /** Sets a field in which 0 stands for the default to a number; null: the default. */
+    static void setOrNone(Memory memory, Struct struct, String field, Integer value) {
+        if (value == null) return;
+        memory.set(struct.at(field).offset(), value == 0 ? Header.RZ_NONE : whole(value, field));
+    }
+
     /** The same for a number of 64 bits. A seed may be any. */
     static void set(Memory memory, Struct struct, String field, long value) {
         if (value < 0 && !field.equals("seed")) throw negative(value, field, Long.MAX_VALUE);

@@ -14,7 +14,8 @@ public final class Options {
     public enum Reasoning { MODEL, OFF, ON }
 
     float temperature, topP, minP, repeatPenalty, presencePenalty, frequencyPenalty;
-    int topK, penaltyWindow, maxTokens, draftMax, logprobs, priority;
+    int topK, penaltyWindow, maxTokens, draftMax, priority;
+    Integer logprobs;
     long seed;
     boolean temperatureFirst;
     float typicalP, topNSigma, xtcProbability, xtcThreshold, temperatureRange, temperatureExponent, mirostatTau, mirostatEta, dryMultiplier, dryBase;
@@ -164,7 +165,7 @@ public final class Options {
     }
 
     /** Number of most likely tokens, at most 32, that {@link Generation#logprobs} and {@link Reply#logprobs} return for
-     * each token. */
+     * each token; 0: the tokens alone. */
     public Options logprobs(int likeliest) {
         logprobs = likeliest;
         return this;

@@ -26,7 +26,7 @@ public final class Reply implements Iterable<Part>, Iterator<Part>, AutoCloseabl
     Reply(Conversation conversation, Cancel cancel, Options options) {
         this.conversation = conversation;
         this.cancel = cancel;
-        row = Math.min(options.logprobs, conversation.model().info().vocabulary()) + 1;
+        row = Math.min(options.logprobs == null ? 0 : options.logprobs, conversation.model().info().vocabulary()) + 1;
     }
 
     private void check() {

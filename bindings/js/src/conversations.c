@@ -282,7 +282,7 @@ static napi_value call_reply(napi_env env, napi_callback_info info) {
     params->draft = choice_member(&t, options, "draft", DRAFTS);
     U32(&t, options, params, draft_max);
     params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
-    U32(&t, options, params, logprobs);
+    params->logprobs = or_none_member(&t, options, "logprobs");
     params->stops = stop_params(&t, options, &params->n_stops);
     return task_start(&t, run_reply, NULL);
 }

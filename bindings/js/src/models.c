@@ -13,6 +13,7 @@ const choice ELEMENT_TYPES[] = {
     {"iq3_xxs", RZ_TYPE_IQ3_XXS}, {"iq3_s", RZ_TYPE_IQ3_S}, {"iq4_nl", RZ_TYPE_IQ4_NL}, {"iq4_xs", RZ_TYPE_IQ4_XS},
     {"tq1_0", RZ_TYPE_TQ1_0}, {"tq2_0", RZ_TYPE_TQ2_0}, {"mxfp4", RZ_TYPE_MXFP4}, {"nvfp4", RZ_TYPE_NVFP4},
     {"q1_0", RZ_TYPE_Q1_0}, {"q2_0", RZ_TYPE_Q2_0}, {"pq2_0", RZ_TYPE_PQ2_0}, {"ptq1_0", RZ_TYPE_PTQ1_0}, {NULL, 0}};
+static const choice PLACES[] = {{"auto", RZ_PLACE_AUTO}, {"cpu", RZ_PLACE_CPU}, {"gpu", RZ_PLACE_GPU}, {NULL, 0}};
 static const choice POOLINGS[] = {{"model", RZ_POOLING_MODEL},
                                   {"none", RZ_POOLING_NONE},
                                   {"mean", RZ_POOLING_MEAN},
@@ -30,7 +31,7 @@ static const choice ENDS[] = {{"end", RZ_END_TOKEN},
                               {"failed", RZ_END_FAILED},
                               {"cancelled", RZ_END_CANCELLED},
                               {NULL, 0}};
-static const choice DEVICES[] = {{"cpu", RZ_DEVICE_CPU}, {"cuda", RZ_DEVICE_CUDA}, {NULL, 0}};
+static const choice DEVICES[] = {{"cpu", RZ_DEVICE_CPU}, {"gpu", RZ_DEVICE_GPU}, {NULL, 0}};
 
 /* devices(): what there is to compute on. */
 static napi_value call_devices(napi_env env, napi_callback_info info) {
@@ -44,6 +45,7 @@ static napi_value call_devices(napi_env env, napi_callback_info info) {
         napi_value object, available;
         if (t.status < 0 || napi_create_object(env, &object) != napi_ok) break;
         SET_NUMBER(env, object, &device, index);
+        SET_STRING(env, object, &device, id);
         SET_STRING(env, object, &device, name);
         SET_STRING(env, object, &device, isa);
         SET_STRING(env, object, &device, unavailable);
@@ -106,6 +108,8 @@ typedef struct load {
     rz_cache_params cache;
     uint32_t n_caches;
     rz_plan plan;
+    rz_plan_device parts[RZ_DEVICES_MAX];
+    size_t n_parts;
 } load;
 
 int32_t on_progress(uint64_t done, uint64_t total, void *user) {
@@ -132,6 +136,22 @@ rz_cache_params cache_params(task *t, napi_value options) {
     return params;
 }
 
+static void load_placements(task *t, napi_value options, rz_model_params *params) {
+    napi_value list = member_of(t, options, "placements");
+    uint32_t n = count_of(t, list, "placements");
+    rz_placement *placements = n ? task_alloc(t, n * sizeof *placements) : NULL;
+    for (uint32_t i = 0; placements && i < n; i++) {
+        napi_value element = element_of(t, list, i);
+        placements[i] = (rz_placement){.struct_size = sizeof *placements, .what = RZ_PLACED_EXPERTS};
+        placements[i].place = choice_member(t, element, "place", PLACES);
+        placements[i].first_layer = (uint32_t)uint_member(t, element, "first_layer", UINT32_MAX);
+        placements[i].n_layers = (uint32_t)uint_member(t, element, "layers", UINT32_MAX);
+        placements[i].bytes = uint_member(t, element, "bytes", (1ull << 53) - 1);
+    }
+    params->placements = placements;
+    params->n_placements = placements ? n : 0;
+}
+
 static load *load_arguments(task *t, napi_value source, napi_value options) {
     load *l = task_alloc(t, sizeof *l);
     if (!l) return NULL;
@@ -149,11 +169,12 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     rz_model_params *params = &l->params;
     params->struct_size = sizeof *params;
     U32(t, options, params, device);
-    U32(t, options, params, gpu_layers);
+    params->gpu_layers = or_none_member(t, options, "gpu_layers");
+    params->experts_copied_from = or_none_member(t, options, "experts_copied_from");
     params->quantize = choice_member(t, options, "quantize", ELEMENT_TYPES);
     params->mixed_prefill_tokens = (uint32_t)uint_member(t, options, "mixed_prefill_tokens", UINT32_MAX);
     params->packed_path = terminated_member(t, options, "packed_path");
-    params->placement = terminated_member(t, options, "placement");
+    load_placements(t, options, params);
     params->tested_path = terminated_member(t, options, "tested_path");
     params->chat_template = string_member(t, options, "chat_template", &params->chat_template_len);
     load_flags(t, options, params);
@@ -205,8 +226,9 @@ static napi_value call_load(napi_env env, napi_callback_info info) {
 static void run_plan(task *t) {
     load *l = t->data;
     l->plan.struct_size = sizeof l->plan;
+    for (uint32_t i = 0; i < RZ_DEVICES_MAX; i++) l->parts[i].struct_size = sizeof l->parts[i];
     t->status = t->lib->rz_model_plan(l->path, l->from_bytes ? &l->source : NULL, l->from_bytes, &l->params, &l->cache,
-                                      l->n_caches, &l->plan, &t->error);
+                                      l->n_caches, &l->plan, l->parts, RZ_DEVICES_MAX, &l->n_parts, &t->error);
 }
 
 static napi_value finish_plan(task *t) {
@@ -228,6 +250,20 @@ static napi_value finish_plan(task *t) {
     SET_NUMBER(t->env, object, plan, experts_host_layers);
     SET_NUMBER(t->env, object, plan, experts_host);
     SET_NUMBER(t->env, object, plan, experts_device);
+    napi_value list, element;
+    if (napi_create_array(t->env, &list) != napi_ok) return NULL;
+    for (uint32_t i = 0; i < ((load *)t->data)->n_parts; i++) {
+        const rz_plan_device *part = &((load *)t->data)->parts[i];
+        if (napi_create_object(t->env, &element) != napi_ok) return NULL;
+        SET_NUMBER(t->env, element, part, device);
+        SET_NUMBER(t->env, element, part, n_layers);
+        SET_NUMBER(t->env, element, part, weights);
+        SET_NUMBER(t->env, element, part, cache);
+        SET_NUMBER(t->env, element, part, scratch);
+        SET_NUMBER(t->env, element, part, total);
+        napi_set_element(t->env, list, i, element);
+    }
+    set_member(t->env, object, "devices", list);
     return object;
 }
 
@@ -259,6 +295,17 @@ static void model_members(task *t, napi_value object, const void *model) {
     SET_NUMBER(env, object, &info, weight_bytes);
     SET_NUMBER(env, object, &info, gpu_layers);
     SET_NUMBER(env, object, &info, n_unknown);
+    napi_value list, element;
+    napi_create_array(env, &list);
+    for (uint32_t i = 0; i < info.n_devices && t->status >= 0; i++) {
+        rz_model_device device = {.struct_size = sizeof device};
+        t->status = t->lib->rz_model_device_get(model, i, &device, &t->error);
+        napi_create_object(env, &element);
+        SET_NUMBER(env, element, &device, device);
+        SET_NUMBER(env, element, &device, n_layers);
+        napi_set_element(env, list, i, element);
+    }
+    set_member(env, object, "devices", list);
     if (info.bos_token != RZ_TOKEN_NONE) SET_NUMBER(env, object, &info, bos_token);
     if (info.eos_token != RZ_TOKEN_NONE) SET_NUMBER(env, object, &info, eos_token);
     napi_value has_template;

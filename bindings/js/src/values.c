@@ -57,6 +57,13 @@ uint64_t uint_member(task *t, napi_value object, const char *field, uint64_t mos
     return value ? uint_of(t, value, t->name, most) : 0;
 }
 
+/* A number in place of which 0 means the default; absent: the default. */
+uint32_t or_none_member(task *t, napi_value object, const char *field) {
+    napi_value value = member_of(t, object, field);
+    uint32_t number = value ? (uint32_t)uint_of(t, value, t->name, UINT32_MAX) : 0;
+    return value && number == 0 ? RZ_NONE : number;
+}
+
 int32_t int_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);
     double number = value ? double_of(t, value, t->name) : 0;

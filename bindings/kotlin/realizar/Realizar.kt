@@ -51,12 +51,13 @@ fun options(
     grammar: Grammar? = null,
     reasoning: Options.Reasoning = Options.Reasoning.MODEL,
     reasoningTokens: Int = 0,
-    logprobs: Int = 0,
+    logprobs: Int? = null,
     keep: Boolean = false,
     continuing: Boolean = false,
     tools: Transcript? = null,
 ): Options {
-    val options = Options().maxTokens(maxTokens).stops(*stops.toTypedArray()).logprobs(logprobs)
+    val options = Options().maxTokens(maxTokens).stops(*stops.toTypedArray())
+    logprobs?.let(options::logprobs)
     options.reasoning(reasoning).reasoningTokens(reasoningTokens)
     temperature?.let(options::temperature)
     topK?.let(options::topK)

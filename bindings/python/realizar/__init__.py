@@ -42,7 +42,7 @@ from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
     "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Encoder", "EncoderInfo", "EncoderPlan", "Grammar",
-    "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Plan", "Prompt", "Runtime", "RuntimeInfo", "Sampler", "Sampling", "Session", "Store",
+    "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Placement", "Plan", "PlanDevice", "Prompt", "Runtime", "RuntimeInfo", "Sampler", "Sampling", "Session", "Store",
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "NotFound", "NotReady",
@@ -146,6 +146,8 @@ class Device(NamedTuple):
     memory_free: int
     unavailable: str
     """The reason why the device cannot be used; empty for one that can."""
+    id: str
+    """What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown."""
 
 
 def devices() -> List[Device]:
@@ -157,7 +159,7 @@ def devices() -> List[Device]:
         kind = {number: name for name, number in _DEVICES.items()}.get(info.kind, str(info.kind))
         found.append(
             Device(info.index, info.name.decode(), kind, info.isa.decode(), info.memory_total, info.memory_free,
-                   info.unavailable.decode())
+                   info.unavailable.decode(), info.id.decode())
         )  # fmt: skip
     return found
 
@@ -387,6 +389,7 @@ _DEVICES = _numbers("RZ_DEVICE_")
 _FLAGS = _numbers("RZ_MODEL_")
 _POOLING = _numbers("RZ_POOLING_")
 _TYPES = _numbers("RZ_TYPE_")
+_PLACES = _numbers("RZ_PLACE_")
 
 
 # A file of a model in memory, or open on the disk.
@@ -433,6 +436,31 @@ class _Watch:
             raise
 
 
+class Placement(NamedTuple):
+    """A place for the experts (MoE) of layers that are on GPUs: "auto" (on GPUs as many as fit, those of the last layers), "cpu" (those
+    of `layers` layers that have experts, 0 being all, from `first_layer` on), or "gpu" (in the last layers, as many as take at most
+    `bytes` together)."""
+
+    place: str = "auto"
+    first_layer: int = 0
+    layers: int = 0
+    bytes: int = 0
+
+
+def _placed(placement: Placement) -> Any:
+    if not isinstance(placement, Placement):
+        raise InvalidArgument(f"a placement is of type {type(placement).__name__}; it must be a Placement")
+    return _c.rz_placement(
+        what=_c.RZ_PLACED_EXPERTS, place=_named(_PLACES, placement.place, "place"), first_layer=placement.first_layer,
+        n_layers=placement.layers, bytes=placement.bytes,
+    )  # fmt: skip
+
+
+def _or_none(number: Optional[int]) -> int:
+    """A number in place of which 0 means the default; None: the default."""
+    return 0 if number is None else number if number != 0 else _c.RZ_NONE
+
+
 class _Loading:
     """Parameters of a load, and what they point to."""
 
@@ -444,8 +472,9 @@ class _Loading:
         device: int = 0,
         devices: Sequence[int] = (),
         shares: Sequence[float] = (),
-        gpu_layers: int = 0,
-        placement: Optional[str] = None,
+        gpu_layers: Optional[int] = None,
+        placements: Sequence[Placement] = (),
+        experts_copied_from: Optional[int] = None,
         quantize: str = "default",
         mixed_prefill_tokens: int = 0,
         deterministic: bool = False,
@@ -467,7 +496,7 @@ class _Loading:
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
         self.watch = _Watch(progress, cancel)
         self.params = _c.rz_model_params(
-            device=device, gpu_layers=gpu_layers, quantize=_named(_TYPES, quantize, "quantize"),
+            device=device, gpu_layers=_or_none(gpu_layers), experts_copied_from=_or_none(experts_copied_from), quantize=_named(_TYPES, quantize, "quantize"),
             flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), mixed_prefill_tokens=mixed_prefill_tokens,
         )  # fmt: skip
         self.devices = _ids(devices, "devices")
@@ -478,7 +507,9 @@ class _Loading:
             if len(self.shares) != len(self.devices):
                 raise InvalidArgument(f"{len(self.shares)} shares for {len(self.devices)} devices")
             self.params.device_split = self.shares
-        self.params.placement = _string(placement, "placement") if placement is not None else None
+        self.placements = (_c.rz_placement * len(placements))(*(_placed(placement) for placement in placements))
+        if len(self.placements):
+            self.params.placements, self.params.n_placements = self.placements, len(self.placements)
         self.params.packed_path = _path(packed_path) if packed_path is not None else None
         self.params.tested_path = _path(tested_path) if tested_path is not None else None
         if chat_template is not None:
@@ -523,6 +554,17 @@ def _sources(files: Union[Source, Mapping[str, Source]]) -> Tuple[Any, List[Any]
     return sources, kept
 
 
+class PlanDevice(NamedTuple):
+    """The part of a plan that is on one GPU, in bytes."""
+
+    device: int
+    n_layers: int
+    weights: int
+    cache: int
+    scratch: int
+    total: int
+
+
 class Plan(NamedTuple):
     """Memory that a model and its sessions take, in bytes."""
 
@@ -538,13 +580,8 @@ class Plan(NamedTuple):
     load_peak_host: int
     total_host: int
     total_device: int
-    devices: Tuple[int, ...]
-    """The GPUs that have layers; the lists below say what lies on each."""
-    device_layers: Tuple[int, ...]
-    device_weights: Tuple[int, ...]
-    device_cache: Tuple[int, ...]
-    device_scratch: Tuple[int, ...]
-    device_total: Tuple[int, ...]
+    devices: Tuple[PlanDevice, ...]
+    """What lies on each GPU that has layers."""
     experts_host_first: int
     """The first layer on a GPU whose experts are on the CPU, and the number of them up to the last."""
     experts_host_layers: int
@@ -565,11 +602,12 @@ def plan(
     found = _c.rz_plan()
     n = 0 if sources is None else len(sources)
     loading, n_sessions = _Loading(**options), _whole(sessions, "sessions")
-    loading.run(lambda params: status("rz_model_plan", path, sources, n, params, byref(cache), n_sessions, byref(found)))
+    parts, n_parts = (_c.rz_plan_device * _c.RZ_DEVICES_MAX)(*(_c.rz_plan_device() for _ in range(_c.RZ_DEVICES_MAX))), ctypes.c_size_t()
+    out = (byref(found), parts, len(parts), byref(n_parts))
+    loading.run(lambda params: status("rz_model_plan", path, sources, n, params, byref(cache), n_sessions, *out))
     del kept
-    used = sum(1 for device in found.devices if device)
-    of = lambda name: getattr(found, name) if isinstance(getattr(found, name), int) else tuple(getattr(found, name))[:used]
-    return Plan(*map(of, Plan._fields))
+    on = tuple(PlanDevice(*(getattr(part, name) for name in PlanDevice._fields)) for part in parts[: n_parts.value])
+    return Plan(*(on if name == "devices" else getattr(found, name) for name in Plan._fields))
 
 
 def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]] = None, cancel: Optional[Cancel] = None) -> str:
@@ -610,7 +648,8 @@ class Model(Handle):
 
         `threads` that compute, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
         layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
-        free memory); `gpu_layers`; `placement` of experts whose layers are on GPUs, such as "experts=auto" or "experts=cpu"; `quantize`, the type to which matrices of floats are converted, such as "q8_0"; `mixed_prefill_tokens`, how many
+        free memory); `gpu_layers` (0: none; else as many as fit); `placements`, the places of parts of the model, and `experts_copied_from`: steps of so
+        many tokens copy experts on the CPU to the GPU (0: no step; else those for which this takes less time, as measured); `quantize`, the type to which matrices of floats are converted, such as "q8_0"; `mixed_prefill_tokens`, how many
         tokens of prompts a pass computes at most beside single tokens (64; more bring first tokens sooner and others later).
 
         `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`, `bf16_products`: the flags RZ_MODEL_... of the library.
@@ -641,12 +680,15 @@ class Model(Handle):
         super().__init__(loading.run(load), "rz_model_free")
         info = _c.rz_model_info()
         self._call("rz_model_info_get", byref(info))
-        used = tuple(device for device in info.devices if device)
+        parts = [_c.rz_model_device() for _ in range(info.n_devices)]
+        for i, part in enumerate(parts):
+            self._call("rz_model_device_get", i, byref(part))
         token = lambda id: None if id == _c.RZ_TOKEN_NONE else id
         self.info = ModelInfo(
             info.architecture.decode(), info.name.decode(), info.n_layers, info.hidden_dim, info.ffn_dim, info.n_heads,
             info.n_kv_heads, info.head_dim, info.vocab_size, info.context_length, info.device, token(info.bos_token),
-            token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers, used, tuple(info.device_layers)[: len(used)],
+            token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers,
+            tuple(part.device for part in parts), tuple(part.n_layers for part in parts),
             bool(info.chat_template & _c.RZ_TEMPLATE_PRESENT), bool(info.chat_template & _c.RZ_TEMPLATE_WRITES_BOS), info.n_unknown,
             bool(info.reads_source), info.isa.decode(),
         )  # fmt: skip
@@ -1534,13 +1576,13 @@ class Session(Handle):
     def job(
         self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
         stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
-        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0, priority: int = 0,
+        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: Optional[int] = None, priority: int = 0,
     ) -> "Job":  # fmt: skip
         """Continues a text, tokens or a prompt in a job that works when it is told to. What the session holds of them
         from its start is not computed again. The session is busy until the job is closed. `draft`: how next tokens are
         guessed, which changes nothing but the time: "lookup" out of the text, "mtp" by a layer of the model itself
         (loaded with `mtp`), or by a small model of the same vocabulary, up to `draft_max` at a time. `logprobs`: how
-        many of the likeliest tokens `Job.logprobs` tells with each. `priority`: among the jobs of a step the higher go
+        many of the likeliest tokens `Job.logprobs` tells with each (0: the tokens alone). `priority`: among the jobs of a step the higher go
         first."""
         whole = prompt if isinstance(prompt, Prompt) else _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
         kept, n = self.match(whole), len(whole)
@@ -1610,10 +1652,10 @@ class Job(Handle):
 
     def __init__(
         self, session: Session, whole: Union["np.ndarray", Prompt], first: int, sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
-        grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int, logprobs: int,
+        grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int, logprobs: Optional[int],
         priority: int,
     ) -> None:  # fmt: skip
-        params = _c.rz_job_params(max_tokens=0 if max_tokens is None else max_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)
+        params = _c.rz_job_params(max_tokens=0 if max_tokens is None else max_tokens, draft_max=draft_max, logprobs=_or_none(logprobs), priority=priority)
         prompt = whole if isinstance(whole, Prompt) else None
         if isinstance(whole, Prompt):
             params.prompt_first = first
@@ -1626,7 +1668,7 @@ class Job(Handle):
                 _use(cancel) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model, _use(prompt) as params.prompt:  # fmt: skip
             super().__init__(new("rz_job_new", cache, byref(params)), "rz_job_free")
         self.session = session
-        self._row = min(logprobs, session.model.info.vocab_size) + 1
+        self._row = min(logprobs or 0, session.model.info.vocab_size) + 1
 
     def step(self, seconds: Optional[float] = None) -> bool:
         """Works for about so long, of which less than nothing is nothing, without a limit until it has made a token; True: there is more to
@@ -1892,7 +1934,7 @@ class Conversation(Handle):
     def begin(
         self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Union[None, "Grammar", Tuple[str, Any]] = None,
         whitespace: bool = False, stops: Sequence[str] = (), reasoning: str = "model", reasoning_tokens: int = 0,
-        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0, keep: bool = False, resume: bool = False,
+        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: Optional[int] = None, keep: bool = False, resume: bool = False,
         priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None, tool_choice: Any = None,
         parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
@@ -1909,7 +1951,7 @@ class Conversation(Handle):
         the conversation's."""
         flags = (_REPLY_FLAGS["keep"] if keep else 0) | (_REPLY_FLAGS["continue"] if resume else 0)
         params = _c.rz_reply_params(max_tokens=max_tokens, flags=flags, reasoning=_named(_REASONINGS, reasoning, "reasoning"),
-                                    reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)  # fmt: skip
+                                    reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=_or_none(logprobs), priority=priority)  # fmt: skip
         if sampling is not None:
             params.sampler = ctypes.pointer(_sampler_params(sampling))
         compiled = grammar if isinstance(grammar, Grammar) else None
@@ -1923,7 +1965,7 @@ class Conversation(Handle):
         stop = cancel if cancel is not None else Cancel()
         with _use(stop) as params.cancel, _use(_set_draft(params, draft)) as params.draft_model, _use(compiled) as params.compiled_grammar:
             self._call("rz_conversation_reply", byref(params))
-        self._stop, self._row, self._reply = stop, min(logprobs, self.model.info.vocab_size) + 1, self._reply + 1
+        self._stop, self._row, self._reply = stop, min(logprobs or 0, self.model.info.vocab_size) + 1, self._reply + 1
 
     def begin_read(
         self, *, reasoning: str = "model", priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None,

@@ -52,6 +52,7 @@ class Sized(Structure):
         super().__setattr__(name, value)
 
 
+RZ_NONE = 0xFFFFFFFF
 RZ_OK = 0
 RZ_AGAIN = 1
 RZ_DONE = 2
@@ -77,12 +78,12 @@ RZ_ERR_NOT_FOUND = -19
 RZ_ERR_NOT_READY = -20
 RZ_ERR_RESOURCES = -21
 RZ_ABI_VERSION = 1
-RZ_FEATURE_CUDA = 1
+RZ_FEATURE_GPU = 1
 RZ_FEATURE_IMAGES = 2
 RZ_FEATURE_SOUNDS = 4
 RZ_FEATURE_THREADS = 8
 RZ_DEVICE_CPU = 1
-RZ_DEVICE_CUDA = 2
+RZ_DEVICE_GPU = 2
 RZ_LOG_ERROR = 1
 RZ_LOG_WARNING = 2
 RZ_LOG_INFO = 3
@@ -123,6 +124,10 @@ RZ_TYPE_Q1_0 = 41
 RZ_TYPE_Q2_0 = 42
 RZ_TYPE_PQ2_0 = 142
 RZ_TYPE_PTQ1_0 = 143
+RZ_PLACED_EXPERTS = 1
+RZ_PLACE_AUTO = 0
+RZ_PLACE_CPU = 1
+RZ_PLACE_GPU = 2
 RZ_MODEL_DETERMINISTIC = 1
 RZ_MODEL_MMAP = 2
 RZ_MODEL_TEXT_ONLY = 4
@@ -251,6 +256,7 @@ class rz_device_info(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
         ("index", c_uint32),
+        ("id", c_char * 64),
         ("name", c_char * 64),
         ("kind", c_uint32),
         ("available", c_uint32),
@@ -289,6 +295,18 @@ class rz_runtime_info(Sized):
     ]
 
 
+class rz_placement(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("what", c_uint32),
+        ("place", c_uint32),
+        ("first_layer", c_uint32),
+        ("n_layers", c_uint32),
+        ("reserved", c_uint32),
+        ("bytes", c_uint64),
+    ]
+
+
 class rz_model_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -305,10 +323,13 @@ class rz_model_params(Sized):
         ("devices", POINTER(c_uint32)),
         ("n_devices", c_size_t),
         ("device_split", POINTER(c_float)),
-        ("placement", c_char_p),
+        ("placements", POINTER(rz_placement)),
+        ("n_placements", c_size_t),
         ("tested_path", c_char_p),
         ("chat_template", c_char_p),
         ("chat_template_len", c_size_t),
+        ("experts_copied_from", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 
@@ -345,8 +366,6 @@ class rz_model_info(Sized):
         ("weight_bytes", c_uint64),
         ("gpu_layers", c_uint32),
         ("chat_template", c_uint32),
-        ("devices", c_uint32 * 16),
-        ("device_layers", c_uint32 * 16),
         ("n_unknown", c_uint32),
         ("experts_host_first", c_uint32),
         ("experts_host", c_uint64),
@@ -359,7 +378,15 @@ class rz_model_info(Sized):
         ("embedding_dim", c_uint32),
         ("pooling", c_uint32),
         ("n_scores", c_uint32),
-        ("reserved", c_uint32),
+        ("n_devices", c_uint32),
+    ]
+
+
+class rz_model_device(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("device", c_uint32),
+        ("n_layers", c_uint32),
     ]
 
 
@@ -462,16 +489,23 @@ class rz_plan(Sized):
         ("load_peak_host", c_uint64),
         ("total_host", c_uint64),
         ("total_device", c_uint64),
-        ("devices", c_uint32 * 16),
-        ("device_layers", c_uint32 * 16),
-        ("device_weights", c_uint64 * 16),
-        ("device_cache", c_uint64 * 16),
-        ("device_scratch", c_uint64 * 16),
-        ("device_total", c_uint64 * 16),
         ("experts_host_first", c_uint32),
         ("experts_host_layers", c_uint32),
         ("experts_host", c_uint64),
         ("experts_device", c_uint64),
+    ]
+
+
+class rz_plan_device(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("device", c_uint32),
+        ("n_layers", c_uint32),
+        ("reserved", c_uint32),
+        ("weights", c_uint64),
+        ("cache", c_uint64),
+        ("scratch", c_uint64),
+        ("total", c_uint64),
     ]
 
 
@@ -777,9 +811,11 @@ STRUCTS = (
     rz_device_info,
     rz_runtime_params,
     rz_runtime_info,
+    rz_placement,
     rz_model_params,
     rz_model_sampling,
     rz_model_info,
+    rz_model_device,
     rz_source,
     rz_chat_message,
     rz_logit_bias,
@@ -787,6 +823,7 @@ STRUCTS = (
     rz_sampler_params,
     rz_cache_params,
     rz_plan,
+    rz_plan_device,
     rz_media_info,
     rz_encoder_params,
     rz_encoder_info,
@@ -835,6 +872,7 @@ FUNCTIONS = {
     "rz_model_meta_key_into": (c_int32, [c_void_p, c_size_t, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_model_meta_element_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_model_info_get": (c_int32, [c_void_p, POINTER(rz_model_info), POINTER(rz_error)]),
+    "rz_model_device_get": (c_int32, [c_void_p, c_uint32, POINTER(rz_model_device), POINTER(rz_error)]),
     "rz_model_load_from": (c_int32, [POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(c_void_p), POINTER(rz_error)]),
     "rz_tokenize_into": (c_int32, [c_void_p, c_char_p, c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_detokenize_into": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, c_uint32, c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
@@ -874,7 +912,7 @@ FUNCTIONS = {
     "rz_cache_adapters_set": (c_int32, [c_void_p, POINTER(c_void_p), POINTER(c_float), c_size_t, POINTER(rz_error)]),
     "rz_cache_save": (c_int32, [c_void_p, rz_write_callback, c_void_p, POINTER(rz_error)]),
     "rz_cache_load": (c_int32, [c_void_p, POINTER(rz_cache_params), rz_read_callback, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
-    "rz_model_plan": (c_int32, [c_char_p, POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(rz_cache_params), c_uint32, POINTER(rz_plan), POINTER(rz_error)]),
+    "rz_model_plan": (c_int32, [c_char_p, POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(rz_cache_params), c_uint32, POINTER(rz_plan), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_prefill": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, c_void_p, POINTER(rz_error)]),
     "rz_decode_token": (c_int32, [c_void_p, c_uint32, c_void_p, POINTER(c_uint32), POINTER(rz_error)]),
     "rz_generate_into": (c_int32, [c_void_p, c_uint32, c_void_p, c_void_p, c_size_t, POINTER(c_size_t), c_void_p, POINTER(rz_error)]),

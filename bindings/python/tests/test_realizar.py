@@ -978,7 +978,6 @@ sys.exit(7)
                 "key": [lambda: model.meta(b"a")],
                 "a role": [lambda: talk.add("x", role=None)],
                 "a stop string": [lambda: talk.begin(stops=[b"a"]), lambda: session.job([1], stops=[1])],
-                "placement": [lambda: realizar.Model(STORY, placement=1)],
             }
             for name, calls in texts.items():
                 for call in calls:

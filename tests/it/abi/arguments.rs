@@ -16,6 +16,7 @@ use realizar::ffi::layout::*;
 use realizar::ffi::metrics::*;
 use realizar::ffi::model::*;
 use realizar::ffi::model_info::*;
+use realizar::ffi::placement::*;
 use realizar::ffi::runtime::*;
 use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;
@@ -275,6 +276,7 @@ fn the_cpu_is_device_one() {
     };
     let cpu = describe(1);
     assert_eq!((cpu.index, cpu.kind, cpu.available), (1, RZ_DEVICE_CPU, 1));
+    assert_eq!(text_of(&cpu.id), "cpu");
     assert!(cpu.memory_total >= cpu.memory_free);
     let chosen = describe(0);
     assert!(chosen.available == 1 && (1..=count).contains(&chosen.index));
@@ -304,18 +306,59 @@ fn the_cpu_is_device_one() {
     refused("a share of 0", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     let only = [1];
     (params.devices, params.device_split) = (only.as_ptr(), null());
-    for (text, why) in [(c"experts=disk", "experts=disk"), (c"experts=cpu:1", "0 layers have experts")] {
-        params.placement = text.as_ptr();
+    let experts = rz_placement {
+        struct_size: size_of::<rz_placement>() as u32,
+        what: RZ_PLACED_EXPERTS,
+        place: RZ_PLACE_CPU,
+        ..zeroed()
+    };
+    for (placement, why) in [
+        (rz_placement { n_layers: 1, ..experts }, "experts of 1 layers from layer 0 on: 0 layers have experts there"),
+        (rz_placement { first_layer: 5, ..experts }, "is 5; it must be below the number of layers, 5"),
+        (rz_placement { what: 0, ..experts }, "rz_model_params.placements[0].what is 0; it must be RZ_PLACED_EXPERTS"),
+        (rz_placement { what: 2, ..experts }, "placements[0].what is 2"),
+        (rz_placement { place: 3, ..experts }, "placements[0].place is 3; it must be RZ_PLACE_AUTO"),
+        (rz_placement { bytes: 8, ..experts }, "placements[0].bytes is 8; it must be 0 unless"),
+        (
+            rz_placement { place: RZ_PLACE_AUTO, n_layers: 1, ..experts },
+            "n_layers is 1; it must be 0 with RZ_PLACE_AUTO",
+        ),
+        (rz_placement { place: RZ_PLACE_GPU, ..experts }, "placements[0].bytes is 0; it must be positive"),
+        (rz_placement { place: RZ_PLACE_GPU, first_layer: 1, bytes: 8, ..experts }, "first_layer is 1; it must be 0"),
+        (rz_placement { place: RZ_PLACE_GPU, bytes: 8, ..experts }, "no GPU is named"),
+        (rz_placement { struct_size: 3, ..experts }, "placements[0]: rz_placement.struct_size is 3"),
+    ] {
+        (params.placements, params.n_placements) = (&placement, 1);
         refused(why, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     }
-    params.placement = c"experts=cpu".as_ptr();
+    let later = rz_placement { reserved: 1, ..experts };
+    params.placements = &later;
+    fails(RZ_ERR_VERSION, "reserved", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    let two = [experts; 2];
+    for (n, why) in [(2, "placements[1] is the second one"), (17, "n_placements is 17; it must be at most 16")] {
+        (params.placements, params.n_placements) = (two.as_ptr(), n);
+        refused(why, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    }
+    (params.placements, params.n_placements) = (null(), 1);
+    refused("rz_placement is NULL", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    // No layer on a GPU means the CPU, whatever device is named. Nothing to place is no mistake unless layers are
+    // named.
+    (params.gpu_layers, params.devices, params.n_devices, params.device) = (RZ_NONE, null(), 0, 2);
+    params.experts_copied_from = RZ_NONE;
+    (params.placements, params.n_placements) = (&experts, 1);
     let mut model = null_mut();
     expect(RZ_OK, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut model, e) });
     let mut info: rz_model_info = zeroed();
     info.struct_size = size_of::<rz_model_info>() as u32;
     expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
-    assert_eq!((info.device, info.devices, info.device_layers), (1, [0; 16], [0; 16]));
+    assert_eq!((info.device, info.gpu_layers, info.n_devices), (1, 0, 0));
+    let mut device = rz_model_device { struct_size: size_of::<rz_model_device>() as u32, ..zeroed() };
+    for index in [0, 1, u32::MAX] {
+        let get = |e: *mut rz_error| unsafe { rz_model_device_get(model, index, &mut device, e) };
+        fails(RZ_ERR_NOT_FOUND, "below the number of GPUs that have layers, 0", get);
+    }
     assert_eq!((info.experts_host_layers, info.experts_host, info.experts_device), (0, 0, 0));
+    assert_eq!(info.experts_copied_from, RZ_NONE);
     assert_eq!(text_of(&info.isa), text_of(&cpu.isa));
     unsafe { rz_model_free(model) };
     // Where no product in BF16 is faster, those of the model are what they always are.

@@ -110,7 +110,7 @@ fn every_change_that_is_no_addition_is_found() {
     assert_eq!(count("#define RZ_VERSION_MINOR 1", "#define RZ_VERSION_MINOR 2"), 0);
     assert_eq!(count("uint32_t rz_device_count(void);", "uint32_t rz_device_count(void);\nvoid rz_new(void);"), 0);
     assert_eq!(
-        count("uint32_t reserved;\n} rz_model_info;", "uint32_t reserved;\n  uint64_t more;\n} rz_model_info;"),
+        count("uint32_t n_devices;\n} rz_model_info;", "uint32_t n_devices;\n  uint64_t more;\n} rz_model_info;"),
         0
     );
     assert_eq!(count("uint32_t reserved;\n} rz_embed_params;", "uint32_t n_more;\n} rz_embed_params;"), 0);

@@ -482,7 +482,16 @@ fn jobs_keep_the_logprobs_of_their_tokens() {
     let mut n = 0;
     expect(RZ_OK, |e| unsafe { rz_job_logprobs_into(job, null_mut(), null_mut(), 0, &mut n, e) });
     assert_eq!((n, logprobs(job, 2).len()), (9, 3));
+    // A real 0: the log-probabilities of the tokens alone.
+    let alone = new_cache(model, 64);
+    let narrow = new_job(alone, &rz_job_params { logprobs: RZ_NONE, ..params(&PROMPT, 3) });
+    assert_eq!(step(narrow, 1_000_000), RZ_DONE);
+    let made: Vec<_> = logprobs(narrow, 0).into_iter().map(|(token, own, others, _)| (token, own, others)).collect();
+    let own: Vec<_> = wanted[..3].iter().map(|(token, own, ..)| (*token, *own, vec![])).collect();
+    assert_eq!(made, own);
     unsafe {
+        rz_job_free(narrow);
+        rz_cache_free(alone);
         rz_job_free(job);
         let mut job = null_mut();
         refused("at most 32", |e| {

@@ -60,7 +60,9 @@ fn capabilities_and_plans_are_those_of_the_template() {
     let plan = |path: &str, params: *const rz_model_params| {
         let path = CString::new(path).expect("no NUL");
         let mut plan = rz_plan { struct_size: size::<rz_plan>(), ..zeroed() };
-        expect(RZ_OK, |e| unsafe { rz_model_plan(path.as_ptr(), null(), 0, params, null(), 1, &mut plan, e) });
+        expect(RZ_OK, |e| unsafe {
+            rz_model_plan(path.as_ptr(), null(), 0, params, null(), 1, &mut plan, null_mut(), 0, null_mut(), e)
+        });
         (plan.weights_host, plan.total_host)
     };
     // The metadata of the file has the text once more.
@@ -70,7 +72,7 @@ fn capabilities_and_plans_are_those_of_the_template() {
     let (path, mut out) =
         (CString::new(MODEL).expect("no NUL"), rz_plan { struct_size: size::<rz_plan>(), ..zeroed() });
     fails(RZ_ERR_INVALID_ARGUMENT, "chat_template:1", |e| unsafe {
-        rz_model_plan(path.as_ptr(), null(), 0, &params("{% if %}"), null(), 1, &mut out, e)
+        rz_model_plan(path.as_ptr(), null(), 0, &params("{% if %}"), null(), 1, &mut out, null_mut(), 0, null_mut(), e)
     });
 }
 

@@ -17,6 +17,7 @@ use realizar::ffi::generate::*;
 use realizar::ffi::job::*;
 use realizar::ffi::media::*;
 use realizar::ffi::model::*;
+use realizar::ffi::plan::*;
 use realizar::ffi::prompt::*;
 use realizar::ffi::reply::*;
 use realizar::ffi::status::*;
@@ -40,7 +41,9 @@ fn declared() -> BTreeSet<String> {
             .any(|pair| pair[0]["name"] == "capacity" && pair[1]["type"] == "size_t *" && pair[1]["direction"] == "out")
     };
     let functions = interface::items("function");
-    functions.iter().filter(|item| has_capacity(item)).map(|item| interface::text(item, "name").to_owned()).collect()
+    let names = functions.iter().filter(|item| has_capacity(item)).map(|item| interface::text(item, "name").to_owned());
+    // Its array is one of structs that say how long they are.
+    names.filter(|name| name != "rz_model_plan").collect()
 }
 
 /// A reply of three tokens that waits to be taken.
@@ -186,6 +189,34 @@ fn a_query_writes_the_count_and_takes_nothing() {
         rz_cache_free(caches[0]);
         rz_cache_free(caches[1]);
     }
+}
+
+/// The parts of a plan that are on GPUs, of which there are none here, and arrays that cannot be.
+#[test]
+fn a_plan_has_an_array_of_its_devices() {
+    let path = std::ffi::CString::new(MODEL).expect("no NUL");
+    let mut out = rz_plan { struct_size: size::<rz_plan>(), ..zeroed() };
+    let mut parts = [rz_plan_device { struct_size: size::<rz_plan_device>(), ..zeroed() }; 3];
+    let mut n = usize::MAX;
+    let out = &raw mut out;
+    let plan = |devices: *mut rz_plan_device, capacity: usize, n: *mut usize, e: *mut rz_error| unsafe {
+        rz_model_plan(path.as_ptr(), null(), 0, null(), null(), 1, out, devices, capacity, n, e)
+    };
+    expect(RZ_OK, |e| plan(null_mut(), 0, null_mut(), e));
+    expect(RZ_OK, |e| plan(null_mut(), 0, &mut n, e));
+    assert_eq!(n, 0);
+    n = usize::MAX;
+    expect(RZ_OK, |e| plan(parts.as_mut_ptr(), 3, &mut n, e));
+    assert_eq!((n, parts[2].device), (0, 0));
+    refused("devices[0]: rz_plan_device is NULL", |e| plan(null_mut(), 3, &mut n, e));
+    refused("n_devices is NULL", |e| plan(parts.as_mut_ptr(), 3, null_mut(), e));
+    refused("capacity is 4097", |e| plan(parts.as_mut_ptr(), 4097, &mut n, e));
+    parts[1].struct_size = 8;
+    refused("devices[1].struct_size is 8; it must be that of the first, 48", |e| {
+        plan(parts.as_mut_ptr(), 3, &mut n, e)
+    });
+    parts[0].struct_size = 2;
+    refused("devices[0]", |e| plan(parts.as_mut_ptr(), 3, &mut n, e));
 }
 
 /// A reply has no part right now, or it has ended and all were taken.

@@ -286,7 +286,7 @@ fn what_was_done_is_counted() {
     host.decode(261);
     host.decode(BOS);
     let (metrics, cpu) = (read(), on(RZ_DEVICE_CPU));
-    assert_eq!((cpu.dispatches, on(RZ_DEVICE_CUDA).dispatches), (3, 0));
+    assert_eq!((cpu.dispatches, on(RZ_DEVICE_GPU).dispatches), (3, 0));
     assert_eq!((metrics.prefill.count, metrics.decode.count), (1, 2));
     assert_eq!(cpu.latency_histogram.iter().sum::<u64>(), 3);
     assert!(cpu.latency_min_ns <= cpu.latency_max_ns && cpu.latency_sum_ns >= cpu.latency_max_ns && cpu.bytes > 0);

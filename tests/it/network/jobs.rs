@@ -566,7 +566,7 @@ fn tokens_chosen_on_many_threads_are_those_chosen_on_one() {
         let mut jobs: Vec<Job> = (0..20)
             .map(|i| {
                 let chooser = if i % 9 == 4 { Chooser::new(never.clone()).ok() } else { sampler(i as u64) };
-                let logprobs = if i % 2 == 0 { 3 } else { 0 };
+                let logprobs = (i % 2 == 0).then_some(3);
                 let params = JobParams { max_tokens: 12, chooser, logprobs, ..Default::default() };
                 job(session(&model, 64), &prompt(4 + i, i), params)
             })

@@ -259,13 +259,15 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 		return nil, err
 	}
 	if q.Logprobs {
-		reply.Logprobs = 1
+		reply.Logprobs = realizar.None // those of the tokens alone
 	}
 	if top := q.TopLogprobs; top != nil {
 		if *top < 0 || *top > 20 || !q.Logprobs && *top > 0 {
 			return nil, refuse("top_logprobs", "\"top_logprobs\" is from 0 to 20, with \"logprobs\"")
 		}
-		reply.Logprobs = max(*top, reply.Logprobs)
+		if *top > 0 {
+			reply.Logprobs = *top
+		}
 	}
 	if err := q.ResponseFormat.bind(&g); err != nil {
 		return nil, err
@@ -504,6 +506,14 @@ func (c *completion) logprobsObject(rows []any) any {
 		rows = []any{}
 	}
 	return map[string]any{"content": rows, "refusal": nil}
+}
+
+// likeliest is the option of a reply for so many of the likeliest tokens next to each that is made.
+func likeliest(n int) int {
+	if n == 0 {
+		return realizar.None
+	}
+	return n
 }
 
 // logprobs are rows as OpenAI's chats and responses have them, with so many of the likeliest tokens.

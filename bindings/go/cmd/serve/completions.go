@@ -210,7 +210,7 @@ func (q *completionRequest) generations(l *lease, most int) (all []*generation, 
 	case q.Logprobs != nil && q.Echo:
 		return nil, nil, refuse("echo", "\"echo\" with \"logprobs\" is not supported")
 	case q.Logprobs != nil:
-		reply.Logprobs = max(*q.Logprobs, 1)
+		reply.Logprobs = likeliest(*q.Logprobs)
 	}
 	for i, prompt := range q.Prompt {
 		tokens, err := l.promptTokens(prompt)

@@ -534,7 +534,7 @@ func (l *lease) reply(ctx context.Context, place *place, g *generation, tell fun
 
 // begin begins the reply of a task, to messages with some media; nothing is computed yet.
 func (l *lease) begin(t *task, g *generation, media []*realizar.Media) error {
-	t.scored = g.Reply.Logprobs > 0
+	t.scored = g.Reply.Logprobs != 0
 	if c := t.cache.conversation; c != nil {
 		if err := c.Rewind(0); err != nil {
 			return err

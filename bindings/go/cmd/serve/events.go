@@ -14,7 +14,7 @@ type event struct {
 	Choice        int                      // number of the generation that it belongs to
 	Sign          sign                     // 0: it is a piece
 	realizar.Part                          // Kind is 0 where there is none; of a text all parts are PartContent
-	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content, each with one of Likeliest at least
+	Logprobs      []realizar.TokenLogprobs // rows of new tokens of content
 	Outcome       *outcome
 }
 

@@ -382,7 +382,7 @@ func (m *messagesRequest) generation() (*generation, error) {
 		return nil, err
 	}
 	if len(m.Stops) > 1 {
-		g.Reply.Logprobs = 1 // which tells the tokens of the stop string that has ended it
+		g.Reply.Logprobs = realizar.None // which tells the tokens of the stop string that has ended it
 	}
 	format := m.OutputConfig.Format
 	if format == nil {

@@ -141,9 +141,9 @@ func (r *responseRequest) generation(messages []message) (*generation, error) {
 		}
 	}
 	if r.TopLogprobs != nil {
-		asked.Reply.Logprobs = max(*r.TopLogprobs, 1)
+		asked.Reply.Logprobs = likeliest(*r.TopLogprobs)
 	} else if slices.Contains(r.Include, "message.output_text.logprobs") {
-		asked.Reply.Logprobs = 1
+		asked.Reply.Logprobs = realizar.None
 	}
 	switch format := r.Text.Format; {
 	case format == nil || format.Type == "text":

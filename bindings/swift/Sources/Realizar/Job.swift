@@ -21,7 +21,7 @@ public final class Job: Sendable {
         params.max_tokens = options.maxTokens
         params.n_tokens = prompt.count
         params.draft_max = options.draftMax
-        params.logprobs = options.logprobs
+        params.logprobs = try orNone(options.logprobs, "logprobs")
         params.priority = options.priority
         params.draft = options.draft.number
         params.prompt_first = first
@@ -44,7 +44,7 @@ public final class Job: Sendable {
         }
         self.cancelling = cancelling
         self.session = session
-        row = min(Int(options.logprobs), session.model.info.vocabSize) + 1
+        row = min(options.logprobs ?? 0, session.model.info.vocabSize) + 1
     }
 
     /// Works for about so many microseconds, of which a negative number is none, with nil until it has made a token.

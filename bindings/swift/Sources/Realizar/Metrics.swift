@@ -25,9 +25,11 @@ public struct Work: Sendable {
 
 /// A device, with the reason why it cannot be used where it cannot.
 public struct Device: Sendable {
-    public enum Kind: UInt32, Sendable { case cpu = 1, cuda }
+    public enum Kind: UInt32, Sendable { case cpu = 1, gpu }
 
     public let index: UInt32
+    /// What names the device in every process on this machine: "cpu", or the UUID of a GPU; empty if unknown.
+    public let id: String
     public let name, isa: String
     public let kind: Kind?
     public let memoryTotal, memoryFree: UInt64
@@ -40,7 +42,7 @@ public struct Device: Sendable {
             var c = sizedStruct(rz_device_info(), \.struct_size)
             try call { rz_device_info_get(i + 1, &c, $0) }
             return Device(
-                index: c.index, name: text(c.name), isa: text(c.isa), kind: Kind(rawValue: c.kind), memoryTotal: c.memory_total,
+                index: c.index, id: text(c.id), name: text(c.name), isa: text(c.isa), kind: Kind(rawValue: c.kind), memoryTotal: c.memory_total,
                 memoryFree: c.memory_free, unavailable: text(c.unavailable))
         }
     }

@@ -12,6 +12,25 @@ public enum ElementType: UInt32, Sendable {
         q1_0 = 41, q2_0 = 42, pq2_0 = 142, ptq1_0 = 143
 }
 
+/// Where experts are. `auto`: on GPUs as many as fit, those of the last layers. `gpu`: on GPUs, in the last layers, as
+/// many as take at most so many bytes together.
+public enum Place: UInt32, Sendable { case auto = 0, cpu, gpu }
+
+/// A place for the experts (MoE) of layers that are on GPUs.
+public struct Placement: Sendable {
+    public var place: Place
+    /// With `.cpu`: layers before this one are not meant.
+    public var firstLayer: Int
+    /// With `.cpu`: so many layers that have experts; 0: all.
+    public var layers: Int
+    /// With `.gpu`: bytes of experts on all GPUs together.
+    public var bytes: UInt64
+
+    public init(_ place: Place = .auto, firstLayer: Int = 0, layers: Int = 0, bytes: UInt64 = 0) {
+        (self.place, self.firstLayer, self.layers, self.bytes) = (place, firstLayer, layers, bytes)
+    }
+}
+
 /// A value that the library is handed a pointer to.
 final class Box<Value> {
     let value: Value
@@ -80,10 +99,13 @@ public struct LoadOptions: Sendable {
     public var devices: [UInt32] = []
     /// Sizes of the parts of `devices` in relation to one another; none: in proportion to free memory.
     public var shares: [Float] = []
-    /// Layers on a GPU; 0: as many as fit.
-    public var gpuLayers = 0
-    /// The place of experts of layers on GPUs, such as "experts=auto" or "experts=cpu"; nil: with their layers.
-    public var placement: String?
+    /// Layers on GPUs; nil: as many as fit.
+    public var gpuLayers: Int?
+    /// Places of parts of the model; none: everything is where its layer is.
+    public var placements: [Placement] = []
+    /// Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; nil:
+    /// those for which this takes less time, as the load measures.
+    public var expertsCopiedFrom: Int?
     /// On a GPU too, the same bits however a prompt was cut into pieces.
     public var deterministic = false
     /// Use the file in place, which is several times slower.
@@ -169,7 +191,7 @@ public final class Model: Sendable {
         let name = try terminated(path, "the path")
         let sessions = try whole(sessions, "sessions")
         return try plan(options, capacity, keys, values) { params, cache, out, error in
-            rz_model_plan(name, nil, 0, params, cache, sessions, out, error)
+            rz_model_plan(name, nil, 0, params, cache, sessions, out.plan, out.devices, Int(RZ_DEVICES_MAX), out.count, error)
         }
     }
 
@@ -181,7 +203,7 @@ public final class Model: Sendable {
         let sessions = try whole(sessions, "sessions")
         return try withSources(Array(files)[...]) { sources in
             try plan(options, capacity, keys, values) { params, cache, out, error in
-                rz_model_plan(nil, sources, sources.count, params, cache, sessions, out, error)
+                rz_model_plan(nil, sources, sources.count, params, cache, sessions, out.plan, out.devices, Int(RZ_DEVICES_MAX), out.count, error)
             }
         }
     }
@@ -189,15 +211,27 @@ public final class Model: Sendable {
     private static func plan(
         _ options: LoadOptions, _ capacity: Int, _ keys: ElementType, _ values: ElementType,
         _ body: (
-            UnsafeMutablePointer<rz_model_params>, UnsafeMutablePointer<rz_cache_params>, UnsafeMutablePointer<rz_plan>,
+            UnsafeMutablePointer<rz_model_params>, UnsafeMutablePointer<rz_cache_params>,
+            (plan: UnsafeMutablePointer<rz_plan>, devices: UnsafeMutablePointer<rz_plan_device>, count: UnsafeMutablePointer<Int>),
             UnsafeMutablePointer<rz_error>
         ) -> rz_status
     ) throws -> Plan {
         var cache = try cacheParams(capacity, keys, values)
         var out = sizedStruct(rz_plan(), \.struct_size)
+        var parts = Array(repeating: sizedStruct(rz_plan_device(), \.struct_size), count: Int(RZ_DEVICES_MAX))
+        var count = 0
         if let problem = Library.problem { throw problem }
-        _ = try with(options, nil) { params in try call { body(params, &cache, &out, $0) } }
-        return Plan(out)
+        _ = try with(options, nil) { params in
+            try parts.withUnsafeMutableBufferPointer { parts in
+                try withUnsafeMutablePointer(to: &out) { out in
+                    try withUnsafeMutablePointer(to: &count) { count in
+                        guard let devices = parts.baseAddress else { return }
+                        try call { body(params, &cache, (out, devices, count), $0) }
+                    }
+                }
+            }
+        }
+        return Plan(out, parts[..<count])
     }
 
     static func cacheParams(_ capacity: Int, _ keys: ElementType, _ values: ElementType) throws -> rz_cache_params {
@@ -229,7 +263,8 @@ public final class Model: Sendable {
     private static func with<R>(_ options: LoadOptions, _ cancel: Cancel?, _ body: (UnsafeMutablePointer<rz_model_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_model_params(), \.struct_size)
         params.device = options.device
-        params.gpu_layers = try whole(options.gpuLayers, "gpuLayers")
+        params.gpu_layers = try orNone(options.gpuLayers, "gpuLayers")
+        params.experts_copied_from = try orNone(options.expertsCopiedFrom, "expertsCopiedFrom")
         params.quantize = options.quantize.rawValue
         params.mixed_prefill_tokens = options.promptTokensBeside
         for (flag, set) in [
@@ -244,7 +279,15 @@ public final class Model: Sendable {
             throw RealizarError(.invalidArgument, "\(options.shares.count) shares for \(options.devices.count) devices")
         }
         let packed = try options.packedPath.map { try terminated($0, "packedPath") }
-        let placement = try options.placement.map { try terminated($0, "placement") }
+        let placements = try options.placements.map { part in
+            var c = sizedStruct(rz_placement(), \.struct_size)
+            c.what = UInt32(RZ_PLACED_EXPERTS)
+            c.place = part.place.rawValue
+            c.first_layer = try whole(part.firstLayer, "firstLayer")
+            c.n_layers = try whole(part.layers, "layers")
+            c.bytes = part.bytes
+            return c
+        }
         let tested = try options.testedPath.map { try terminated($0, "testedPath") }
         let template = options.chatTemplate.map { Array($0.utf8CString) }
         let progress = options.progress.map { Box($0) }
@@ -262,13 +305,14 @@ public final class Model: Sendable {
                     try (packed ?? []).withUnsafeBufferPointer { packed in
                         try options.devices.withUnsafeBufferPointer { devices in
                             try options.shares.withUnsafeBufferPointer { shares in
-                                try (placement ?? []).withUnsafeBufferPointer { placement in
+                                try placements.withUnsafeBufferPointer { placements in
                                     try (tested ?? []).withUnsafeBufferPointer { tested in
                                         try (template ?? []).withUnsafeBufferPointer { template in
                                             params.runtime = runtime
                                             params.cancel = cancel
                                             params.packed_path = packed.isEmpty ? nil : packed.baseAddress
-                                            params.placement = placement.isEmpty ? nil : placement.baseAddress
+                                            params.placements = placements.isEmpty ? nil : placements.baseAddress
+                                            params.n_placements = placements.count
                                             params.tested_path = tested.isEmpty ? nil : tested.baseAddress
                                             params.chat_template = template.isEmpty ? nil : template.baseAddress
                                             params.chat_template_len = max(template.count, 1) - 1
@@ -292,13 +336,18 @@ public final class Model: Sendable {
         var c = sizedStruct(rz_model_info(), \.struct_size)
         try handle.use { model in try call { rz_model_info_get(model, &c, $0) } }
         let token = { (id: UInt32) in id == UInt32.max ? nil : id }
-        let devices = numbers(c.devices).prefix { $0 != 0 }
+        var devices: [rz_model_device] = []
+        for i in 0..<c.n_devices {
+            var device = sizedStruct(rz_model_device(), \.struct_size)
+            try handle.use { model in try call { rz_model_device_get(model, i, &device, $0) } }
+            devices.append(device)
+        }
         info = ModelInfo(
             architecture: text(c.architecture), name: text(c.name), layers: Int(c.n_layers), hiddenDim: Int(c.hidden_dim),
             vocabSize: Int(c.vocab_size), contextLength: Int(c.context_length), parameters: c.n_params, weightBytes: c.weight_bytes,
             bosToken: token(c.bos_token), eosToken: token(c.eos_token),
-            hasChatTemplate: c.chat_template & UInt32(RZ_TEMPLATE_PRESENT) != 0, device: c.device, devices: Array(devices),
-            deviceLayers: numbers(c.device_layers).prefix(devices.count).map { Int($0) }, unknown: Int(c.n_unknown))
+            hasChatTemplate: c.chat_template & UInt32(RZ_TEMPLATE_PRESENT) != 0, device: c.device, devices: devices.map(\.device),
+            deviceLayers: devices.map { Int($0.n_layers) }, unknown: Int(c.n_unknown))
     }
 
     /// Loads a model on another thread. It stops when the task is cancelled.

@@ -26,15 +26,11 @@ public struct Plan: Sendable {
     /// What lies on each GPU that has layers.
     public let devices: [OnDevice]
 
-    init(_ c: rz_plan) {
-        let layers: [UInt32] = numbers(c.device_layers)
-        let weights = numbers(c.device_weights, UInt64.self)
-        let cache = numbers(c.device_cache, UInt64.self)
-        let scratch = numbers(c.device_scratch, UInt64.self)
-        let total = numbers(c.device_total, UInt64.self)
-        devices = numbers(c.devices).prefix { $0 != 0 }.enumerated().map { i, device in
+    init(_ c: rz_plan, _ parts: ArraySlice<rz_plan_device>) {
+        devices = parts.map { part in
             OnDevice(
-                device: device, layers: Int(layers[i]), weights: weights[i], cache: cache[i], scratch: scratch[i], total: total[i])
+                device: part.device, layers: Int(part.n_layers), weights: part.weights, cache: part.cache, scratch: part.scratch,
+                total: part.total)
         }
         gpuLayers = Int(c.gpu_layers)
         weightsHost = c.weights_host

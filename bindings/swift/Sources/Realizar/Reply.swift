@@ -14,7 +14,7 @@ public final class Reply: AsyncSequence, Sendable {
         self.conversation = conversation
         self.turn = turn
         self.cancelling = cancelling
-        row = Swift.min(Int(options.logprobs), conversation.model.info.vocabSize) + 1
+        row = Swift.min(options.logprobs ?? 0, conversation.model.info.vocabSize) + 1
     }
 
     deinit { conversation.giveUp(turn) }
@@ -121,7 +121,7 @@ extension Options {
         params.reasoning_tokens = reasoningTokens
         params.draft = draft.number
         params.draft_max = draftMax
-        params.logprobs = logprobs
+        params.logprobs = try orNone(logprobs, "logprobs")
         params.priority = priority
         let json = try members?.text
         return try withTexts(stops, "a stop string") { stops in

@@ -187,8 +187,9 @@ public struct Options: Sendable {
     public var draft: Draft
     /// Tokens of a draft at most; 0: chosen by the library.
     public var draftMax: UInt32 = 0
-    /// Number of the likeliest tokens that `logprobs` of a job or a reply tells with each, at most 32.
-    public var logprobs: UInt32 = 0
+    /// Number of the likeliest tokens that `logprobs` of a job or a reply tells with each, at most 32; nil: nothing is
+    /// kept; 0: the tokens alone.
+    public var logprobs: Int?
     /// Priority among the jobs of one step: the higher go first; 0 by default.
     public var priority: Int32 = 0
     /// Whether a reply begins with reasoning.

@@ -208,7 +208,10 @@ fn loads(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let runtime = new!(calls, rz_runtime_free, rz_runtime_new(&params));
     let (mut params, mut plan) = (zeroed::<rz_model_params>(), zeroed::<rz_plan>());
     (params.struct_size, params.runtime, plan.struct_size) = (size::<rz_model_params>(), runtime.p, size::<rz_plan>());
-    call!(calls, rz_model_plan(f.text_path.as_ptr(), null(), 0, &params, null(), 1, &mut plan));
+    call!(
+        calls,
+        rz_model_plan(f.text_path.as_ptr(), null(), 0, &params, null(), 1, &mut plan, null_mut(), 0, null_mut())
+    );
     drop(new!(calls, rz_model_free, rz_model_load(f.text_path.as_ptr(), &params)));
     call!(calls, rz_runtime_threads_set(runtime.p, 3));
     call!(calls, rz_runtime_memory_limit_set(runtime.p, 1 << 30));
@@ -253,6 +256,9 @@ fn texts(calls: &mut Calls, f: &Fixture) -> Option<()> {
     }
     let mut info = rz_model_info { struct_size: size::<rz_model_info>(), ..zeroed() };
     call!(calls, rz_model_info_get(model, &mut info));
+    let mut device = rz_model_device { struct_size: size::<rz_model_device>(), ..zeroed() };
+    // A model on the CPU has none.
+    calls.quietly(|| unsafe { rz_model_device_get(model, 0, &mut device, null_mut()) });
     let mut sampling = rz_model_sampling { struct_size: size::<rz_model_sampling>(), ..zeroed() };
     call!(calls, rz_model_sampling_get(model, &mut sampling));
     call!(calls, rz_model_meta_into(model, c"general.architecture".as_ptr(), out, 4096, &mut n));

@@ -1,0 +1,107 @@
+//! What of a model goes to another device than its layers.
+
+use crate::engine::{Copied, Placement};
+use crate::error::{Error, Result, try_vec};
+
+use super::arguments::Call;
+use super::status::RZ_NONE;
+
+/// `rz_placement.what`: the experts of mixture-of-experts layers (MoE).
+pub const RZ_PLACED_EXPERTS: u32 = 1;
+
+/// `rz_placement.place`: on GPUs as many as fit next to everything else and a cache of default capacity, those of the
+/// last layers.
+pub const RZ_PLACE_AUTO: u32 = 0;
+/// `rz_placement.place`: on the CPU.
+pub const RZ_PLACE_CPU: u32 = 1;
+/// `rz_placement.place`: on GPUs, in the last layers, as many as take at most `bytes` together.
+pub const RZ_PLACE_GPU: u32 = 2;
+
+/// A part of a model and its place (rz_model_params.placements). Since 0.1.0.
+///
+/// Of a layer whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by
+/// the experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of the GPUs has
+/// there what every token needs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_placement {
+    /// sizeof(rz_placement), the same in all elements of an array.
+    pub struct_size: u32,
+    /// RZ_PLACED_...; there is one placement of each.
+    pub what: u32,
+    /// RZ_PLACE_...
+    pub place: u32,
+    /// With RZ_PLACE_CPU: layers before this one, counted from 0, are not meant.
+    pub first_layer: u32,
+    /// With RZ_PLACE_CPU: layers from `first_layer` on, of those that have experts; 0: all of them. `n_layers` 16 is
+    /// what llama.cpp calls --n-cpu-moe 16 for a model that has experts in all layers.
+    pub n_layers: u32,
+    /// 0.
+    pub reserved: u32,
+    /// With RZ_PLACE_GPU: bytes of experts on all GPUs together, not 0.
+    pub bytes: u64,
+}
+
+/// The most elements of an array, which are more than there are things to place.
+const MAX: usize = 16;
+
+/// The placement of a caller's array.
+pub(super) fn placement(call: &Call, placements: *const rz_placement, n: usize) -> Result<Placement> {
+    if n > MAX {
+        return Err(Error::invalid(format!("rz_model_params.n_placements is {n}; it must be at most {MAX}")));
+    }
+    let mut all: Vec<rz_placement> = try_vec("placements", n)?;
+    let mut found = Placement::default();
+    for i in 0..n {
+        let at = |what: &str| format!("rz_model_params.placements[{i}]{what}");
+        let in_entry = |e| match e {
+            Error::InvalidArgument(what) => Error::InvalidArgument(format!("{}: {what}", at(""))),
+            other => other,
+        };
+        let placement: rz_placement = call.element(placements, i).map_err(in_entry)?;
+        if placement.what != RZ_PLACED_EXPERTS {
+            let (what, number) = (at(".what"), placement.what);
+            return Err(Error::invalid(format!("{what} is {number}; it must be RZ_PLACED_EXPERTS")));
+        }
+        if all.iter().any(|before| before.what == placement.what) {
+            return Err(Error::invalid(format!("{} is the second one of the same part of a model", at(""))));
+        }
+        found = placed(&placement).map_err(|why| Error::invalid(at(&why)))?;
+        all.push(placement);
+    }
+    Ok(found)
+}
+
+/// One element, or what is wrong with it, which begins with the name of a field.
+fn placed(placement: &rz_placement) -> std::result::Result<Placement, String> {
+    let &rz_placement { place, first_layer, n_layers, bytes, .. } = placement;
+    let layers = [(".first_layer", first_layer), (".n_layers", n_layers)];
+    let needless = |place: &str| {
+        let found = layers.into_iter().find(|(_, number)| *number != 0);
+        found.map_or(Ok(()), |(field, number)| Err(format!("{field} is {number}; it must be 0 with {place}")))
+    };
+    match place {
+        RZ_PLACE_AUTO | RZ_PLACE_CPU if bytes != 0 => {
+            Err(format!(".bytes is {bytes}; it must be 0 unless the place is RZ_PLACE_GPU"))
+        }
+        RZ_PLACE_AUTO => needless("RZ_PLACE_AUTO").map(|()| Placement::Auto),
+        RZ_PLACE_CPU => {
+            let n = (n_layers != 0).then_some(n_layers as usize);
+            Ok(Placement::Host { first: first_layer as usize, n })
+        }
+        RZ_PLACE_GPU if bytes == 0 => {
+            Err(".bytes is 0; it must be positive with RZ_PLACE_GPU (RZ_PLACE_CPU leaves GPUs none)".to_owned())
+        }
+        RZ_PLACE_GPU => needless("RZ_PLACE_GPU").map(|()| Placement::Bytes(bytes)),
+        _ => Err(format!(".place is {place}; it must be RZ_PLACE_AUTO, RZ_PLACE_CPU or RZ_PLACE_GPU")),
+    }
+}
+
+/// The steps that copy experts of the CPU to a GPU, by rz_model_params.experts_copied_from.
+pub(super) fn copied(from: u32) -> Copied {
+    match from {
+        0 => Copied::Measured,
+        RZ_NONE => Copied::Never,
+        rows => Copied::From(rows as usize),
+    }
+}
