@@ -18,7 +18,7 @@ use std::{env, fs};
 use header::Group;
 
 /// The groups of the header: a file of `src/ffi`, and its title.
-const GROUPS: [(&str, &str); 37] = [
+const GROUPS: [(&str, &str); 39] = [
     ("status.rs", "Status codes and errors"),
     ("version.rs", "Version"),
     ("allocator.rs", "Memory of the host"),
@@ -49,8 +49,10 @@ const GROUPS: [(&str, &str); 37] = [
     ("job.rs", "Jobs: generating in slices of time"),
     ("store.rs", "Stores of prefixes"),
     ("conversation.rs", "Conversations"),
+    ("conversation_say.rs", "Conversations in one call"),
     ("conversation_set.rs", "Conversations between replies"),
-    ("conversation_media.rs", "Conversations with pictures"),
+    ("conversation_saved.rs", "Saved conversations"),
+    ("conversation_media.rs", "Media of conversations"),
     ("score.rs", "Probabilities"),
     ("embed.rs", "Embeddings"),
     ("metrics.rs", "Metrics"),

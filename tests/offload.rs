@@ -896,7 +896,7 @@ fn kernels_of_the_caller_run_on_the_gpu() {
 fn adapter(model: &Arc<Model>, path: &Path, tiny: &Tiny, list: &[Factors], alpha: f32, dtype: DType) -> Arc<Adapter> {
     let file = path.with_file_name("adapter.gguf");
     std::fs::write(&file, gguf(tiny.architecture, list, alpha, dtype).build().0).unwrap();
-    Adapter::load(model, &file).unwrap()
+    Adapter::load(model, &file, None).unwrap()
 }
 
 /// The products of adapters wherever layers are: against a network whose weights have them merged in.

@@ -135,15 +135,17 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
         if run.call("load", |e| rz_model_load(path.as_ptr(), &model_params, &mut model, e)) {
             let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
             run.call("info", |e| rz_model_info_get(model, &mut info, e));
-            let message = rz_chat_message { role: c"user".as_ptr(), content: c"Once upon a time".as_ptr() };
-            run.call("chat", |e| rz_chat_render_into(model, &message, 1, 0, text.as_mut_ptr(), 256, &mut n, e));
             let json = c"{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}]}";
+            let json_len = json.count_bytes();
+            run.call("chat", |e| {
+                rz_chat_render_into(model, json.as_ptr(), json_len, 0, text.as_mut_ptr(), 256, &mut n, null(), e)
+            });
             run.call("chat tokens", |e| {
-                rz_chat_tokenize_into(model, json.as_ptr(), json.count_bytes(), 0, tokens.as_mut_ptr(), 64, &mut n, e)
+                rz_chat_tokenize_into(model, json.as_ptr(), json_len, 0, tokens.as_mut_ptr(), 64, &mut n, null(), e)
             });
             let (said, flags) = (c"Once upon a time", RZ_TOKENIZE_ADD_SPECIAL);
             let has_tokens = run.call("tokenize", |e| {
-                rz_tokenize_into(model, said.as_ptr(), 16, flags, tokens.as_mut_ptr(), 64, &mut n, e)
+                rz_tokenize_into(model, said.as_ptr(), 16, flags, tokens.as_mut_ptr(), 64, &mut n, null(), e)
             });
             if has_tokens && run.call("cache", |e| rz_cache_new(model, null(), &mut cache, e)) {
                 run.call("prefill", |e| rz_prefill(cache, tokens.as_ptr(), n, null(), e));
@@ -169,6 +171,7 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                         0,
                         choices.as_ptr(),
                         choices.count_bytes(),
+                        null(),
                         &mut grammar,
                         e,
                     )
@@ -199,26 +202,25 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                     });
                     run.call("shift", |e| rz_cache_shift(fork, 2, 3, e));
                     run.call("release", |e| rz_cache_release(cache, e));
-                    run.call("score", |e| {
-                        rz_score_into(fork, [5u32, 7, 9].as_ptr(), 3, logprobs.as_mut_ptr(), null(), e)
-                    });
+                    run.call("score", |e| rz_score(fork, [5u32, 7, 9].as_ptr(), 3, logprobs.as_mut_ptr(), null(), e));
                     run.call("logprobs", |e| {
-                        rz_logprobs_into(fork, 8, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e)
+                        rz_top_logprobs(fork, 8, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e)
                     });
                 }
-                if fork.is_null() || run.call("save", |e| rz_cache_save(fork, Some(write), (&raw mut *saved).cast(), e))
+                if fork.is_null()
+                    || run.call("save", |e| rz_cache_save(fork, Some(write), (&raw mut *saved).cast(), null(), e))
                 {
                     run.call("restore", |e| {
                         let user = (&raw mut *saved).cast();
                         match saved.bytes.is_empty() {
                             true => RZ_OK,
-                            false => rz_cache_load(model, null(), Some(read), user, &mut loaded, e),
+                            false => rz_cache_load(model, null(), Some(read), user, null(), &mut loaded, e),
                         }
                     });
                 }
                 let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/story-adapter.gguf\0");
                 if !fork.is_null()
-                    && run.call("adapter", |e| rz_adapter_load(model, path.as_ptr().cast(), &mut adapter, e))
+                    && run.call("adapter", |e| rz_adapter_load(model, path.as_ptr().cast(), null(), &mut adapter, e))
                     && run.call("adapters", |e| rz_cache_adapters_set(fork, [adapter].as_ptr(), null(), 1, e))
                 {
                     run.call("adapted prefill", |e| rz_prefill(fork, [1u32, 403, 261].as_ptr(), 3, null(), e));

@@ -292,12 +292,13 @@ impl World {
                     }
                     6 => {
                         let (mut bytes, mut loaded) = (Vec::<u8>::new(), null_mut());
-                        if cache.with(|c| call(|e| rz_cache_save(c, Some(write), (&raw mut bytes).cast(), e))) == RZ_OK
+                        if cache.with(|c| call(|e| rz_cache_save(c, Some(write), (&raw mut bytes).cast(), null(), e)))
+                            == RZ_OK
                         {
                             let mut rest = &bytes[..];
                             let from = (&raw mut rest).cast();
                             model.with(|m| {
-                                expect(RZ_OK, |e| rz_cache_load(m, null(), Some(read), from, &mut loaded, e))
+                                expect(RZ_OK, |e| rz_cache_load(m, null(), Some(read), from, null(), &mut loaded, e))
                             });
                             other.replace(loaded, rz_cache_free);
                         }
@@ -317,9 +318,9 @@ impl World {
                     15 => ignore(cache.with(|c| call(|e| rz_cache_release(c, e)))),
                     16 => ignore(cache.with(|c| call(|e| rz_cache_match(c, tokens.as_ptr(), amount, &mut id, e)))),
                     17 => ignore(cache.with(|c| call(|e| rz_logits_into(c, floats_out, 512, n_out, e)))),
-                    18 => ignore(cache.with(|c| call(|e| rz_logprobs_into(c, 9, ids_out, floats_out, n_out, e)))),
+                    18 => ignore(cache.with(|c| call(|e| rz_top_logprobs(c, 9, ids_out, floats_out, n_out, e)))),
                     19 => ignore(cache.with(|c| {
-                        cancel.with(|s| call(|e| rz_score_into(c, tokens.as_ptr(), amount + 1, floats_out, s, e)))
+                        cancel.with(|s| call(|e| rz_score(c, tokens.as_ptr(), amount + 1, floats_out, s, e)))
                     })),
                     20 => ignore(cache.with(|c| cancel.with(|s| call(|e| rz_cache_cancel_set(c, s, e))))),
                     21 if !std::ptr::eq(cache, other) => ignore(cache.with(|c| {
@@ -358,10 +359,10 @@ impl World {
                         model.with(|m| verify(*cache, m));
                     }
                     _ => ignore(self.models[0].with(|m| {
-                        let message =
-                            rz_chat_message { role: c"user".as_ptr(), content: c" Once upon a time ".as_ptr() };
-                        call(|e| rz_chat_render_into(m, &message, 1, 0, text.as_mut_ptr(), 256, n_out, e));
-                        call(|e| rz_tokenize_into(m, text.as_ptr(), n, 0, ids_out, 64, n_out, e));
+                        let chat = c"{\"messages\": [{\"role\": \"user\", \"content\": \" Once upon a time \"}]}";
+                        let (chat, chat_len) = (chat.as_ptr(), chat.count_bytes());
+                        call(|e| rz_chat_render_into(m, chat, chat_len, 0, text.as_mut_ptr(), 256, n_out, null(), e));
+                        call(|e| rz_tokenize_into(m, text.as_ptr(), n, 0, ids_out, 64, n_out, null(), e));
                         let (one, lengths) = ([tokens.as_ptr()], [1 + amount]);
                         let pooled = params(|p: &mut rz_embed_params| p.pooling = RZ_POOLING_MEAN);
                         call(|e| {

@@ -158,7 +158,7 @@ static rz_adapter *load_adapter(const rz_model *model, char *path, float *scale)
     *scale = end && !*end ? told : 1;
     if (end && !*end) /* else the colon is one of the path */
         *colon = '\0';
-    check(rz_adapter_load(model, path, &adapter, &err));
+    check(rz_adapter_load(model, path, NULL, &adapter, &err));
     return adapter;
 }
 

@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
     }
     const long frames = argc > 3 ? atol(argv[3]) : FRAMES;
     if (rz_model_load(argv[1], NULL, &model, &err) < 0 || rz_cache_new(model, NULL, &cache, &err) < 0 ||
-        rz_tokenize_into(model, argv[2], strlen(argv[2]), RZ_TOKENIZE_ADD_SPECIAL, tokens, 2048, &n, &err) < 0)
+        rz_tokenize_into(model, argv[2], strlen(argv[2]), RZ_TOKENIZE_ADD_SPECIAL, tokens, 2048, &n, NULL, &err) < 0)
         goto failed;
     const rz_job_params params = {.struct_size = sizeof params, .tokens = tokens, .n_tokens = n};
     if (rz_job_new(cache, &params, &job, &err) < 0)

@@ -80,7 +80,7 @@ int main(int argc, char **argv) {
     if (status >= 0)
         status = rz_media_from_image(encoder, file, size, NULL, &picture, &err);
     if (status >= 0)
-        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT, &picture, 1,
+        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT, &picture, 1, NULL,
                                      &prompt, &err);
     if (status >= 0)
         status = rz_cache_new(model, NULL, &cache, &err);

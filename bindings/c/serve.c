@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
     check(rz_model_load(argv[1], NULL, &model, &err));
     while (n < PREFIX + QUESTION) {
         uint32_t tokens[64];
-        check(rz_tokenize_into(model, sentence, strlen(sentence), 0, tokens, 64, &len, &err));
+        check(rz_tokenize_into(model, sentence, strlen(sentence), 0, tokens, 64, &len, NULL, &err));
         for (size_t i = 0; i < len && n < PREFIX + QUESTION; i++)
             words[n++] = tokens[i];
     }

@@ -552,7 +552,7 @@ public:
                                                uint32_t flags = RZ_TOKENIZE_ADD_SPECIAL) const {
         std::vector<uint32_t> tokens(text.size() + 2);
         return detail::sized(std::move(tokens), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
-            return rz_tokenize_into(get(), text.data(), text.size(), flags, out, capacity, n, error);
+            return rz_tokenize_into(get(), text.data(), text.size(), flags, out, capacity, n, nullptr, error);
         });
     }
     /// `flags`: RZ_DETOKENIZE_*
@@ -571,22 +571,15 @@ public:
             return rz_token_bytes_into(get(), token, out, capacity, n, attributes, error);
         });
     }
-    /// The conversation in the words of the model's own template; tokenize it with chat_flags(). A special token that a
-    /// message spells becomes a real one then, which tokenize_messages() and tokenize_chat() rule out.
+    /// The conversation in the words of the model's own template, for people to read; tokenize_messages() gives the
+    /// tokens for the model.
     std::string render_chat(const std::vector<Message> &messages,
                             uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_render_chat(messages, flags).value();
     }
     Result<std::string> try_render_chat(const std::vector<Message> &messages,
                                         uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
-        std::vector<rz_chat_message> raw;
-        raw.reserve(messages.size());
-        for (const Message &message : messages) raw.push_back({message.role.c_str(), message.content.c_str()});
-        return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
-            for (const Message &message : messages)
-                if (detail::is_cut(message.role) || detail::is_cut(message.content)) return detail::refuse(error, "a message");
-            return rz_chat_render_into(get(), raw.data(), raw.size(), flags, out, capacity, n, error);
-        });
+        return try_render_chat_json(conversation(messages), flags);
     }
     /// `render_chat` for a whole conversation in JSON, with tools and variables.
     std::string render_chat_json(std::string_view json, uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
@@ -594,7 +587,7 @@ public:
     }
     Result<std::string> try_render_chat_json(std::string_view json, uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
-            return rz_chat_render_json_into(get(), json.data(), json.size(), flags, out, capacity, n, error);
+            return rz_chat_render_into(get(), json.data(), json.size(), flags, out, capacity, n, nullptr, error);
         });
     }
     /// The tokens of a conversation in JSON: no text in it becomes a special token.
@@ -604,7 +597,7 @@ public:
     Result<std::vector<uint32_t>> try_tokenize_chat(std::string_view json,
                                                     uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
-            return rz_chat_tokenize_into(get(), json.data(), json.size(), flags, out, capacity, n, error);
+            return rz_chat_tokenize_into(get(), json.data(), json.size(), flags, out, capacity, n, nullptr, error);
         });
     }
     /// `tokenize_chat` for plain messages, up to where the answer begins.
@@ -662,7 +655,7 @@ public:
     explicit Grammar(rz_grammar *owned) noexcept : handle_(owned) {}
     static Result<Grammar> make(const Model &model, uint32_t kind, std::string_view text = {}, uint32_t flags = 0) {
         return detail::called<Grammar, rz_grammar *>([&](rz_grammar **out, rz_error *error) {
-            return rz_grammar_new(model.get(), kind, flags, text.data(), text.size(), out, error);
+            return rz_grammar_new(model.get(), kind, flags, text.data(), text.size(), nullptr, out, error);
         });
     }
     rz_grammar *get() const noexcept { return handle_.get(); }
@@ -675,11 +668,20 @@ private:
 class Adapter {
 public:
     /// A GGUF file, or a folder of PEFT.
-    Adapter(const Model &model, const char *path) : Adapter(make(model, path).value()) {}
+    Adapter(const Model &model, const char *path, const rz_adapter_params &params = realizar::params<rz_adapter_params>())
+        : Adapter(make(model, path, params).value()) {}
     explicit Adapter(rz_adapter *owned) noexcept : handle_(owned) {}
-    static Result<Adapter> make(const Model &model, const char *path) {
+    static Result<Adapter> make(const Model &model, const char *path,
+                                const rz_adapter_params &params = realizar::params<rz_adapter_params>()) {
         return detail::called<Adapter, rz_adapter *>([&](rz_adapter **out, rz_error *error) {
-            return rz_adapter_load(model.get(), path, out, error);
+            return rz_adapter_load(model.get(), path, &params, out, error);
+        });
+    }
+    /// An adapter whose files are bytes of the caller, as Model::load_from takes them.
+    static Result<Adapter> load_from(const Model &model, const rz_source *sources, size_t n,
+                                     const rz_adapter_params &params = realizar::params<rz_adapter_params>()) {
+        return detail::called<Adapter, rz_adapter *>([&](rz_adapter **out, rz_error *error) {
+            return rz_adapter_load_from(model.get(), sources, n, &params, out, error);
         });
     }
     rz_adapter *get() const noexcept { return handle_.get(); }
@@ -732,7 +734,7 @@ public:
         using Callback = detail::Callback<std::remove_reference_t<Write>>;
         Callback callback(write);
         return callback.rethrow(
-            detail::done([&](rz_error *error) { return rz_media_save(get(), Callback::template move<const void *>, &callback, error); }));
+            detail::done([&](rz_error *error) { return rz_media_save(get(), Callback::template move<const void *>, &callback, nullptr, error); }));
     }
     /// Loads a saved medium from `read(out, n)`, which fills all of `out` and returns 0 or an errno. Exceptions of
     /// `read` are rethrown.
@@ -740,7 +742,7 @@ public:
         using Callback = detail::Callback<std::remove_reference_t<Read>>;
         Callback callback(read);
         return callback.rethrow(detail::called<Media, rz_media *>([&](rz_media **out, rz_error *error) {
-            return rz_media_load(model.get(), Callback::template move<void *>, &callback, out, error);
+            return rz_media_load(model.get(), Callback::template move<void *>, &callback, nullptr, out, error);
         }));
     }
     rz_media *get() const noexcept { return handle_.get(); }
@@ -773,7 +775,7 @@ public:
     static Result<rz_encoder_plan> plan(const Model &model, const char *path,
                                         const rz_encoder_params &params = realizar::params<rz_encoder_params>()) {
         return detail::called<rz_encoder_plan>(
-            [&](rz_encoder_plan *out, rz_error *error) { return rz_encoder_plan_get(model.get(), path, &params, out, error); },
+            [&](rz_encoder_plan *out, rz_error *error) { return rz_encoder_plan_get(model.get(), path, nullptr, 0, &params, out, error); },
             realizar::params<rz_encoder_plan>());
     }
     rz_encoder_info info() const { return try_info().value(); }
@@ -869,7 +871,7 @@ public:
         raw.reserve(media.size());
         for (const Media *one : media) raw.push_back(detail::raw(one));
         return detail::called<Prompt, rz_prompt *>([&](rz_prompt **out, rz_error *error) {
-            return rz_prompt_from_chat(model.get(), json.data(), json.size(), flags, raw.data(), raw.size(), out, error);
+            return rz_prompt_from_chat(model.get(), json.data(), json.size(), flags, raw.data(), raw.size(), nullptr, out, error);
         });
     }
     /// The embeddings of prompts, as of Model::embed.
@@ -974,7 +976,7 @@ public:
         using Callback = detail::Callback<std::remove_reference_t<Write>>;
         Callback callback(write);
         return callback.rethrow(
-            detail::done([&](rz_error *error) { return rz_cache_save(get(), Callback::template move<const void *>, &callback, error); }));
+            detail::done([&](rz_error *error) { return rz_cache_save(get(), Callback::template move<const void *>, &callback, nullptr, error); }));
     }
     /// Loads a saved cache from `read(out, n)`, which fills all of `out` and returns 0 or an errno. Exceptions of
     /// `read` are rethrown.
@@ -984,7 +986,7 @@ public:
         using Callback = detail::Callback<std::remove_reference_t<Read>>;
         Callback callback(read);
         return callback.rethrow(detail::called<Cache, rz_cache *>([&](rz_cache **out, rz_error *error) {
-            return rz_cache_load(model.get(), &params, Callback::template move<void *>, &callback, out, error);
+            return rz_cache_load(model.get(), &params, Callback::template move<void *>, &callback, nullptr, out, error);
         }));
     }
     /// How many of the first tokens need not be computed again.
@@ -1126,7 +1128,7 @@ public:
         std::vector<uint32_t> tokens(k);
         std::vector<float> values(k);
         auto n = detail::called<size_t>([&](size_t *n, rz_error *error) {
-            return rz_logprobs_into(get(), k, tokens.data(), values.data(), n, error);
+            return rz_top_logprobs(get(), k, tokens.data(), values.data(), n, error);
         });
         if (!n) return n.error();
         std::vector<std::pair<uint32_t, float>> pairs;
@@ -1139,7 +1141,7 @@ public:
     Result<std::vector<float>> try_score(Tokens tokens, const Cancel *cancel = nullptr) {
         return detail::called<std::vector<float>>(
             [&](std::vector<float> *out, rz_error *error) {
-                return rz_score_into(get(), tokens.data(), tokens.size(), out->data(), detail::raw(cancel), error);
+                return rz_score(get(), tokens.data(), tokens.size(), out->data(), detail::raw(cancel), error);
             },
             std::vector<float>(tokens.size()));
     }
@@ -1402,28 +1404,25 @@ public:
         using Callback = detail::Callback<std::remove_reference_t<Write>>;
         Callback callback(write);
         return callback.rethrow(
-            detail::done([&](rz_error *error) { return rz_conversation_save(get(), Callback::template move<const void *>, &callback, error); }));
+            detail::done([&](rz_error *error) { return rz_conversation_save(get(), Callback::template move<const void *>, &callback, nullptr, error); }));
     }
     /// Appends a message, or a list of messages, in JSON.
-    void add(std::string_view json) { try_add(json).value(); }
-    Result<rz_status> try_add(std::string_view json) {
-        return detail::done([&](rz_error *error) { return rz_conversation_add(get(), json.data(), json.size(), error); });
-    }
-    /// The same for messages whose contents have parts with the numbers of media, which the conversation keeps alive.
-    void add(std::string_view json, const std::vector<const Media *> &media) { try_add(json, media).value(); }
-    Result<rz_status> try_add(std::string_view json, const std::vector<const Media *> &media) {
+    ///
+    /// Parts of contents have the numbers of `media`, which the conversation keeps alive.
+    void add(std::string_view json, const std::vector<const Media *> &media = {}) { try_add(json, media).value(); }
+    Result<rz_status> try_add(std::string_view json, const std::vector<const Media *> &media = {}) {
         std::vector<rz_media *> raw;
         raw.reserve(media.size());
         for (const Media *one : media) raw.push_back(detail::raw(one));
         return detail::done([&](rz_error *error) {
-            return rz_conversation_add_media(get(), json.data(), json.size(), raw.data(), raw.size(), error);
+            return rz_conversation_add(get(), json.data(), json.size(), raw.data(), raw.size(), error);
         });
     }
     /// A medium by its number in the parts of messages, of which info().n_media are known.
     Media media(uint32_t number) const { return try_media(number).value(); }
     Result<Media> try_media(uint32_t number) const {
         return detail::called<Media, rz_media *>(
-            [&](rz_media **out, rz_error *error) { return rz_conversation_media_get(get(), number, out, error); });
+            [&](rz_media **out, rz_error *error) { return rz_conversation_media(get(), number, out, error); });
     }
     void add(const Message &message) { try_add(message).value(); }
     Result<rz_status> try_add(const Message &message) {
@@ -1644,7 +1643,7 @@ public:
     explicit ChatParser(rz_chat_parser *owned) noexcept : handle_(owned) {}
     static Result<ChatParser> make(const Model &model, std::string_view json) {
         return detail::called<ChatParser, rz_chat_parser *>([&](rz_chat_parser **out, rz_error *error) {
-            return rz_chat_parser_new(model.get(), json.data(), json.size(), out, error);
+            return rz_chat_parser_new(model.get(), json.data(), json.size(), nullptr, out, error);
         });
     }
     /// Adds a token, and hands on the parts that it completes.

@@ -19,7 +19,7 @@ func (m *Model) LoadAdapter(path string) (*Adapter, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	return made(m.model, func(model *C.rz_model, out **C.rz_adapter, e *C.rz_error) C.rz_status {
-		return C.rz_adapter_load(model, name, out, e)
+		return C.rz_adapter_load(model, name, nil, out, e)
 	}, func(handle *C.rz_adapter) { C.rz_adapter_free(handle) }, func(o *owned[*C.rz_adapter]) *Adapter { return &Adapter{o} })
 }
 

@@ -35,8 +35,8 @@ func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 		return "", err
 	}
 	rendered, err := sized(m.model, 4096, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_chat_render_json_into(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
-			C.RZ_CHAT_ADD_GENERATION_PROMPT, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		return C.rz_chat_render_into(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
+			C.RZ_CHAT_ADD_GENERATION_PROMPT, (*C.char)(unsafe.Pointer(out)), capacity, n, nil, e)
 	})
 	return string(rendered), err
 }
@@ -50,6 +50,6 @@ func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
 	}
 	return sized(m.model, len(text), func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_chat_tokenize_into(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
-			C.RZ_CHAT_ADD_GENERATION_PROMPT, (*C.uint32_t)(out), capacity, n, e)
+			C.RZ_CHAT_ADD_GENERATION_PROMPT, (*C.uint32_t)(out), capacity, n, nil, e)
 	})
 }

@@ -192,7 +192,7 @@ func (c *Conversation) AddMessages(messages ...any) error {
 }
 
 func addJSON(handle *C.rz_conversation, text []byte, e *C.rz_error) C.rz_status {
-	return C.rz_conversation_add(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), e)
+	return C.rz_conversation_add(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), nil, 0, e)
 }
 
 // Rewind forgets the messages behind the first n, to edit or to answer anew. An unfinished reply is given up first.

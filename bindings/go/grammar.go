@@ -37,7 +37,7 @@ type Grammar struct{ grammar *owned[*C.rz_grammar] }
 func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*Grammar, error) {
 	return made(m.model, func(model *C.rz_model, out **C.rz_grammar, e *C.rz_error) C.rz_status {
 		return C.rz_grammar_new(model, C.uint32_t(kind), C.uint32_t(flags), (*C.char)(unsafe.Pointer(unsafe.StringData(text))),
-			C.size_t(len(text)), out, e)
+			C.size_t(len(text)), nil, out, e)
 	}, func(handle *C.rz_grammar) { C.rz_grammar_free(handle) }, func(o *owned[*C.rz_grammar]) *Grammar { return &Grammar{o} })
 }
 

@@ -182,7 +182,7 @@ func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOp
 	p.struct_size = C.uint32_t(unsafe.Sizeof(p))
 	_, err := withEncoder(ctx, path, options, func(name *C.char, params *C.rz_encoder_params) (*Encoder, error) {
 		return nil, use(m.model, func(model *C.rz_model, e *C.rz_error) C.rz_status {
-			return C.rz_encoder_plan_get(model, name, params, &p, e)
+			return C.rz_encoder_plan_get(model, name, nil, 0, params, &p, e)
 		})
 	})
 	return EncoderPlan{int(p.max_rows), uint64(p.weights_host), uint64(p.scratch_host), uint64(p.row)}, err
@@ -458,7 +458,7 @@ func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
 	media, err := makeMedia(m.model, func(model *C.rz_model, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_load(model, C.read_callback(), unsafe.Pointer(&handle), out, e)
+		return C.rz_media_load(model, C.read_callback(), unsafe.Pointer(&handle), nil, out, e)
 	})
 	return media, t.instead(err)
 }
@@ -469,7 +469,7 @@ func (m *Media) Save(w io.Writer) error {
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
 	return t.instead(use(m.media, func(media *C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_save(media, C.write_callback(), unsafe.Pointer(&handle), e)
+		return C.rz_media_save(media, C.write_callback(), unsafe.Pointer(&handle), nil, e)
 	}))
 }
 
@@ -562,7 +562,7 @@ func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt,
 	defer release()
 	return made(m.model, func(model *C.rz_model, out **C.rz_prompt, e *C.rz_error) C.rz_status {
 		return C.rz_prompt_from_chat(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
-			C.RZ_CHAT_ADD_GENERATION_PROMPT, unsafe.SliceData(list), C.size_t(len(list)), out, e)
+			C.RZ_CHAT_ADD_GENERATION_PROMPT, unsafe.SliceData(list), C.size_t(len(list)), nil, out, e)
 	}, func(prompt *C.rz_prompt) { C.rz_prompt_free(prompt) },
 		func(prompt *owned[*C.rz_prompt]) *Prompt { return &Prompt{prompt} })
 }

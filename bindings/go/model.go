@@ -396,7 +396,7 @@ func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
 func tokenize(model *owned[*C.rz_model], text string, flags C.uint32_t) ([]uint32, error) {
 	return sized(model, len(text)+2, func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_tokenize_into(handle, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)), flags,
-			(*C.uint32_t)(out), capacity, n, e)
+			(*C.uint32_t)(out), capacity, n, nil, e)
 	})
 }
 

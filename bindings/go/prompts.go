@@ -57,7 +57,7 @@ func (c *Conversation) AddMedia(media []*Media, messages ...any) error {
 	}
 	defer release()
 	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_add_media(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
+		return C.rz_conversation_add(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
 			unsafe.SliceData(list), C.size_t(len(list)), e)
 	})
 }
@@ -69,7 +69,7 @@ func (c *Conversation) Media(number int) (*Media, error) {
 		return nil, err
 	}
 	return makeMedia(c.conversation, func(handle *C.rz_conversation, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_media_get(handle, n, out, e)
+		return C.rz_conversation_media(handle, n, out, e)
 	})
 }
 

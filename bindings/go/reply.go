@@ -39,7 +39,7 @@ func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {
 		return nil, err
 	}
 	return made(m.model, func(model *C.rz_model, out **C.rz_chat_parser, e *C.rz_error) C.rz_status {
-		return C.rz_chat_parser_new(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), out, e)
+		return C.rz_chat_parser_new(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), nil, out, e)
 	}, func(handle *C.rz_chat_parser) { C.rz_chat_parser_free(handle) }, func(o *owned[*C.rz_chat_parser]) *ChatParser { return &ChatParser{o} })
 }
 

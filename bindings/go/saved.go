@@ -22,7 +22,7 @@ func (s *Session) Save(w io.Writer) error {
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
 	return t.instead(use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_save(cache, C.write_callback(), unsafe.Pointer(&handle), e)
+		return C.rz_cache_save(cache, C.write_callback(), unsafe.Pointer(&handle), nil, e)
 	}))
 }
 
@@ -37,7 +37,7 @@ func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, err
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
 	s, err := makeSession(m.model, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_load(model, &params, C.read_callback(), unsafe.Pointer(&handle), cache, e)
+		return C.rz_cache_load(model, &params, C.read_callback(), unsafe.Pointer(&handle), nil, cache, e)
 	})
 	return s, t.instead(err)
 }
@@ -48,7 +48,7 @@ func (c *Conversation) Save(w io.Writer) error {
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
 	return t.instead(use(c.conversation, func(conversation *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_save(conversation, C.write_callback(), unsafe.Pointer(&handle), e)
+		return C.rz_conversation_save(conversation, C.write_callback(), unsafe.Pointer(&handle), nil, e)
 	}))
 }
 
@@ -117,7 +117,7 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	k = min(k, int(n)) // of the vocabulary
 	tokens, logprobs := make([]uint32, k), make([]float32, k)
 	if err := use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_logprobs_into(cache, C.uint32_t(k), (*C.uint32_t)(unsafe.SliceData(tokens)),
+		return C.rz_top_logprobs(cache, C.uint32_t(k), (*C.uint32_t)(unsafe.SliceData(tokens)),
 			(*C.float)(unsafe.SliceData(logprobs)), &n, e)
 	}); err != nil {
 		return nil, err

@@ -167,7 +167,7 @@ func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
 func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
 	scores := make([]float32, len(tokens))
 	return scores, s.append(ctx, func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status {
-		return C.rz_score_into(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)),
+		return C.rz_score(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)),
 			(*C.float)(unsafe.SliceData(scores)), cancel, e)
 	})
 }

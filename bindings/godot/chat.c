@@ -193,7 +193,7 @@ static void ask_about(struct node *node, const struct value *arguments, struct v
 static int show(struct node *node) {
   rz_media *media = node->media;
   const size_t len = strlen(node->message);
-  const rz_status status = rz_conversation_add_media(node->conversation, node->message, len, &media, 1, &node->error);
+  const rz_status status = rz_conversation_add(node->conversation, node->message, len, &media, 1, &node->error);
   const int is_asked = status >= 0 && answer(node);
   if (is_asked) forget_picture(node);
   return is_asked;
@@ -215,7 +215,7 @@ static void set_schema(struct node *node, const struct value *arguments, struct 
   rz_grammar *grammar = NULL;
   result->text = node->model ? node->error.message : "no model is loaded";
   if (!node->model) return;
-  if (len > 0 && rz_grammar_new(node->model, RZ_GRAMMAR_JSON_SCHEMA, 0, text, len, &grammar, &node->error) < 0) return;
+  if (len > 0 && rz_grammar_new(node->model, RZ_GRAMMAR_JSON_SCHEMA, 0, text, len, NULL, &grammar, &node->error) < 0) return;
   rz_grammar_free(node->schema);
   node->schema = grammar;
   node->reply.compiled_grammar = grammar;

@@ -170,7 +170,7 @@ static rz_status tools(const rz_model *model) {
         const char *id = strstr(messages, "\"id\":\"");
         int n = snprintf(result, sizeof result, "{\"role\": \"tool\", \"tool_call_id\": \"%.*s\", \"content\": \"21 C\"}",
                          id ? (int)strcspn(id + 6, "\"") : 0, id ? id + 6 : "");
-        rz_conversation_add(chat, result, (size_t)n, &err); /* and the next rz_conversation_reply answers with it */
+        rz_conversation_add(chat, result, (size_t)n, NULL, 0, &err); /* and the next rz_conversation_reply answers with it */
     }
     rz_conversation_free(chat);
     return err.code;
@@ -187,7 +187,7 @@ static rz_status embeddings(const rz_model *model) {
     float vectors[8192]; /* [2][dims] */
     const rz_embed_params params = {.struct_size = sizeof params, .pooling = RZ_POOLING_MEAN}; /* 0: the model's own */
     for (int i = 0; i < 2; i++)
-        if (rz_tokenize_into(model, texts[i], strlen(texts[i]), RZ_TOKENIZE_ADD_SPECIAL, tokens[i], 64, &lengths[i], &err) < 0)
+        if (rz_tokenize_into(model, texts[i], strlen(texts[i]), RZ_TOKENIZE_ADD_SPECIAL, tokens[i], 64, &lengths[i], NULL, &err) < 0)
             return failed(&err);
     if (rz_embed_into(model, &params, lists, lengths, 2, vectors, 8192, &n, NULL, &err) < 0)
         return failed(&err);
@@ -210,7 +210,7 @@ static rz_status sources(const rz_model *model, const char *text) {
     rz_cache *cache = NULL;
     rz_job *job = NULL;
     rz_job_params params = {.struct_size = sizeof params, .max_tokens = 200};
-    rz_status status = rz_tokenize_into(model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL, tokens, 512, &n, &err);
+    rz_status status = rz_tokenize_into(model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL, tokens, 512, &n, NULL, &err);
     if (status >= 0)
         status = rz_media_from_tokens(model, tokens, n, NULL, &source, &err); /* the encoder reads it */
     const rz_part part = {.media = source};
@@ -255,7 +255,7 @@ static rz_status pictures(const rz_model *model, const char *projector, const vo
     if (status >= 0)
         status = rz_media_from_image(encoder, file, size, NULL, &media[0], &err);
     if (status >= 0)
-        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT, media, 1,
+        status = rz_prompt_from_chat(model, json, strlen(json), RZ_CHAT_ADD_GENERATION_PROMPT, media, 1, NULL,
                                      &prompt, &err);
     params.prompt = prompt;
     if (status >= 0)
@@ -301,7 +301,7 @@ static rz_status towers(const char *folder, const void *file, size_t size, const
     if (status >= 0)
         status = rz_media_rows_into(media, picture, 2048, &n_picture, &err);
     if (status >= 0)
-        status = rz_tokenize_into(model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL, tokens, 77, &length, &err);
+        status = rz_tokenize_into(model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL, tokens, 77, &length, NULL, &err);
     if (status >= 0)
         status = rz_embed_into(model, NULL, &list, &length, 1, vector, 2048, &n_vector, NULL, &err);
     for (size_t i = 0; i < n_vector; i++) /* as many as n_picture */
@@ -331,7 +331,7 @@ static rz_status adapters(const rz_model *model, const char *path) {
     rz_error err;
     rz_adapter *adapter = NULL;
     rz_conversation *chat = NULL;
-    if (rz_adapter_load(model, path, &adapter, &err) < 0)
+    if (rz_adapter_load(model, path, NULL, &adapter, &err) < 0)
         return failed(&err);
     rz_adapter *const used[] = {adapter};
     const float scales[] = {1.0f};
@@ -357,7 +357,7 @@ static rz_status saving(const rz_model *model) {
         return RZ_ERR_IO;
     int is_saved = rz_conversation_new(model, NULL, &chat, &err) >= 0 &&
                    rz_conversation_say(chat, "Once upon a time", NULL, NULL, &err) >= 0 &&
-                   rz_conversation_save(chat, to_file, file, &err) >= 0;
+                   rz_conversation_save(chat, to_file, file, NULL, &err) >= 0;
     rewind(file);
     /* The loaded conversation goes on to the same bits. */
     if (!is_saved || rz_conversation_load(model, NULL, from_file, file, &later, &err) < 0)

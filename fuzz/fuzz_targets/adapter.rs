@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
         fs::write(FOLDER.join("adapter_model.safetensors"), tensors).expect("written");
         FOLDER.clone()
     };
-    let Ok(adapter) = Adapter::load(&MODEL, &path) else { return };
+    let Ok(adapter) = Adapter::load(&MODEL, &path, None) else { return };
     let params = CacheParams { capacity: 16, ..Default::default() };
     let mut session = Session::new(&MODEL, &params).expect("a session");
     if session.set_adapters(&[adapter], &[0.5]).is_ok() {

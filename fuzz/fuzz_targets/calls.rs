@@ -112,7 +112,7 @@ fuzz_target!(|data: &[u8]| {
                 }
                 18 => {
                     let mut out = Vec::<u8>::new();
-                    rz_cache_save(cache, Some(keep), (&raw mut out).cast(), null_mut());
+                    rz_cache_save(cache, Some(keep), (&raw mut out).cast(), null(), null_mut());
                 }
                 _ => drop(rz_tokenize_into(
                     model,
@@ -122,6 +122,7 @@ fuzz_target!(|data: &[u8]| {
                     ids.as_mut_ptr(),
                     n,
                     &mut written,
+                    null(),
                     null_mut(),
                 )),
             }

@@ -40,7 +40,7 @@
  * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
  *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written; rz_generate_into keeps the tokens that it has made before it
  *   fails: in the cache, in `out`, and counted in `*n`; and a cancelled rz_conversation_say keeps what was said.
- * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, `*len`, `*written`).
+ * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, of text `*len`).
  *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
  *   the handle or changes. rz_generate_into makes no token then.
  * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
@@ -61,7 +61,7 @@
  * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
  *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
  *   where nothing was measured.
- * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
+ * - Structs without struct_size, such as rz_error and rz_part, never change.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.
  * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, the results that depend on
@@ -1034,9 +1034,10 @@ typedef struct rz_textstream rz_textstream;
 
 /* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
  *
- * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT (not UTF-8), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not
- * implemented). Since 0.1.0. */
+ * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. `cancel`, which ends
+ * the call within milliseconds, may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8), RZ_ERR_VERSION
+ * (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_tokenize_into(const rz_model *model,
                  const char *RZ_NULLABLE text,
@@ -1045,6 +1046,7 @@ rz_tokenize_into(const rz_model *model,
                  uint32_t *RZ_NULLABLE out,
                  size_t capacity,
                  size_t *n,
+                 const rz_cancel *RZ_NULLABLE cancel,
                  rz_error *RZ_NULLABLE err);
 
 /* Turns `n` token ids into text, the first of which begins it.
@@ -1130,41 +1132,12 @@ rz_textstream_free(rz_textstream *RZ_NULLABLE stream);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_chat_flag {
-  /* Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the
-   * assistant's turn. */
+  /* Flag of rz_chat_render_into and rz_chat_tokenize_into: end with the opening of the assistant's turn. */
   RZ_CHAT_ADD_GENERATION_PROMPT = 1,
 };
 
-/* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
-typedef struct rz_chat_message {
-  const char *role;     /* Role of the speaker, NUL-terminated, such as "system", "user" or "assistant". */
-  const char *content;  /* Text of the message, NUL-terminated. */
-} rz_chat_message;
-
-/* Writes `n` messages as the text that the model was trained on, by the chat template in its file.
- *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL too unless
- * rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message become
- * real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or system
- * messages after the first message, their text moves into user messages: into the next message if that is a user
- * message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
- * template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
- * template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
- * thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
- * (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (rz_runtime_params.threads),
- * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_chat_render_into(const rz_model *model,
-                    const rz_chat_message *RZ_NULLABLE messages,
-                    size_t n,
-                    uint32_t flags,
-                    char *RZ_NULLABLE out,
-                    size_t capacity,
-                    size_t *len,
-                    rz_error *RZ_NULLABLE err);
-
-/* rz_chat_render_into for a whole conversation in JSON, `json_len` bytes of UTF-8, as servers take it:
+/* Writes a conversation in JSON, `json_len` bytes of UTF-8 as servers take it, as the text that the model was trained
+ * on, by the chat template in its file:
  *
  * {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
  * "add_generation_prompt": true, "response_format": {...}}
@@ -1179,26 +1152,39 @@ rz_chat_render_into(const rz_model *model,
  * the text of their message. "variables" are handed to the template, such as "enable_thinking".
  * "add_generation_prompt" overrides the flag. "tool_choice" ("auto", "none", "required", or {"function": {"name":
  * "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
- * RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are as for rz_chat_render_into. In addition
- * RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type, and RZ_ERR_UNSUPPORTED names a part that is no
- * text, an integer of more than 64 bits, and tool calls, tool results or tools that the template leaves out. Since
- * 0.1.0. */
+ * RZ_GRAMMAR_TOOLS.
+ *
+ * If a template rejects or loses system messages, or system messages after the first message, their text moves into
+ * user messages: into the next message if that is a user message, otherwise into the previous user message, or into a
+ * new one if the assistant has answered that. If a template rejects two user messages in a row, they are joined.
+ * "developer" messages become system messages for a template that does not know that role. The template runs on a
+ * thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
+ *
+ * `*len` receives the bytes of the text; it is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. The text is for people: special tokens that somebody spells in a message cannot be told
+ * from tokens of the template in it. rz_chat_tokenize_into gives the tokens for the model. Any thread. Errors:
+ * RZ_ERR_UNSUPPORTED (no template, one that uses what is not implemented, a part that is no text, an integer of more
+ * than 64 bits, and tool calls, tool results or tools that the template leaves out), RZ_ERR_INVALID_ARGUMENT (the
+ * template rejects the messages; what is unknown or of the wrong type, by name), RZ_ERR_VERSION (unknown flags),
+ * RZ_ERR_RESOURCES (rz_runtime_params.threads), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY.
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_chat_render_json_into(const rz_model *model,
-                         const char *RZ_NULLABLE json,
-                         size_t json_len,
-                         uint32_t flags,
-                         char *RZ_NULLABLE out,
-                         size_t capacity,
-                         size_t *len,
-                         rz_error *RZ_NULLABLE err);
+rz_chat_render_into(const rz_model *model,
+                    const char *RZ_NULLABLE json,
+                    size_t json_len,
+                    uint32_t flags,
+                    char *RZ_NULLABLE out,
+                    size_t capacity,
+                    size_t *len,
+                    const rz_cancel *RZ_NULLABLE cancel,
+                    rz_error *RZ_NULLABLE err);
 
-/* Writes the tokens of a conversation in JSON, which is that of rz_chat_render_json_into.
+/* Writes the tokens of a conversation in JSON, which is that of rz_chat_render_into.
  *
  * Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
  * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
- * `*n` receives the number of tokens. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
- * Errors: those of rz_chat_render_json_into. Since 0.1.0. */
+ * `*n` receives the number of tokens. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. `cancel`
+ * ends the call and may be NULL. Any thread. Errors: those of rz_chat_render_into. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_tokenize_into(const rz_model *model,
                       const char *RZ_NULLABLE json,
@@ -1207,6 +1193,7 @@ rz_chat_tokenize_into(const rz_model *model,
                       uint32_t *RZ_NULLABLE out,
                       size_t capacity,
                       size_t *n,
+                      const rz_cancel *RZ_NULLABLE cancel,
                       rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
@@ -1245,12 +1232,13 @@ typedef struct rz_chat_parser rz_chat_parser;
  *
  * The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
  * conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
- * the runtime. Any thread. Errors: as rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED if there are tools and the form of
- * calls cannot be inferred from the template. Since 0.1.0. */
+ * the runtime; `cancel` ends the wait for it, and may be NULL. Any thread. Errors: as rz_chat_tokenize_into, and
+ * RZ_ERR_UNSUPPORTED if there are tools and the form of calls cannot be inferred from the template. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_new(const rz_model *model,
                    const char *RZ_NULLABLE json,
                    size_t json_len,
+                   const rz_cancel *RZ_NULLABLE cancel,
                    rz_chat_parser **out,
                    rz_error *RZ_NULLABLE err);
 
@@ -1502,17 +1490,18 @@ typedef struct rz_grammar rz_grammar;
  * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
  * complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
  * long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
- * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
- * where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
- * text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no
- * thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for it, and may
+ * be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text
+ * matches; the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or
+ * without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no
+ * thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_grammar_new(const rz_model *model,
                uint32_t kind,
                uint32_t flags,
                const char *RZ_NULLABLE text,
                size_t len,
+               const rz_cancel *RZ_NULLABLE cancel,
                rz_grammar **out,
                rz_error *RZ_NULLABLE err);
 
@@ -1651,6 +1640,13 @@ rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
  * of threads and caches may use it at once. Counts its users, so it may be freed before them. */
 typedef struct rz_adapter rz_adapter;
 
+/* Parameters of the load of an adapter. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_adapter_params {
+  uint32_t struct_size;                 /* sizeof(rz_adapter_params). */
+  uint32_t flags;                       /* 0. */
+  const rz_cancel *RZ_NULLABLE cancel;  /* Stops the load when fired; NULL: nothing does. */
+} rz_adapter_params;
+
 /* Loads an adapter for `model`.
  *
  * `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
@@ -1659,17 +1655,33 @@ typedef struct rz_adapter rz_adapter;
  * embeddings and of experts are not implemented.
  *
  * Factors keep their types in memory, but for those of single precision beside weights of other types, which become
- * halves; they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free,
- * before or after the model and the caches that use it. Any thread; takes as long as reading the file does.
+ * halves; they and some scratch count against rz_runtime_params.memory_limit. `params` may be NULL. `*out` is freed
+ * with rz_adapter_free, before or after the model and the caches that use it. Any thread; takes as long as reading the
+ * file does.
  *
  * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
  * the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
  * what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
- * layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since
- * 0.1.0. */
+ * layers on a GPU, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for
+ * a model without weights, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_adapter_load(const rz_model *model, const char *path, rz_adapter **out, rz_error *RZ_NULLABLE err);
+rz_adapter_load(const rz_model *model,
+                const char *path,
+                const rz_adapter_params *RZ_NULLABLE params,
+                rz_adapter **out,
+                rz_error *RZ_NULLABLE err);
+
+/* rz_adapter_load for files that are not files of their own, as rz_model_load_from takes them: a .gguf file, or those
+ * of a folder of PEFT by their names, adapter_config.json and adapter_model.safetensors. `*out` is freed with
+ * rz_adapter_free. Any thread. Errors: those of rz_adapter_load and rz_model_load_from. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_adapter_load_from(const rz_model *model,
+                     const rz_source *RZ_NULLABLE sources,
+                     size_t n,
+                     const rz_adapter_params *RZ_NULLABLE params,
+                     rz_adapter **out,
+                     rz_error *RZ_NULLABLE err);
 
 /* Frees the handle; NULL is fine. Caches that use the adapter go on. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
@@ -1713,26 +1725,33 @@ typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLAB
  * model: its weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with
  * RZ_MODEL_MMAP is read as a whole for its first fingerprint.
  *
- * Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an
- * errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * Only reads the cache, so that several calls may do so at once. `cancel` ends the call before the next piece, and may
+ * be NULL. Any thread. Errors: RZ_ERR_IO (`write` returned an errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a
+ * cache with adapters, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
-rz_cache_save(const rz_cache *cache, rz_write_callback write, void *RZ_NULLABLE user, rz_error *RZ_NULLABLE err);
+rz_cache_save(const rz_cache *cache,
+              rz_write_callback write,
+              void *RZ_NULLABLE user,
+              const rz_cancel *RZ_NULLABLE cancel,
+              rz_error *RZ_NULLABLE err);
 
 /* Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on
  * this thread. What follows in it is the same, to the bit, as in the cache that was saved.
  *
  * `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
- * tokens; other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any
- * thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one),
- * RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from
- * which the model turns its rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT,
- * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * tokens; other types than those saved are refused. `cancel` ends the call before the next piece, and may be NULL.
+ * `*out` is freed with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read` returned an
+ * errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH
+ * (another model, types, or side of the context length from which the model turns its rotary embedding in another
+ * way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_load(const rz_model *model,
               const rz_cache_params *RZ_NULLABLE params,
               rz_read_callback read,
               void *RZ_NULLABLE user,
+              const rz_cancel *RZ_NULLABLE cancel,
               rz_cache **out,
               rz_error *RZ_NULLABLE err);
 
@@ -1990,19 +2009,25 @@ rz_media_rows_into(const rz_media *media,
                    size_t *n,
                    rz_error *RZ_NULLABLE err);
 
-/* Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
- * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+/* Hands a medium to `write`, as rz_cache_save does a cache; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO
+ * (`write` returned an errno), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done),
+ * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
-rz_media_save(const rz_media *media, rz_write_callback write, void *RZ_NULLABLE user, rz_error *RZ_NULLABLE err);
+rz_media_save(const rz_media *media,
+              rz_write_callback write,
+              void *RZ_NULLABLE user,
+              const rz_cancel *RZ_NULLABLE cancel,
+              rz_error *RZ_NULLABLE err);
 
-/* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is
- * freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium,
- * or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+/* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `cancel`
+ * may be NULL. `*out` is freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
+ * RZ_ERR_FORMAT (no saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
+ * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_load(const rz_model *model,
               rz_read_callback read,
               void *RZ_NULLABLE user,
+              const rz_cancel *RZ_NULLABLE cancel,
               rz_media **out,
               rz_error *RZ_NULLABLE err);
 
@@ -2151,11 +2176,14 @@ rz_encoder_free(rz_encoder *RZ_NULLABLE encoder);
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *RZ_NULLABLE err);
 
-/* Tells what rz_encoder_load would take of the NUL-terminated `path`, before a weight is read. `params` may be NULL.
- * `out->struct_size` is set by the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0. */
+/* Tells what rz_encoder_load would take of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources if `path`
+ * is NULL, before a weight is read. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors:
+ * those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
                     const char *path,
+                    const rz_source *RZ_NULLABLE sources,
+                    size_t n,
                     const rz_encoder_params *RZ_NULLABLE params,
                     rz_encoder_plan *out,
                     rz_error *RZ_NULLABLE err);
@@ -2321,7 +2349,7 @@ rz_prompt_new(const rz_model *model,
               rz_prompt **out,
               rz_error *RZ_NULLABLE err);
 
-/* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
+/* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_into, where the content of a message
  * may also have parts of the types "image", "audio" and "video" with a member "media", the number of one of the
  * `n_media` media:
  *
@@ -2332,10 +2360,10 @@ rz_prompt_new(const rz_model *model,
  * of the model's tokens around it that the template does not write itself. To a template that knows no parts the
  * content is a text, and the medium stands where its part stood. Placeholders that messages spell are text, like all
  * special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
- * the prompt. `*out` is freed with rz_prompt_free. Any thread. Errors: those of rz_chat_render_json_into and
- * rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a
- * part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since
- * 0.1.0. */
+ * the prompt. `cancel` ends the call and may be NULL. `*out` is freed with rz_prompt_free. Any thread. Errors: those
+ * of rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another
+ * kind, a medium without a part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template
+ * leaves a medium out). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -2343,6 +2371,7 @@ rz_prompt_from_chat(const rz_model *model,
                     uint32_t flags,
                     rz_media *const *RZ_NULLABLE media,
                     size_t n_media,
+                    const rz_cancel *RZ_NULLABLE cancel,
                     rz_prompt **out,
                     rz_error *RZ_NULLABLE err);
 
@@ -2608,7 +2637,7 @@ rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size
 /* Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
  * rz_job_params.logprobs: for each a row of that number and one entries (of one with RZ_NONE), in `tokens` the token
  * itself and then the likeliest in its place, descending, and in `logprobs` the natural logarithms of their
- * probabilities. These are those of rz_logprobs_into ahead of the token: the softmax of the logits, before any
+ * probabilities. These are those of rz_top_logprobs ahead of the token: the softmax of the logits, before any
  * sampler. A vocabulary of fewer tokens makes rows shorter.
  *
  * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
@@ -2862,12 +2891,6 @@ typedef struct rz_reply_params {
   size_t json_len;
 } rz_reply_params;
 
-/* Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
- * NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
- * may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
- * exception. */
-typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
-
 /* The state of a conversation and of its last reply. Since 0.1.0. */
 typedef struct rz_conversation_info {
   uint32_t struct_size;  /* sizeof(rz_conversation_info), set by the caller. */
@@ -2913,15 +2936,27 @@ rz_conversation_new(const rz_model *model,
                     rz_error *RZ_NULLABLE err);
 
 /* Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
- * rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. The "tool_call_id"
- * of a result is the id of a call in a message before it. An unfinished reply is given up first
- * (rz_conversation_reply).
+ * rz_chat_render_into. Of users, of the system, results of tools, or replies from elsewhere. The "tool_call_id" of a
+ * result is the id of a call in a message before it. An unfinished reply is given up first (rz_conversation_reply).
+ *
+ * Parts of contents may be media, as in rz_prompt_from_chat: each has the number of one of the `n_media` media, and
+ * each of these is in at least one part; without media `media` may be NULL and `n_media` is 0. The conversation keeps
+ * the media alive, each once, told apart by their hashes, and forgets those of messages that rz_conversation_rewind
+ * forgets. In its JSON a part has the number of its medium in the conversation (rz_conversation_media). Rows that its
+ * cache holds are not computed again.
  *
  * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (another form, an unknown
- * "tool_call_id"), RZ_ERR_UNSUPPORTED (a part that is no text: rz_conversation_add_media), RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * "tool_call_id", a part without a medium or with one of another kind, a medium without a part), RZ_ERR_MISMATCH (a
+ * medium of another model), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template reads the messages in rz_conversation_reply, which
+ * is RZ_ERR_UNSUPPORTED for a picture that it leaves out, for instance. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
-rz_conversation_add(rz_conversation *conversation, const char *RZ_NULLABLE json, size_t len, rz_error *RZ_NULLABLE err);
+rz_conversation_add(rz_conversation *conversation,
+                    const char *RZ_NULLABLE json,
+                    size_t len,
+                    rz_media *const *RZ_NULLABLE media,
+                    size_t n_media,
+                    rz_error *RZ_NULLABLE err);
 
 /* rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
  * text. Any thread. Errors: those of rz_conversation_add. Since 0.1.0. */
@@ -3041,22 +3076,6 @@ rz_conversation_logprobs_into(rz_conversation *conversation,
                               size_t *n,
                               rz_error *RZ_NULLABLE err);
 
-/* A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
- * default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
- * ends the reply, which keeps what was said, with "finish_reason": "cancelled"; the call returns RZ_OK then. It does
- * so too if the cache is full in the middle of the reply: rz_conversation_info.end_reason tells RZ_END_CONTEXT, and
- * the message "context".
- *
- * A cancel that is fired or a deadline that passes after the first piece ends the reply, which keeps what was said,
- * with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. All other errors leave the messages and an unfinished reply as
- * they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
-RZ_API rz_status RZ_CALL
-rz_conversation_say(rz_conversation *conversation,
-                    const char *text,
-                    rz_text_callback RZ_NULLABLE on_text,
-                    void *RZ_NULLABLE user,
-                    rz_error *RZ_NULLABLE err);
-
 /* Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
  * "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
  * tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. A tool call in which a
@@ -3089,28 +3108,6 @@ rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_er
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
 
-/* Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does. Any thread. Errors:
- * those of rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
-RZ_API rz_status RZ_CALL
-rz_conversation_save(const rz_conversation *conversation,
-                     rz_write_callback write,
-                     void *RZ_NULLABLE user,
-                     rz_error *RZ_NULLABLE err);
-
-/* Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
- * would have, to the bit. `params` may be NULL; of it `cache`, `cancel`, `store` and `overflow` count, whose 0 stands
- * for what was saved, and `json` and `adapters` have to be absent.
- *
- * `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
- * other parameters. Since 0.1.0. */
-RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_conversation_load(const rz_model *model,
-                     const rz_conversation_params *RZ_NULLABLE params,
-                     rz_read_callback read,
-                     void *RZ_NULLABLE user,
-                     rz_conversation **out,
-                     rz_error *RZ_NULLABLE err);
-
 /* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the conversation,
  * the counts are as of the last pass over the weights, and a reply has ended once it is a message. Errors:
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -3120,6 +3117,32 @@ rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_in
 /* Frees the conversation, at any moment; NULL is fine. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
+
+/* ------------------------------------------------------------------------------------------------
+ * Conversations in one call
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
+ * NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
+ * may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
+ * exception. */
+typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
+
+/* A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
+ * default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
+ * ends the reply, which keeps what was said, with "finish_reason": "cancelled"; the call returns RZ_OK then. It does
+ * so too if the cache is full in the middle of the reply: rz_conversation_info.end_reason tells RZ_END_CONTEXT, and
+ * the message "context".
+ *
+ * A cancel that is fired or a deadline that passes after the first piece ends the reply, which keeps what was said,
+ * with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. All other errors leave the messages and an unfinished reply as
+ * they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
+RZ_API rz_status RZ_CALL
+rz_conversation_say(rz_conversation *conversation,
+                    const char *text,
+                    rz_text_callback RZ_NULLABLE on_text,
+                    void *RZ_NULLABLE user,
+                    rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Conversations between replies
@@ -3181,33 +3204,41 @@ RZ_API rz_status RZ_CALL
 rz_conversation_store_set(rz_conversation *conversation, const rz_store *RZ_NULLABLE store, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Conversations with pictures
+ * Saved conversations
  * ------------------------------------------------------------------------------------------------ */
 
-/* rz_conversation_add for messages with pictures: parts of their contents are as rz_prompt_from_chat takes them, each
- * with the number of one of the `n_media` media, and each of these is in at least one part.
- *
- * The conversation keeps the media alive, each once, told apart by their hashes, and forgets those of messages that
- * rz_conversation_rewind forgets. In its JSON a part has the number of its medium in the conversation
- * (rz_conversation_media_get). Rows that its cache holds are not computed again. Any thread. Errors, which change
- * nothing: those of rz_conversation_add and rz_prompt_from_chat but for the template's, which rz_conversation_reply
- * has: RZ_ERR_UNSUPPORTED for a picture that the template leaves out, as in a role that has none. Since 0.1.0. */
+/* Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does; `cancel` may
+ * be NULL. Any thread. Errors: those of rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
-rz_conversation_add_media(rz_conversation *conversation,
-                          const char *RZ_NULLABLE json,
-                          size_t len,
-                          rz_media *const *RZ_NULLABLE media,
-                          size_t n_media,
-                          rz_error *RZ_NULLABLE err);
+rz_conversation_save(const rz_conversation *conversation,
+                     rz_write_callback write,
+                     void *RZ_NULLABLE user,
+                     const rz_cancel *RZ_NULLABLE cancel,
+                     rz_error *RZ_NULLABLE err);
+
+/* Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
+ * would have, to the bit. `params` may be NULL; of it `cache`, `cancel` (which ends this call too), `store` and
+ * `overflow` count, whose 0 stands for what was saved, and `json` and `adapters` have to be absent.
+ *
+ * `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
+ * other parameters. Since 0.1.0. */
+RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
+rz_conversation_load(const rz_model *model,
+                     const rz_conversation_params *RZ_NULLABLE params,
+                     rz_read_callback read,
+                     void *RZ_NULLABLE user,
+                     rz_conversation **out,
+                     rz_error *RZ_NULLABLE err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Media of conversations
+ * ------------------------------------------------------------------------------------------------ */
 
 /* Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
  * is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_POISONED.
  * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_conversation_media_get(const rz_conversation *conversation,
-                          uint32_t number,
-                          rz_media **out,
-                          rz_error *RZ_NULLABLE err);
+rz_conversation_media(const rz_conversation *conversation, uint32_t number, rz_media **out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Probabilities
@@ -3220,26 +3251,26 @@ rz_conversation_media_get(const rz_conversation *conversation,
  * summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
  * rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_logprobs_into(rz_cache *cache,
-                 uint32_t k,
-                 uint32_t *RZ_NULLABLE tokens,
-                 float *RZ_NULLABLE logprobs,
-                 size_t *n,
-                 rz_error *RZ_NULLABLE err);
+rz_top_logprobs(rz_cache *cache,
+                uint32_t k,
+                uint32_t *RZ_NULLABLE tokens,
+                float *RZ_NULLABLE logprobs,
+                size_t *n,
+                rz_error *RZ_NULLABLE err);
 
 /* Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
  * tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
  *
- * Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after
+ * Probabilities are those of rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
  * every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
  * rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_score_into(rz_cache *cache,
-              const uint32_t *RZ_NULLABLE tokens,
-              size_t n,
-              float *RZ_NULLABLE logprobs,
-              const rz_cancel *RZ_NULLABLE cancel,
-              rz_error *RZ_NULLABLE err);
+rz_score(rz_cache *cache,
+         const uint32_t *RZ_NULLABLE tokens,
+         size_t n,
+         float *RZ_NULLABLE logprobs,
+         const rz_cancel *RZ_NULLABLE cancel,
+         rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Embeddings
@@ -3267,12 +3298,12 @@ typedef struct rz_embed_params {
   uint32_t reserved;     /* 0. */
 } rz_embed_params;
 
-/* Turns `n` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
+/* Turns `n_texts` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
  * RZ_POOLING_RANK.
  *
- * `out` receives `[n][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of the
- * first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the last
- * layer behind its pooling where it has one, or the number of the classifier's scores. `*written` receives the number
+ * `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of
+ * the first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the
+ * last layer behind its pooling where it has one, or the number of the classifier's scores. `*n` receives the number
  * of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed. On any other
  * failure neither changes.
  *
@@ -3291,26 +3322,26 @@ typedef struct rz_embed_params {
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_embed_into(const rz_model *model,
               const rz_embed_params *RZ_NULLABLE params,
-              const uint32_t *const *RZ_NULLABLE tokens,
-              const size_t *RZ_NULLABLE lengths,
-              size_t n,
+              const uint32_t *const *tokens,
+              const size_t *lengths,
+              size_t n_texts,
               float *RZ_NULLABLE out,
               size_t capacity,
-              size_t *written,
+              size_t *n,
               const rz_cancel *RZ_NULLABLE cancel,
               rz_error *RZ_NULLABLE err);
 
-/* rz_embed_into for `n` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
+/* rz_embed_into for `n_prompts` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
  * (rz_prompt_from_chat). Rows count as tokens. `params` and `cancel` may be NULL. Any thread. Errors: those of
  * rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_embed_prompts_into(const rz_model *model,
                       const rz_embed_params *RZ_NULLABLE params,
                       rz_prompt *const *RZ_NULLABLE prompts,
-                      size_t n,
+                      size_t n_prompts,
                       float *RZ_NULLABLE out,
                       size_t capacity,
-                      size_t *written,
+                      size_t *n,
                       const rz_cancel *RZ_NULLABLE cancel,
                       rz_error *RZ_NULLABLE err);
 

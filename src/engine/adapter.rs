@@ -1,16 +1,19 @@
 //! Low-rank adapters of a model: loaded once, used by any number of sessions.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::cancel::Cancel;
 use super::model::Model;
 use super::{LogLevel, Reservation};
 use crate::cpu::ops::adapt::scratch_bytes;
 use crate::device::{self, Factors};
 use crate::error::{Error, Result, try_vec};
-use crate::format::AdapterFile;
+use crate::format::{AdapterBase, AdapterFile, ByteSource};
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::weights::MatrixSource;
+use crate::tensor::DType;
 
 pub struct Adapter {
     model: Arc<Model>,
@@ -20,16 +23,34 @@ pub struct Adapter {
 
 impl Adapter {
     /// Loads a GGUF file or a folder of PEFT.
-    pub fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Adapter>> {
+    ///
+    /// # Errors
+    /// `Mismatch` for an adapter of another model, `Cancelled` or `Deadline` once `cancel` asks to stop.
+    pub fn load(model: &Arc<Model>, path: &Path, cancel: Option<&Cancel>) -> Result<Arc<Adapter>> {
+        Adapter::open(model, cancel, |base| AdapterFile::open(path, base))
+    }
+
+    /// `load` for files that are bytes of the caller, which are read during the call only.
+    pub fn load_from(model: &Arc<Model>, sources: &[ByteSource], cancel: Option<&Cancel>) -> Result<Arc<Adapter>> {
+        Adapter::open(model, cancel, |base| AdapterFile::open_from(sources, base))
+    }
+
+    fn open(
+        model: &Arc<Model>,
+        cancel: Option<&Cancel>,
+        open: impl FnOnce(&AdapterBase) -> Result<AdapterFile>,
+    ) -> Result<Arc<Adapter>> {
         let network = model.network()?;
         if network.reads_source {
             return Err(Error::unsupported("an adapter of a network that reads a source"));
         }
         let (backend, adaptable) = (&network.backend, &network.adaptable);
-        let file = AdapterFile::open(path, &adaptable.base())?;
+        let file = open(&adaptable.base())?;
         let placed = adaptable.place(&file)?;
-        let mut sources = try_vec("factors", placed.matrices.len())?;
-        sources.extend(placed.matrices.iter().map(|matrix| matrix as &dyn MatrixSource));
+        let mut watched = try_vec("factors", placed.matrices.len())?;
+        watched.extend(placed.matrices.iter().map(|matrix| Watched { matrix, cancel }));
+        let mut sources = try_vec("factors", watched.len())?;
+        sources.extend(watched.iter().map(|matrix| matrix as &dyn MatrixSource));
         let runtime = model.runtime();
         // Beside the factors the scratch of a step.
         let scratch = if backend.is_on_cpu() { scratch_bytes(&network.program) } else { 0 };
@@ -38,12 +59,41 @@ impl Adapter {
             .load_adapter(&factors, runtime.memory_left().saturating_sub(scratch))
             .map_err(|e| runtime.with_limit(e))?;
         let memory = runtime.reserve("the adapter", factors.host_bytes() + scratch)?;
-        runtime.log(LogLevel::Info, &format!("an adapter of {} matrices: {}", file.pairs.len(), path.display()));
+        runtime.log(LogLevel::Info, &format!("an adapter of {} matrices: {}", file.pairs.len(), file.path().display()));
         Ok(Arc::new(Adapter { model: model.clone(), factors: Arc::new(factors), _memory: memory }))
     }
 
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+}
+
+/// A factor, the rows of which are read until a cancel is fired.
+struct Watched<'a> {
+    matrix: &'a dyn MatrixSource,
+    cancel: Option<&'a Cancel>,
+}
+
+impl MatrixSource for Watched<'_> {
+    fn name(&self) -> &str {
+        self.matrix.name()
+    }
+
+    fn dtype(&self) -> DType {
+        self.matrix.dtype()
+    }
+
+    fn rows(&self) -> usize {
+        self.matrix.rows()
+    }
+
+    fn cols(&self) -> usize {
+        self.matrix.cols()
+    }
+
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        Cancel::check(&[self.cancel])?;
+        self.matrix.read(rows, out)
     }
 }
 

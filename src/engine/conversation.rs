@@ -157,14 +157,12 @@ impl Conversation {
         self.view.past().chat.messages().len()
     }
 
-    /// Appends messages in JSON, whose parts name some of `media`; `None`: of texts alone. An unfinished reply is given
-    /// up first.
-    pub fn add(&mut self, json: &str, media: Option<&[Arc<Media>]>) -> Result<()> {
-        let list = Chat::read_messages(json, media.map(<[_]>::len))?;
+    /// Appends messages in JSON, whose parts name all of `media`. An unfinished reply is given up first.
+    pub fn add(&mut self, json: &str, media: &[Arc<Media>]) -> Result<()> {
+        let list = Chat::read_messages(json, Some(media.len()))?;
         let template = self.model.chat_template()?;
         check_members(&list, |name| template.reads(name))?;
         check_results(self.view.past().chat.messages(), &list)?;
-        let media = media.unwrap_or_default();
         check_media(&self.model, &Chat::media_of(&list), media)?;
         let mut numbers = try_vec("media", media.len())?;
         let reserved = self.view.change().media.try_reserve(media.len());
@@ -187,7 +185,7 @@ impl Conversation {
 
     /// Appends a message of one text.
     pub fn add_text(&mut self, role: &str, text: &str) -> Result<()> {
-        self.add(&json!({"role": role, "content": text}).to_string(), None)
+        self.add(&json!({"role": role, "content": text}).to_string(), &[])
     }
 
     /// Forgets the messages after the first `n`.

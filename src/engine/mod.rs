@@ -240,6 +240,7 @@ impl Runtime {
     /// Runs `work`, which recurses deeply or renders a template, on a thread that a load has started. The wait for one
     /// heeds some cancels; `work` bounds its own time.
     pub fn run_deep<T: Send>(&self, cancels: &[Option<&Cancel>], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        Cancel::check(cancels)?;
         match self.deep.get().filter(|deep| deep.are_here()) {
             Some(deep) => {
                 let stop = || Cancel::check(cancels).is_err();

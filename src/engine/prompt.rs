@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::cancel::Cancel;
 use super::media::{Media, MediaKind, MediaPart};
 use super::model::Model;
 use super::runs::{Run, Runs, Text};
@@ -75,10 +76,18 @@ impl Prompt {
     }
 
     /// The prompt of a conversation with media, by their numbers.
-    pub fn of_chat(model: &Arc<Model>, chat: &Chat, media: &[Arc<Media>]) -> Result<Prompt> {
+    ///
+    /// # Errors
+    /// `Cancelled` or `Deadline` once one of `cancels` asks to stop.
+    pub fn of_chat(
+        model: &Arc<Model>,
+        chat: &Chat,
+        media: &[Arc<Media>],
+        cancels: &[Option<&Cancel>],
+    ) -> Result<Prompt> {
         check_media(model, &Chat::media_of(chat.messages()), media)?;
-        let rendered = model.run_deep(&[], || render(model, chat))?;
-        Prompt::of_rendered(model, chat, &rendered, media, None)
+        let rendered = model.run_deep(cancels, || render(model, chat))?;
+        Prompt::of_rendered(model, chat, &rendered, media, cancels, None)
     }
 
     /// `of_chat` for a conversation that was rendered, with the places of its media.
@@ -87,12 +96,15 @@ impl Prompt {
         chat: &Chat,
         (text, places): &(MarkedText, Vec<Range<usize>>),
         media: &[Arc<Media>],
+        cancels: &[Option<&Cancel>],
         known: Option<&mut KnownTexts>,
     ) -> Result<Prompt> {
         let order: Vec<&Arc<Media>> =
             Chat::media_of(chat.messages()).into_iter().filter_map(|(i, _)| media.get(i)).collect();
         let tokenizer = model.tokenizer()?;
-        let texts = secured("tokens", 64 * text.text.len(), || tokenizer.encode_chat_around(text, places, known))?;
+        let check = || Cancel::check(cancels);
+        let encode = || tokenizer.encode_chat_around(&check, text, places, known);
+        let texts = secured("tokens", 64 * text.text.len(), encode)?;
         let size = texts.iter().map(Vec::len).chain(order.iter().map(|media| media.layout.n_tokens())).sum();
         let mut list = List { tokens: try_vec("a prompt", size)?, runs: Vec::new() };
         for (i, tokens) in texts.iter().enumerate() {

@@ -136,7 +136,8 @@ impl<'p> PromptBuilder<'p> {
         let rendered = self.apart(|| prompt::render(self.model, &chat))?;
         // A fork that renders at the same time tokenizes all of it.
         let mut known = self.known.try_lock().ok();
-        let prompt = Prompt::of_rendered(self.model, &chat, &rendered, self.media, known.as_deref_mut())?;
+        let known = known.as_deref_mut();
+        let prompt = Prompt::of_rendered(self.model, &chat, &rendered, self.media, &self.cancels, known)?;
         Ok(ReplyPrompt { chat, text: rendered.0, prompt, first })
     }
 

@@ -3,14 +3,16 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use crate::engine::{Adapter, Runtime};
+use crate::engine::{Adapter, Cancel, Runtime};
 use crate::error::{Error, Result, try_filled, try_vec};
 
 use super::arguments::Call;
 use super::cache::rz_cache;
+use super::cancel::{flag, rz_cancel};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::model::rz_model;
+use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// A low-rank adapter (LoRA, arXiv 2106.09685) of one model: for some of its matrices W two narrow ones, so that their
@@ -26,6 +28,18 @@ impl Handle for rz_adapter {
     }
 }
 
+/// Parameters of the load of an adapter. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_adapter_params {
+    /// sizeof(rz_adapter_params).
+    pub struct_size: u32,
+    /// 0.
+    pub flags: u32,
+    /// Stops the load when fired; NULL: nothing does.
+    pub cancel: *const rz_cancel,
+}
+
 /// Loads an adapter for `model`.
 ///
 /// `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
@@ -34,19 +48,21 @@ impl Handle for rz_adapter {
 /// embeddings and of experts are not implemented.
 ///
 /// Factors keep their types in memory, but for those of single precision beside weights of other types, which become
-/// halves; they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free,
-/// before or after the model and the caches that use it. Any thread; takes as long as reading the file does.
+/// halves; they and some scratch count against rz_runtime_params.memory_limit. `params` may be NULL. `*out` is freed
+/// with rz_adapter_free, before or after the model and the caches that use it. Any thread; takes as long as reading the
+/// file does.
 ///
 /// Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
 /// the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
 /// what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
 /// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
-/// layers on a GPU, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since
-/// 0.1.0.
+/// layers on a GPU, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for
+/// a model without weights, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_adapter_load(
     model: *const rz_model,
     path: *const c_char,
+    params: *const rz_adapter_params,
     out: *mut *mut rz_adapter,
     err: *mut rz_error,
 ) -> rz_status {
@@ -54,9 +70,41 @@ pub unsafe extern "C" fn rz_adapter_load(
         let model = call.handle(model)?;
         let path = call.path(path, "path")?;
         let out = call.out(out, "out")?;
-        out.set_handle(rz_adapter(Adapter::load(&model.0, path)?));
+        out.set_handle(load(call, params, |cancel| Adapter::load(&model.0, path, cancel))?);
         Ok(RZ_OK)
     })
+}
+
+/// rz_adapter_load for files that are not files of their own, as rz_model_load_from takes them: a .gguf file, or those
+/// of a folder of PEFT by their names, adapter_config.json and adapter_model.safetensors. `*out` is freed with
+/// rz_adapter_free. Any thread. Errors: those of rz_adapter_load and rz_model_load_from. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_adapter_load_from(
+    model: *const rz_model,
+    sources: *const rz_source,
+    n: usize,
+    params: *const rz_adapter_params,
+    out: *mut *mut rz_adapter,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        let sources = byte_sources(call, sources, n)?;
+        out.set_handle(load(call, params, |cancel| Adapter::load_from(&model.0, &sources, cancel))?);
+        Ok(RZ_OK)
+    })
+}
+
+fn load(
+    call: &Call,
+    params: *const rz_adapter_params,
+    load: impl FnOnce(Option<&Cancel>) -> Result<Arc<Adapter>>,
+) -> Result<rz_adapter> {
+    let params: rz_adapter_params = call.params(params)?;
+    call.flags(params.flags, 0, "rz_adapter_params.flags")?;
+    let cancel = call.optional(params.cancel)?;
+    Ok(rz_adapter(load(flag(&cancel))?))
 }
 
 /// Frees the handle; NULL is fine. Caches that use the adapter go on. Any thread. Since 0.1.0.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::engine::Cancel;
 
 use super::guard::{guarded, guarded_or};
-use super::handle::{self, Handle};
+use super::handle::{self, Handle, Held};
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// A time in microseconds that is no limit: of rz_cancel_deadline and of every step with a budget. 0 says that no time
@@ -24,6 +24,11 @@ pub struct rz_cancel(pub(super) Arc<Cancel>);
 
 impl Handle for rz_cancel {
     const NAME: &'static str = "cancel";
+}
+
+/// The flag of a handle that was given; `None` for NULL.
+pub(super) fn flag(cancel: &Option<Held<rz_cancel>>) -> Option<&Cancel> {
+    cancel.as_deref().map(|cancel| cancel.0.as_ref())
 }
 
 /// Makes a flag that is not fired. `*out` is freed with rz_cancel_free. Any thread. Since 0.1.0.

@@ -2,76 +2,21 @@
 
 use std::ffi::c_char;
 
-use crate::engine::Chat;
 use crate::engine::metrics::Phase;
-use crate::error::{Result, secured, try_vec};
+use crate::engine::{Cancel, Chat};
+use crate::error::{Result, secured};
 
-use super::arguments::Plain;
+use super::cancel::{flag, rz_cancel};
 use super::guard::guarded;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::text::timed;
 
-/// Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the
-/// assistant's turn.
+/// Flag of rz_chat_render_into and rz_chat_tokenize_into: end with the opening of the assistant's turn.
 pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 
-/// One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct rz_chat_message {
-    /// Role of the speaker, NUL-terminated, such as "system", "user" or "assistant".
-    pub role: *const c_char,
-    /// Text of the message, NUL-terminated.
-    pub content: *const c_char,
-}
-
-// SAFETY: two raw pointers, which have no invalid bit patterns; reading through them goes through `Call::c_str`.
-unsafe impl Plain for rz_chat_message {}
-
-/// Writes `n` messages as the text that the model was trained on, by the chat template in its file.
-///
-/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with RZ_TOKENIZE_ADD_SPECIAL too unless
-/// rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that somebody spells in a message become
-/// real ones then; rz_chat_tokenize_into has no such hole. If a template rejects or loses system messages, or system
-/// messages after the first message, their text moves into user messages: into the next message if that is a user
-/// message, otherwise into the previous user message, or into a new one if the assistant has answered that. If a
-/// template rejects two user messages in a row, they are joined. "developer" messages become system messages for a
-/// template that does not know that role. The template runs on a thread of the runtime (rz_runtime_params.threads). Any
-/// thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT
-/// (the template rejects the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (rz_runtime_params.threads),
-/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_chat_render_into(
-    model: *const rz_model,
-    messages: *const rz_chat_message,
-    n: usize,
-    flags: u32,
-    out: *mut c_char,
-    capacity: usize,
-    len: *mut usize,
-    err: *mut rz_error,
-) -> rz_status {
-    guarded!(err, |call| {
-        let model = call.handle(model)?;
-        let messages = call.slice(messages, n, "messages")?;
-        call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
-        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
-        let mut texts = try_vec("chat messages", n)?;
-        for (i, message) in messages.iter().enumerate() {
-            let role = call.c_str(message.role, &format!("messages[{i}].role"))?;
-            texts.push((role, call.c_str(message.content, &format!("messages[{i}].content"))?));
-        }
-        let said: usize = texts.iter().map(|(role, content)| role.len() + content.len() + MESSAGE).sum();
-        let chat = secured("the conversation", said, || Ok(Chat::new(&texts, adds_prompt(flags))))?;
-        let text = model.0.run_deep(&[], || model.0.render_chat(&chat)?.plain())?;
-        out.fill(text.as_bytes())?;
-        Ok(RZ_OK)
-    })
-}
-
-/// rz_chat_render_into for a whole conversation in JSON, `json_len` bytes of UTF-8, as servers take it:
+/// Writes a conversation in JSON, `json_len` bytes of UTF-8 as servers take it, as the text that the model was trained
+/// on, by the chat template in its file:
 ///
 /// {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
 /// "add_generation_prompt": true, "response_format": {...}}
@@ -86,12 +31,24 @@ pub unsafe extern "C" fn rz_chat_render_into(
 /// the text of their message. "variables" are handed to the template, such as "enable_thinking".
 /// "add_generation_prompt" overrides the flag. "tool_choice" ("auto", "none", "required", or {"function": {"name":
 /// "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
-/// RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are as for rz_chat_render_into. In addition
-/// RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type, and RZ_ERR_UNSUPPORTED names a part that is no
-/// text, an integer of more than 64 bits, and tool calls, tool results or tools that the template leaves out. Since
-/// 0.1.0.
+/// RZ_GRAMMAR_TOOLS.
+///
+/// If a template rejects or loses system messages, or system messages after the first message, their text moves into
+/// user messages: into the next message if that is a user message, otherwise into the previous user message, or into a
+/// new one if the assistant has answered that. If a template rejects two user messages in a row, they are joined.
+/// "developer" messages become system messages for a template that does not know that role. The template runs on a
+/// thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
+///
+/// `*len` receives the bytes of the text; it is not NUL-terminated. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. The text is for people: special tokens that somebody spells in a message cannot be told
+/// from tokens of the template in it. rz_chat_tokenize_into gives the tokens for the model. Any thread. Errors:
+/// RZ_ERR_UNSUPPORTED (no template, one that uses what is not implemented, a part that is no text, an integer of more
+/// than 64 bits, and tool calls, tool results or tools that the template leaves out), RZ_ERR_INVALID_ARGUMENT (the
+/// template rejects the messages; what is unknown or of the wrong type, by name), RZ_ERR_VERSION (unknown flags),
+/// RZ_ERR_RESOURCES (rz_runtime_params.threads), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_chat_render_json_into(
+pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,
     json: *const c_char,
     json_len: usize,
@@ -99,6 +56,7 @@ pub unsafe extern "C" fn rz_chat_render_json_into(
     out: *mut c_char,
     capacity: usize,
     len: *mut usize,
+    cancel: *const rz_cancel,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
@@ -107,18 +65,19 @@ pub unsafe extern "C" fn rz_chat_render_json_into(
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
         let chat = parse(json, flags, None)?;
-        let text = model.0.run_deep(&[], || model.0.render_chat(&chat)?.plain())?;
+        let cancel = call.optional(cancel)?;
+        let text = model.0.run_deep(&[flag(&cancel)], || model.0.render_chat(&chat)?.plain())?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })
 }
 
-/// Writes the tokens of a conversation in JSON, which is that of rz_chat_render_json_into.
+/// Writes the tokens of a conversation in JSON, which is that of rz_chat_render_into.
 ///
 /// Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
 /// text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
-/// `*n` receives the number of tokens. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
-/// Errors: those of rz_chat_render_json_into. Since 0.1.0.
+/// `*n` receives the number of tokens. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. `cancel`
+/// ends the call and may be NULL. Any thread. Errors: those of rz_chat_render_into. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_tokenize_into(
     model: *const rz_model,
@@ -128,6 +87,7 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
     out: *mut u32,
     capacity: usize,
     n: *mut usize,
+    cancel: *const rz_cancel,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
@@ -136,10 +96,12 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
         let chat = parse(json, flags, None)?;
-        let text = model.0.run_deep(&[], || model.0.render_chat(&chat))?;
+        let cancel = call.optional(cancel)?;
+        let text = model.0.run_deep(&[flag(&cancel)], || model.0.render_chat(&chat))?;
+        let check = || Cancel::check(&[flag(&cancel)]);
         let tokens = timed(&model.0, Phase::Tokenize, || {
             let mut tokens = Vec::new();
-            model.0.tokenizer()?.encode_chat(&text, &mut tokens)?;
+            model.0.tokenizer()?.encode_chat(&check, &text, &mut tokens)?;
             Ok(tokens)
         })?;
         out.fill(&tokens)?;

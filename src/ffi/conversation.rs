@@ -1,11 +1,11 @@
 //! Conversations: messages with a model, and the replies to them.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::sync::Arc;
 
 use crate::engine::{
     Chat, ContentGrammar, Conversation, ConversationParams, ConversationView, Model, Overflow, Reasoning, ReplyParams,
-    Runtime, saved_conversation, step_conversations,
+    Runtime, step_conversations,
 };
 use crate::error::{Error, Result, secured, try_vec};
 
@@ -22,10 +22,11 @@ use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::job::{draft_params, end_code, likeliest, state_code, stop_strings};
 use super::lock::SharedLock;
+use super::media::rz_media;
 use super::model::rz_model;
+use super::prompt::media_of;
 use super::reply::{PartOut, part_status};
 use super::sampler::{rz_sampler_params, sampler_params};
-use super::saved::{reader, restore_params, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 use super::store::rz_store;
 use super::structs::{count, ns};
@@ -53,7 +54,7 @@ impl Handle for rz_conversation {
 }
 
 impl rz_conversation {
-    fn new(conversation: Conversation) -> rz_conversation {
+    pub(super) fn new(conversation: Conversation) -> rz_conversation {
         conversation.publish();
         rz_conversation {
             model: conversation.model().clone(),
@@ -71,7 +72,7 @@ impl rz_conversation {
     }
 
     /// Runs a call that needs the conversation as it is between two calls that change it.
-    fn read<T>(&self, call: impl FnOnce(&Conversation) -> Result<T>) -> Result<T> {
+    pub(super) fn read<T>(&self, call: impl FnOnce(&Conversation) -> Result<T>) -> Result<T> {
         call(&*self.conversation.read(Self::NAME)?)
     }
 
@@ -81,12 +82,6 @@ impl rz_conversation {
         Ok(&self.view)
     }
 }
-
-/// Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
-/// NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
-/// may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
-/// exception.
-pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
 
 /// What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
 /// RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_END_CONTEXT.
@@ -281,24 +276,34 @@ pub(super) fn read_json<T>(json: &str, read: impl FnOnce(&str) -> Result<T>) -> 
 }
 
 /// Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
-/// rz_chat_render_json_into. Of users, of the system, results of tools, or replies from elsewhere. The "tool_call_id"
-/// of a result is the id of a call in a message before it. An unfinished reply is given up first
-/// (rz_conversation_reply).
+/// rz_chat_render_into. Of users, of the system, results of tools, or replies from elsewhere. The "tool_call_id" of a
+/// result is the id of a call in a message before it. An unfinished reply is given up first (rz_conversation_reply).
+///
+/// Parts of contents may be media, as in rz_prompt_from_chat: each has the number of one of the `n_media` media, and
+/// each of these is in at least one part; without media `media` may be NULL and `n_media` is 0. The conversation keeps
+/// the media alive, each once, told apart by their hashes, and forgets those of messages that rz_conversation_rewind
+/// forgets. In its JSON a part has the number of its medium in the conversation (rz_conversation_media). Rows that its
+/// cache holds are not computed again.
 ///
 /// Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (another form, an unknown
-/// "tool_call_id"), RZ_ERR_UNSUPPORTED (a part that is no text: rz_conversation_add_media), RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// "tool_call_id", a part without a medium or with one of another kind, a medium without a part), RZ_ERR_MISMATCH (a
+/// medium of another model), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template reads the messages in rz_conversation_reply, which
+/// is RZ_ERR_UNSUPPORTED for a picture that it leaves out, for instance. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_add(
     conversation: *mut rz_conversation,
     json: *const c_char,
     len: usize,
+    media: *const *mut rz_media,
+    n_media: usize,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let json = call.text(json, len, "json")?;
-        conversation.change(|conversation| read_json(json, |json| conversation.add(json, None)))?;
+        let media = media_of(call, call.slice(media, n_media, "media")?)?;
+        conversation.change(|conversation| read_json(json, |json| conversation.add(json, &media)))?;
         Ok(RZ_OK)
     })
 }
@@ -562,36 +567,6 @@ pub unsafe extern "C" fn rz_conversation_logprobs_into(
     })
 }
 
-/// A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
-/// default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
-/// ends the reply, which keeps what was said, with "finish_reason": "cancelled"; the call returns RZ_OK then. It does
-/// so too if the cache is full in the middle of the reply: rz_conversation_info.end_reason tells RZ_END_CONTEXT, and
-/// the message "context".
-///
-/// A cancel that is fired or a deadline that passes after the first piece ends the reply, which keeps what was said,
-/// with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. All other errors leave the messages and an unfinished reply as
-/// they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_conversation_say(
-    conversation: *mut rz_conversation,
-    text: *const c_char,
-    on_text: rz_text_callback,
-    user: *mut c_void,
-    err: *mut rz_error,
-) -> rz_status {
-    guarded!(err, |call| {
-        let conversation = call.handle(conversation)?;
-        let text = call.c_str(text, "text")?;
-        let mut on_text = |piece: &str| match on_text {
-            // SAFETY: the header asks for a function that may be called so during the call.
-            Some(on_text) => unsafe { on_text(piece.as_ptr().cast(), piece.len(), user) == 0 },
-            None => true,
-        };
-        conversation.change(|conversation| conversation.say(text, &mut on_text))?;
-        Ok(RZ_OK)
-    })
-}
-
 /// Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
 /// "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
 /// tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. A tool call in which a
@@ -654,60 +629,6 @@ pub unsafe extern "C" fn rz_conversation_fork(
         let conversation = call.handle(conversation)?;
         let out = call.out(out, "out")?;
         out.set_handle(rz_conversation::new(conversation.read(Conversation::fork)?));
-        Ok(RZ_OK)
-    })
-}
-
-/// Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does. Any thread. Errors:
-/// those of rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_conversation_save(
-    conversation: *const rz_conversation,
-    write: rz_write_callback,
-    user: *mut c_void,
-    err: *mut rz_error,
-) -> rz_status {
-    guarded!(err, |call| {
-        let conversation = call.handle(conversation)?;
-        let mut write = writer(write, user)?;
-        conversation.read(|conversation| saved_conversation::save(conversation, &mut write))?;
-        Ok(RZ_OK)
-    })
-}
-
-/// Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
-/// would have, to the bit. `params` may be NULL; of it `cache`, `cancel`, `store` and `overflow` count, whose 0 stands
-/// for what was saved, and `json` and `adapters` have to be absent.
-///
-/// `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
-/// other parameters. Since 0.1.0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_conversation_load(
-    model: *const rz_model,
-    params: *const rz_conversation_params,
-    read: rz_read_callback,
-    user: *mut c_void,
-    out: *mut *mut rz_conversation,
-    err: *mut rz_error,
-) -> rz_status {
-    guarded!(err, |call| {
-        let model = call.handle(model)?;
-        let out = call.out(out, "out")?;
-        let params: rz_conversation_params = call.params(params)?;
-        if !params.json.is_null() || params.n_adapters > 0 {
-            let what = "rz_conversation_params of a saved conversation has json or adapters; they must be absent";
-            return Err(Error::invalid(what));
-        }
-        let overflow = overflow(params.overflow)?;
-        let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
-        let cache = restore_params(&call.params(params.cache)?)?;
-        let mut conversation = saved_conversation::load(&model.0, &cache, &mut reader(read, user)?)?;
-        if params.overflow != RZ_OVERFLOW_FAIL {
-            conversation.set_overflow(overflow);
-        }
-        conversation.set_cancel(cancel)?;
-        conversation.set_store(call.optional(params.store)?.map(|store| store.0.clone()))?;
-        out.set_handle(rz_conversation::new(conversation));
         Ok(RZ_OK)
     })
 }

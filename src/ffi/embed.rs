@@ -4,7 +4,7 @@ use crate::engine::{Cancel, EmbedParams, Model, Pooling, Text};
 use crate::error::{Error, Result, try_vec};
 
 use super::arguments::{Buffer, Call};
-use super::cancel::rz_cancel;
+use super::cancel::{flag, rz_cancel};
 use super::guard::guarded;
 use super::model::rz_model;
 use super::prompt::rz_prompt;
@@ -40,12 +40,12 @@ pub struct rz_embed_params {
     pub reserved: u32,
 }
 
-/// Turns `n` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
+/// Turns `n_texts` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
 /// RZ_POOLING_RANK.
 ///
-/// `out` receives `[n][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of the
-/// first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the last
-/// layer behind its pooling where it has one, or the number of the classifier's scores. `*written` receives the number
+/// `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of
+/// the first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the
+/// last layer behind its pooling where it has one, or the number of the classifier's scores. `*n` receives the number
 /// of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed. On any other
 /// failure neither changes.
 ///
@@ -67,32 +67,32 @@ pub unsafe extern "C" fn rz_embed_into(
     params: *const rz_embed_params,
     tokens: *const *const u32,
     lengths: *const usize,
-    n: usize,
+    n_texts: usize,
     out: *mut f32,
     capacity: usize,
-    written: *mut usize,
+    n: *mut usize,
     cancel: *const rz_cancel,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let model = call.handle(model)?;
         let params: rz_embed_params = call.params(params)?;
-        let starts = call.slice(tokens, n, "tokens")?;
-        let lengths = call.slice(lengths, n, "lengths")?;
-        let out = call.buffer(out, capacity, written, ["out", "written"])?;
+        let starts = call.slice(tokens, n_texts, "tokens")?;
+        let lengths = call.slice(lengths, n_texts, "lengths")?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
         let cancel = call.optional(cancel)?;
         let params = embed_params(call, &params)?;
-        let mut texts = try_vec("texts", n)?;
+        let mut texts = try_vec("texts", n_texts)?;
         for (i, (&start, &length)) in starts.iter().zip(lengths).enumerate() {
             texts.push(call.slice(start, length, &format!("tokens[{i}]"))?);
         }
         let texts: Vec<Text> = texts.into_iter().map(Text::plain).collect();
-        embed(&model.0, &texts, params, out, cancel.as_deref().map(|cancel| cancel.0.as_ref()))?;
+        embed(&model.0, &texts, params, out, flag(&cancel))?;
         Ok(RZ_OK)
     })
 }
 
-/// rz_embed_into for `n` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
+/// rz_embed_into for `n_prompts` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
 /// (rz_prompt_from_chat). Rows count as tokens. `params` and `cancel` may be NULL. Any thread. Errors: those of
 /// rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -100,29 +100,29 @@ pub unsafe extern "C" fn rz_embed_prompts_into(
     model: *const rz_model,
     params: *const rz_embed_params,
     prompts: *const *mut rz_prompt,
-    n: usize,
+    n_prompts: usize,
     out: *mut f32,
     capacity: usize,
-    written: *mut usize,
+    n: *mut usize,
     cancel: *const rz_cancel,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let model = call.handle(model)?;
         let params: rz_embed_params = call.params(params)?;
-        let handles = call.slice(prompts, n, "prompts")?;
-        let out = call.buffer(out, capacity, written, ["out", "written"])?;
+        let handles = call.slice(prompts, n_prompts, "prompts")?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
         let cancel = call.optional(cancel)?;
         let params = embed_params(call, &params)?;
-        let mut prompts = try_vec("prompts", n)?;
+        let mut prompts = try_vec("prompts", n_prompts)?;
         for (i, handle) in handles.iter().enumerate() {
             prompts.push(call.handle(*handle).map_err(|e| e.of_entry(i))?);
         }
-        let mut texts = try_vec("texts", n)?;
+        let mut texts = try_vec("texts", n_prompts)?;
         for (i, prompt) in prompts.iter().enumerate() {
             texts.push(prompt.0.from(0, &model.0).map_err(|e| e.of_entry(i))?);
         }
-        embed(&model.0, &texts, params, out, cancel.as_deref().map(|cancel| cancel.0.as_ref()))?;
+        embed(&model.0, &texts, params, out, flag(&cancel))?;
         Ok(RZ_OK)
     })
 }

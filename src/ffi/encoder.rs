@@ -10,7 +10,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 
 use super::arguments::{Call, User};
-use super::cancel::rz_cancel;
+use super::cancel::{flag, rz_cancel};
 use super::element::target_type;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
@@ -18,7 +18,7 @@ use super::handle::Handle;
 use super::media::{RZ_MEDIA_VIDEO, kind_of, rz_media, rz_media_info};
 use super::media_work::{MediaSteps, told};
 use super::model::{rz_model, rz_progress_callback};
-use super::source::{byte_sources, rz_source};
+use super::source::{Files, byte_sources, files, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
@@ -176,7 +176,7 @@ fn with_params<T>(
         quantize: target_type(params.quantize, "rz_encoder_params.quantize")?,
         senses: senses(params.flags),
         allow_unknown: params.flags & super::model::RZ_MODEL_ALLOW_UNKNOWN != 0,
-        cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
+        cancel: flag(&cancel),
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
         ..EncoderParams::default()
     })?;
@@ -258,22 +258,30 @@ pub struct rz_encoder_plan {
     pub row: u64,
 }
 
-/// Tells what rz_encoder_load would take of the NUL-terminated `path`, before a weight is read. `params` may be NULL.
-/// `out->struct_size` is set by the caller. Any thread. Errors: those of rz_encoder_load. Since 0.1.0.
+/// Tells what rz_encoder_load would take of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources if `path`
+/// is NULL, before a weight is read. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors:
+/// those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_plan_get(
     model: *const rz_model,
     path: *const c_char,
+    sources: *const rz_source,
+    n: usize,
     params: *const rz_encoder_params,
     out: *mut rz_encoder_plan,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let model = call.handle(model)?;
-        let path = call.path(path, "path")?;
         let out = call.out_struct(out)?;
-        let (encoder, max_rows) =
-            with_params(call, params, |params| Encoder::load(&model.0, path, EncoderParams { plan: true, ..params }))?;
+        let files = files(call, path, sources, n)?;
+        let (encoder, max_rows) = with_params(call, params, |params| {
+            let params = EncoderParams { plan: true, ..params };
+            match &files {
+                Files::Path(path) => Encoder::load(&model.0, path, params),
+                Files::Sources(sources) => Encoder::load_from(&model.0, sources, params),
+            }
+        })?;
         let ([_, max_rows], scratch_host) = extent(&encoder, max_rows)?;
         out.set(rz_encoder_plan {
             struct_size: 0,
@@ -373,7 +381,7 @@ pub(super) fn stopping<T>(
     work: impl FnOnce(&dyn Fn() -> bool) -> Result<T>,
 ) -> Result<T> {
     let cancel = call.optional(params.cancel)?;
-    let cancels = &[cancel.as_deref().map(|cancel| cancel.0.as_ref())];
+    let cancels = &[flag(&cancel)];
     match work(&|| Cancel::check(cancels).is_err()) {
         Err(Error::Cancelled) => Err(Cancel::reason(cancels)),
         done => done,

@@ -6,7 +6,7 @@ use crate::engine::{self, Chooser, Outcome, Session};
 use crate::error::{Error, Result, try_filled, try_vec};
 
 use super::cache::rz_cache;
-use super::cancel::rz_cancel;
+use super::cancel::{flag, rz_cancel};
 use super::guard::guarded;
 use super::handle::{Handle, Held};
 use super::lock::Taken;
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn rz_prefill(
         if tokens.is_empty() {
             return Err(Error::invalid("there are no tokens to append"));
         }
-        cache.change(|session| session.prefill(tokens, cancel.as_deref().map(|cancel| cancel.0.as_ref())))?;
+        cache.change(|session| session.prefill(tokens, flag(&cancel)))?;
         Ok(RZ_OK)
     })
 }
@@ -88,15 +88,7 @@ pub unsafe extern "C" fn rz_generate_into(
         let outcome = cache.change(|session| {
             // One place more than the cache has room for, so that the engine sees that it is full.
             let most = session.capacity().saturating_sub(session.len()).saturating_add(1);
-            out.fill_with(most, |out, n| {
-                session.generate(
-                    token,
-                    sampler.as_deref_mut(),
-                    out,
-                    n,
-                    cancel.as_deref().map(|cancel| cancel.0.as_ref()),
-                )
-            })
+            out.fill_with(most, |out, n| session.generate(token, sampler.as_deref_mut(), out, n, flag(&cancel)))
         })?;
         Ok(match outcome {
             Outcome::More => RZ_OK,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::engine::{CompiledGrammar, GrammarKind, GrammarText, Runtime};
 use crate::error::{Error, Result};
 
+use super::cancel::{flag, rz_cancel};
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
@@ -72,11 +73,11 @@ impl Handle for rz_grammar {
 /// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
 /// complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
 /// long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
-/// milliseconds. Works on a thread of the runtime (rz_runtime_params.threads). Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches; the message says
-/// where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a token that ends a
-/// text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no
-/// thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// milliseconds. Works on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for it, and may
+/// be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text
+/// matches; the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or
+/// without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no
+/// thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_new(
     model: *const rz_model,
@@ -84,12 +85,14 @@ pub unsafe extern "C" fn rz_grammar_new(
     flags: u32,
     text: *const c_char,
     len: usize,
+    cancel: *const rz_cancel,
     out: *mut *mut rz_grammar,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let model = call.handle(model)?;
         let text = call.text(text, len, "text")?;
+        let cancel = call.optional(cancel)?;
         let out = call.out(out, "out")?;
         call.flags(flags, RZ_GRAMMAR_FLAG_WHITESPACE | RZ_GRAMMAR_FLAG_BEST_EFFORT, "flags")?;
         let grammar = match kind {
@@ -101,11 +104,11 @@ pub unsafe extern "C" fn rz_grammar_new(
                 }
                 let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT, None)?;
                 let white_space = flags & RZ_GRAMMAR_FLAG_WHITESPACE != 0;
-                model.0.run_deep(&[], || CompiledGrammar::of_reply_to(&model.0, &chat, white_space))?
+                model.0.run_deep(&[flag(&cancel)], || CompiledGrammar::of_reply_to(&model.0, &chat, white_space))?
             }
             _ => {
                 let source = grammar_text(kind, flags, text)?;
-                model.0.run_deep(&[], || CompiledGrammar::new(&model.0, &source))?
+                model.0.run_deep(&[flag(&cancel)], || CompiledGrammar::new(&model.0, &source))?
             }
         };
         out.set_handle(rz_grammar(Arc::new(grammar)));

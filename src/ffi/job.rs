@@ -471,7 +471,7 @@ pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
 /// Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
 /// rz_job_params.logprobs: for each a row of that number and one entries (of one with RZ_NONE), in `tokens` the token
 /// itself and then the likeliest in its place, descending, and in `logprobs` the natural logarithms of their
-/// probabilities. These are those of rz_logprobs_into ahead of the token: the softmax of the logits, before any
+/// probabilities. These are those of rz_top_logprobs ahead of the token: the softmax of the logits, before any
 /// sampler. A vocabulary of fewer tokens makes rows shorter.
 ///
 /// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is

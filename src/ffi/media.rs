@@ -9,7 +9,7 @@ use crate::engine::{
 };
 use crate::error::{Error, Result};
 
-use super::cancel::rz_cancel;
+use super::cancel::{flag, rz_cancel};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::lock::Lock;
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn rz_media_from_tokens(
         let tokens = call.slice(tokens, n, "tokens")?;
         let cancel = call.optional(cancel)?;
         let out = call.out(out, "out")?;
-        let media = media_from_tokens(&model.0, tokens, cancel.as_deref().map(|cancel| cancel.0.as_ref()))?;
+        let media = media_from_tokens(&model.0, tokens, flag(&cancel))?;
         out.set_handle(rz_media::new(media, &model.0));
         Ok(RZ_OK)
     })
@@ -293,39 +293,44 @@ pub unsafe extern "C" fn rz_media_rows_into(
     })
 }
 
-/// Hands a medium to `write`, as rz_cache_save does a cache. Any thread. Errors: RZ_ERR_IO (`write` returned an errno),
-/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Hands a medium to `write`, as rz_cache_save does a cache; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO
+/// (`write` returned an errno), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done),
+/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_save(
     media: *const rz_media,
     write: rz_write_callback,
     user: *mut c_void,
+    cancel: *const rz_cancel,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let media = call.handle(media)?;
-        let mut write = writer(write, user)?;
+        let cancel = call.optional(cancel)?;
+        let mut write = writer(write, user, flag(&cancel))?;
         saved_media::save(&media.model, media.done()?, &mut write)?;
         Ok(RZ_OK)
     })
 }
 
-/// Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `*out` is
-/// freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved medium,
-/// or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `cancel`
+/// may be NULL. `*out` is freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
+/// RZ_ERR_FORMAT (no saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
+/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_load(
     model: *const rz_model,
     read: rz_read_callback,
     user: *mut c_void,
+    cancel: *const rz_cancel,
     out: *mut *mut rz_media,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let model = call.handle(model)?;
         let out = call.out(out, "out")?;
-        let mut read = reader(read, user)?;
+        let cancel = call.optional(cancel)?;
+        let mut read = reader(read, user, flag(&cancel))?;
         out.set_handle(rz_media::new(saved_media::load(&model.0, &mut read)?, &model.0));
         Ok(RZ_OK)
     })

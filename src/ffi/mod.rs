@@ -33,6 +33,8 @@ pub mod cancel;
 pub mod chat;
 pub mod conversation;
 pub mod conversation_media;
+pub mod conversation_saved;
+pub mod conversation_say;
 pub mod conversation_set;
 pub mod device;
 pub mod element;

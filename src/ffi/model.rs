@@ -7,7 +7,7 @@ use crate::engine::{Abilities, CPU_DEVICE, LoadParams, MAX_GPUS, Model, Runtime,
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
-use super::cancel::rz_cancel;
+use super::cancel::{flag, rz_cancel};
 use super::element::target_type;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
@@ -290,7 +290,7 @@ pub(super) fn with_params<T>(
         tested_path,
         chat_template,
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
-        cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
+        cancel: flag(&cancel),
         plan: false,
     })
 }

@@ -40,7 +40,7 @@
  * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
  *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written; rz_generate_into keeps the tokens that it has made before it
  *   fails: in the cache, in `out`, and counted in `*n`; and a cancelled rz_conversation_say keeps what was said.
- * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, `*len`, `*written`).
+ * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, of text `*len`).
  *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
  *   the handle or changes. rz_generate_into makes no token then.
  * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
@@ -61,7 +61,7 @@
  * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
  *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
  *   where nothing was measured.
- * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
+ * - Structs without struct_size, such as rz_error and rz_part, never change.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.
  * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, the results that depend on

@@ -3,12 +3,11 @@
 use std::ffi::c_char;
 
 use crate::engine::Plan;
-use crate::error::Error;
 
 use super::cache::{cache_params, rz_cache_params};
 use super::guard::guarded;
 use super::model::{rz_model_params, with_params};
-use super::source::{byte_sources, rz_source};
+use super::source::{Files, files, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
@@ -106,17 +105,11 @@ pub unsafe extern "C" fn rz_model_plan(
         let out = call.out_struct(out)?;
         let devices = call.out_structs(devices, capacity, n_devices, ["devices", "n_devices"])?;
         let cache = self::cache_params(call, cache_params)?;
-        let plan = match (path.is_null(), n) {
-            (false, 0) => {
-                let path = call.path(path, "path")?;
-                with_params(call, params, |params| Plan::of_path(path, params, &cache, n_caches))?
-            }
-            (true, 1..) => {
-                let sources = byte_sources(call, sources, n)?;
-                with_params(call, params, |params| Plan::of_sources(&sources, params, &cache, n_caches))?
-            }
-            _ => return Err(Error::invalid("a plan is for either a path or sources")),
-        };
+        let files = files(call, path, sources, n)?;
+        let plan = with_params(call, params, |params| match &files {
+            Files::Path(path) => Plan::of_path(path, params, &cache, n_caches),
+            Files::Sources(sources) => Plan::of_sources(sources, params, &cache, n_caches),
+        })?;
         devices.set(plan.gpus.iter().map(|gpu| rz_plan_device {
             struct_size: 0,
             device: gpu.device,

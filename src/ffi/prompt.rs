@@ -8,7 +8,7 @@ use crate::error::{Error, Result, try_vec};
 
 use super::arguments::{Call, Plain};
 use super::cache::rz_cache;
-use super::cancel::rz_cancel;
+use super::cancel::{flag, rz_cancel};
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, Held};
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn rz_prompt_new(
     })
 }
 
-/// Makes a prompt of a conversation in JSON, which is that of rz_chat_render_json_into, where the content of a message
+/// Makes a prompt of a conversation in JSON, which is that of rz_chat_render_into, where the content of a message
 /// may also have parts of the types "image", "audio" and "video" with a member "media", the number of one of the
 /// `n_media` media:
 ///
@@ -97,10 +97,10 @@ pub unsafe extern "C" fn rz_prompt_new(
 /// of the model's tokens around it that the template does not write itself. To a template that knows no parts the
 /// content is a text, and the medium stands where its part stood. Placeholders that messages spell are text, like all
 /// special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
-/// the prompt. `*out` is freed with rz_prompt_free. Any thread. Errors: those of rz_chat_render_json_into and
-/// rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a
-/// part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since
-/// 0.1.0.
+/// the prompt. `cancel` ends the call and may be NULL. `*out` is freed with rz_prompt_free. Any thread. Errors: those
+/// of rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another
+/// kind, a medium without a part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template
+/// leaves a medium out). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,
@@ -109,6 +109,7 @@ pub unsafe extern "C" fn rz_prompt_from_chat(
     flags: u32,
     media: *const *mut rz_media,
     n_media: usize,
+    cancel: *const rz_cancel,
     out: *mut *mut rz_prompt,
     err: *mut rz_error,
 ) -> rz_status {
@@ -119,8 +120,9 @@ pub unsafe extern "C" fn rz_prompt_from_chat(
         let handles = call.slice(media, n_media, "media")?;
         let out = call.out(out, "out")?;
         let media = media_of(call, handles)?;
+        let cancel = call.optional(cancel)?;
         let chat = parse(json, flags, Some(n_media))?;
-        let prompt = Prompt::of_chat(&model.0, &chat, &media)?;
+        let prompt = Prompt::of_chat(&model.0, &chat, &media, &[flag(&cancel)])?;
         out.set_handle(rz_prompt(prompt, model.0.clone()));
         Ok(RZ_OK)
     })
@@ -218,7 +220,7 @@ pub unsafe extern "C" fn rz_prefill_prompt(
         let cache = call.handle(cache)?;
         let prompt = call.handle(prompt)?;
         let cancel = call.optional(cancel)?;
-        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
+        let cancel = flag(&cancel);
         cache.change(|session| session.prefill_prompt(&prompt.0, first, cancel))?;
         Ok(RZ_OK)
     })

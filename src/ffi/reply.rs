@@ -7,6 +7,7 @@ use crate::engine::{Cancel, Event, EventKind, Model, Reply, ReplyParser, Runtime
 use crate::error::Result;
 
 use super::arguments::{Buffer, Call, Out};
+use super::cancel::{flag, rz_cancel};
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
@@ -54,21 +55,23 @@ impl Handle for rz_chat_parser {
 ///
 /// The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
 /// conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
-/// the runtime. Any thread. Errors: as rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED if there are tools and the form of
-/// calls cannot be inferred from the template. Since 0.1.0.
+/// the runtime; `cancel` ends the wait for it, and may be NULL. Any thread. Errors: as rz_chat_tokenize_into, and
+/// RZ_ERR_UNSUPPORTED if there are tools and the form of calls cannot be inferred from the template. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_new(
     model: *const rz_model,
     json: *const c_char,
     json_len: usize,
+    cancel: *const rz_cancel,
     out: *mut *mut rz_chat_parser,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let model = call.handle(model)?;
         let json = call.text(json, json_len, "json")?;
+        let cancel = call.optional(cancel)?;
         let out = call.out(out, "out")?;
-        let reply = reply(&model.0, json, None, &[])?;
+        let reply = reply(&model.0, json, None, &[flag(&cancel)])?;
         let parser = Lock::new(ReplyParser::new(Arc::new(reply), Stops::default()));
         out.set_handle(rz_chat_parser { model: model.0.clone(), parser });
         Ok(RZ_OK)

@@ -3,10 +3,12 @@
 use std::ffi::c_void;
 use std::path::Path;
 
+use crate::engine::Cancel;
 use crate::engine::saved::{self, RestoreParams};
 use crate::error::{Error, Result};
 
 use super::cache::{rz_cache, rz_cache_params};
+use super::cancel::{flag, rz_cancel};
 use super::element::cache_type;
 use super::guard::guarded;
 use super::model::rz_model;
@@ -29,19 +31,22 @@ pub type rz_read_callback = Option<unsafe extern "C" fn(out: *mut c_void, n: usi
 /// model: its weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with
 /// RZ_MODEL_MMAP is read as a whole for its first fingerprint.
 ///
-/// Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an
-/// errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY, RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Only reads the cache, so that several calls may do so at once. `cancel` ends the call before the next piece, and may
+/// be NULL. Any thread. Errors: RZ_ERR_IO (`write` returned an errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a
+/// cache with adapters, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_save(
     cache: *const rz_cache,
     write: rz_write_callback,
     user: *mut c_void,
+    cancel: *const rz_cancel,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
         let cache = call.handle(cache)?;
-        let mut write = writer(write, user)?;
+        let cancel = call.optional(cancel)?;
+        let mut write = writer(write, user, flag(&cancel))?;
         cache.read(|session| saved::save(session, &mut write))?;
         Ok(RZ_OK)
     })
@@ -51,17 +56,19 @@ pub unsafe extern "C" fn rz_cache_save(
 /// this thread. What follows in it is the same, to the bit, as in the cache that was saved.
 ///
 /// `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
-/// tokens; other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any
-/// thread. Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one),
-/// RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from
-/// which the model turns its rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT,
-/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// tokens; other types than those saved are refused. `cancel` ends the call before the next piece, and may be NULL.
+/// `*out` is freed with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read` returned an
+/// errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH
+/// (another model, types, or side of the context length from which the model turns its rotary embedding in another
+/// way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_load(
     model: *const rz_model,
     params: *const rz_cache_params,
     read: rz_read_callback,
     user: *mut c_void,
+    cancel: *const rz_cancel,
     out: *mut *mut rz_cache,
     err: *mut rz_error,
 ) -> rz_status {
@@ -69,7 +76,8 @@ pub unsafe extern "C" fn rz_cache_load(
         let model = call.handle(model)?;
         let out = call.out(out, "out")?;
         let params = restore_params(&call.params(params)?)?;
-        let mut read = reader(read, user)?;
+        let cancel = call.optional(cancel)?;
+        let mut read = reader(read, user, flag(&cancel))?;
         out.set_handle(rz_cache::new(saved::load(&model.0, &params, &mut read)?));
         Ok(RZ_OK)
     })
@@ -96,20 +104,30 @@ pub(super) fn restore_params(params: &rz_cache_params) -> Result<RestoreParams> 
     })
 }
 
-/// A function of the caller's that takes bytes.
-pub(super) fn writer(write: rz_write_callback, user: *mut c_void) -> Result<impl FnMut(&[u8]) -> Result<()>> {
+/// A function of the caller's that takes bytes, until `cancel` is fired.
+pub(super) fn writer(
+    write: rz_write_callback,
+    user: *mut c_void,
+    cancel: Option<&Cancel>,
+) -> Result<impl FnMut(&[u8]) -> Result<()>> {
     let write = write.ok_or_else(|| Error::invalid("write is NULL"))?;
     Ok(move |bytes: &[u8]| {
+        Cancel::check(&[cancel])?;
         // SAFETY: the header asks for a function that may be called so during the call.
         let code = unsafe { write(bytes.as_ptr().cast(), bytes.len(), user) };
         answer(code, "write", bytes.len())
     })
 }
 
-/// A function of the caller's that fills memory.
-pub(super) fn reader(read: rz_read_callback, user: *mut c_void) -> Result<impl FnMut(&mut [u8]) -> Result<()>> {
+/// A function of the caller's that fills memory, until `cancel` is fired.
+pub(super) fn reader(
+    read: rz_read_callback,
+    user: *mut c_void,
+    cancel: Option<&Cancel>,
+) -> Result<impl FnMut(&mut [u8]) -> Result<()>> {
     let read = read.ok_or_else(|| Error::invalid("read is NULL"))?;
     Ok(move |bytes: &mut [u8]| {
+        Cancel::check(&[cancel])?;
         // A function that gives less than it says leaves zeros, and not what was in memory before.
         bytes.fill(0);
         // SAFETY: as in `writer`.

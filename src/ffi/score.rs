@@ -4,7 +4,7 @@ use crate::engine::Session;
 use crate::error::{Error, try_filled};
 
 use super::cache::rz_cache;
-use super::cancel::rz_cancel;
+use super::cancel::{flag, rz_cancel};
 use super::guard::guarded;
 use super::status::{RZ_OK, rz_error, rz_status};
 
@@ -15,7 +15,7 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
 /// rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_logprobs_into(
+pub unsafe extern "C" fn rz_top_logprobs(
     cache: *mut rz_cache,
     k: u32,
     tokens: *mut u32,
@@ -42,11 +42,11 @@ pub unsafe extern "C" fn rz_logprobs_into(
 /// Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
 /// tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
 ///
-/// Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after
+/// Probabilities are those of rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
 /// every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
 /// rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_score_into(
+pub unsafe extern "C" fn rz_score(
     cache: *mut rz_cache,
     tokens: *const u32,
     n: usize,
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn rz_score_into(
         if tokens.is_empty() {
             return Err(Error::invalid("there are no tokens to append"));
         }
-        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
+        let cancel = flag(&cancel);
         let scores = cache.change(|session| {
             let mut scores = try_filled("probabilities", n, 0f32)?;
             session.score(tokens, &mut scores, cancel)?;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 use std::io;
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::engine::{ByteSource, Model, ReadAt};
@@ -104,6 +104,21 @@ pub(super) fn byte_sources(call: &Call, sources: *const rz_source, n: usize) -> 
         all.push(source);
     }
     Ok(all)
+}
+
+/// The files of a plan.
+pub(super) enum Files<'a> {
+    Path(&'a Path),
+    Sources(Vec<ByteSource>),
+}
+
+/// The files at a path or of some sources, one of which is given.
+pub(super) fn files<'a>(call: &'a Call, path: *const c_char, sources: *const rz_source, n: usize) -> Result<Files<'a>> {
+    match (path.is_null(), n) {
+        (false, 0) => Ok(Files::Path(call.path(path, "path")?)),
+        (true, 1..) => Ok(Files::Sources(byte_sources(call, sources, n)?)),
+        _ => Err(Error::invalid("a plan is for either a path or sources")),
+    }
 }
 
 fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::engine::metrics::Phase;
-use crate::engine::{Model, Runtime, TextStream, TokenKind as Kind, Tokenizer};
+use crate::engine::{Cancel, Model, Runtime, TextStream, TokenKind as Kind, Tokenizer};
 use crate::error::Result;
 
 use super::arguments::Buffer;
+use super::cancel::{flag, rz_cancel};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::lock::Lock;
@@ -34,9 +35,10 @@ pub const RZ_ATTR_END: u32 = 16;
 
 /// Turns `text`, UTF-8 of `text_len` bytes, into token ids.
 ///
-/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT (not UTF-8), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not
-/// implemented). Since 0.1.0.
+/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. `cancel`, which ends
+/// the call within milliseconds, may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8), RZ_ERR_VERSION
+/// (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_tokenize_into(
     model: *const rz_model,
@@ -46,6 +48,7 @@ pub unsafe extern "C" fn rz_tokenize_into(
     out: *mut u32,
     capacity: usize,
     n: *mut usize,
+    cancel: *const rz_cancel,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
@@ -55,10 +58,12 @@ pub unsafe extern "C" fn rz_tokenize_into(
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
         let add_special = flags & RZ_TOKENIZE_ADD_SPECIAL != 0;
         let parse_special = flags & RZ_TOKENIZE_PARSE_SPECIAL != 0;
+        let cancel = call.optional(cancel)?;
+        let check = || Cancel::check(&[flag(&cancel)]);
         let tokenizer = model.0.tokenizer()?;
         let tokens = timed(&model.0, Phase::Tokenize, || {
             let mut tokens = Vec::new();
-            tokenizer.encode(text, add_special, parse_special, &mut tokens)?;
+            tokenizer.encode_until(&check, text, add_special, parse_special, &mut tokens)?;
             Ok(tokens)
         })?;
         out.fill(&tokens)?;

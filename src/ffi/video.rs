@@ -2,6 +2,7 @@
 
 use crate::engine::{Frames, MediaWork};
 
+use super::cancel::flag;
 use super::encoder::{picture, rz_encoder, rz_media_params, rz_pixels};
 use super::guard::guarded;
 use super::media::rz_media;
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn rz_media_from_frames(
         let frame = &mut |i| of(i).map_err(|e| e.of_entry(i));
         let frames = Frames { times, frame };
         let cancel = call.optional(params.cancel)?;
-        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
+        let cancel = flag(&cancel);
         let work = || MediaWork::video(&encoder.encoder, frames, encoder.bounds(&params), cancel);
         out.set_handle(encoder.encode(call, &params, work)?);
         Ok(RZ_OK)

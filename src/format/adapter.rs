@@ -6,7 +6,7 @@ use std::path::Path;
 use super::factors::{AdapterBase, Half, unknown};
 use super::file::Files;
 use super::hf::peft;
-use super::{Access, Source, TensorInfo};
+use super::{Access, ByteSource, Source, TensorInfo};
 use crate::error::{Error, Result, try_vec};
 
 /// The factors of one matrix: `factor * B A` is added to it.
@@ -36,19 +36,39 @@ pub struct AdapterFile {
 impl AdapterFile {
     /// Opens a GGUF file or a folder with `adapter_config.json`. Reads and checks everything but the factors' values.
     pub fn open(path: &Path, base: &AdapterBase) -> Result<AdapterFile> {
-        if path.is_dir() {
-            let (contents, halves, rope_halves) = peft::open(path, base)?;
-            let source = Source::new(contents, Access::Read)?;
-            return Ok(AdapterFile { architecture: None, rope_halves, pairs: paired(path, halves)?, source });
+        match path.is_dir() {
+            true => AdapterFile::open_folder(Files::Disk, path, base),
+            false => AdapterFile::open_gguf(Files::Disk, path),
         }
-        let (file, mut head) = (Files::Disk.open(path)?, [0; 4]);
+    }
+
+    /// `open` for files that are bytes of the caller.
+    pub fn open_from(sources: &[ByteSource], base: &AdapterBase) -> Result<AdapterFile> {
+        let files = Files::Given(sources);
+        match sources {
+            _ if files.exists(Path::new("adapter_config.json")) => {
+                AdapterFile::open_folder(files, Path::new("."), base)
+            }
+            [source] => AdapterFile::open_gguf(files, &source.name),
+            _ => Err(Error::invalid(format!("{} sources of an adapter and no adapter_config.json", sources.len()))),
+        }
+    }
+
+    fn open_folder(files: Files, path: &Path, base: &AdapterBase) -> Result<AdapterFile> {
+        let (contents, halves, rope_halves) = peft::open(files, path, base)?;
+        let source = Source::new(contents, Access::Read)?;
+        Ok(AdapterFile { architecture: None, rope_halves, pairs: paired(path, halves)?, source })
+    }
+
+    fn open_gguf(files: Files, path: &Path) -> Result<AdapterFile> {
+        let (file, mut head) = (files.open(path)?, [0; 4]);
         if file.len >= 4 {
             file.read_at(0, &mut head)?;
         }
         if head != *b"GGUF" {
             return Err(Error::format(path, "no GGUF file; an adapter of PEFT is opened by its folder"));
         }
-        let source = Source::open(path, Access::Read)?;
+        let source = Source::open_file(files, path, Access::Read)?;
         let metadata = &source.metadata;
         let kind = metadata.str("general.type")?.unwrap_or("model");
         if kind != "adapter" {

@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
   CHECK(rz_cache_new(model, &cache_params, &cache, &err));
   CHECK(rz_sampler_new(&sampler_params, &sampler, &err));
   CHECK(rz_textstream_new(model, &stream, &err));
-  CHECK(rz_tokenize_into(model, "Once upon a time", 16, RZ_TOKENIZE_ADD_SPECIAL, tokens, 64, &n, &err));
+  CHECK(rz_tokenize_into(model, "Once upon a time", 16, RZ_TOKENIZE_ADD_SPECIAL, tokens, 64, &n, NULL, &err));
   CHECK(rz_embed_into(model, &embed_params, texts, &n, 1, vectors, 4096, &len, NULL, &err));
   if (len != info.hidden_dim)
     return 5;

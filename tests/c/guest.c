@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
   if (rz_model_load(argv[1], &params, &model, &err) < 0) goto fail;
   if (rz_cache_new(model, NULL, &cache, &err) < 0) goto fail;
   if (rz_sampler_new(&sampler_params, &sampler, &err) < 0) goto fail;
-  if (rz_tokenize_into(model, "Once upon", 9, RZ_TOKENIZE_ADD_SPECIAL, tokens, 32, &n, &err) < 0) goto fail;
+  if (rz_tokenize_into(model, "Once upon", 9, RZ_TOKENIZE_ADD_SPECIAL, tokens, 32, &n, NULL, &err) < 0) goto fail;
   if (rz_prefill(cache, tokens, n, NULL, &err) < 0) goto fail;
   if (rz_generate_into(cache, tokens[0], sampler, tokens, 32, &n, NULL, &err) < 0) goto fail;
   if (rz_detokenize_into(model, tokens, n, 0, text, sizeof text, &len, &err) < 0) goto fail;

@@ -89,7 +89,7 @@ static void prepare(size_t wanted_prompt, size_t wanted_made) {
   }
   for (n_prompt = 0; n_prompt < wanted_prompt;) {
     uint32_t tokens[64];
-    CALL(rz_tokenize_into(model, sentence, strlen(sentence), 0, tokens, 64, &len, &err));
+    CALL(rz_tokenize_into(model, sentence, strlen(sentence), 0, tokens, 64, &len, NULL, &err));
     for (i = 0; i < len && n_prompt < wanted_prompt; i++) prompt[n_prompt++] = tokens[i];
   }
   for (i = 0; i < 2; i++) {

@@ -57,13 +57,13 @@ static void use(rz_model *model) {
   CALL(rz_model_info_get(model, &info, &err));
   CHECK(info.chat_template & RZ_TEMPLATE_PRESENT);
   CHECK((info.capabilities & (RZ_CAN_GENERATE | RZ_CAN_TOOLS)) == (RZ_CAN_GENERATE | RZ_CAN_TOOLS));
-  CALL(rz_chat_render_json_into(model, CHAT, strlen(CHAT), 1, text, sizeof text, &n, &err));
-  CALL(rz_chat_tokenize_into(model, CHAT, strlen(CHAT), 1, tokens, 1024, &n, &err));
-  CALL(rz_chat_parser_new(model, CHAT, strlen(CHAT), &parser, &err));
+  CALL(rz_chat_render_into(model, CHAT, strlen(CHAT), 1, text, sizeof text, &n, NULL, &err));
+  CALL(rz_chat_tokenize_into(model, CHAT, strlen(CHAT), 1, tokens, 1024, &n, NULL, &err));
+  CALL(rz_chat_parser_new(model, CHAT, strlen(CHAT), NULL, &parser, &err));
   rz_chat_parser_free(parser);
-  CALL(rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, 0, SCHEMA, strlen(SCHEMA), &grammar, &err));
+  CALL(rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, 0, SCHEMA, strlen(SCHEMA), NULL, &grammar, &err));
   rz_grammar_free(grammar);
-  CALL(rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT, strlen(CHAT), &grammar, &err));
+  CALL(rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT, strlen(CHAT), NULL, &grammar, &err));
   rz_grammar_free(grammar);
   params.struct_size = sizeof params;
   params.json = CHAT;

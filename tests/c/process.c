@@ -138,7 +138,7 @@ static void every_call(char said[4096]) {
   rz_plan plan = {0};
   rz_embed_params embed_params = {0};
   rz_source source = {0};
-  rz_chat_message message = {"user", "Once upon a time"};
+  const char *chat = "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}]}";
   uint32_t tokens[64], made[MADE];
   const uint32_t *texts[1] = {tokens};
   float numbers[512];
@@ -165,8 +165,8 @@ static void every_call(char said[4096]) {
   source.size = (uint64_t)ftell(file);
   CALL(rz_model_load_from(&source, 1, &params, &again, &err));
   CALL(rz_runtime_threads_set(runtime, 2, &err));
-  CALL(rz_chat_render_into(own, &message, 1, 0, text, sizeof text, &len, &err));
-  CALL(rz_tokenize_into(own, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 64, &n, &err));
+  CALL(rz_chat_render_into(own, chat, strlen(chat), 0, text, sizeof text, &len, NULL, &err));
+  CALL(rz_tokenize_into(own, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 64, &n, NULL, &err));
   embed_params.struct_size = sizeof embed_params;
   embed_params.pooling = RZ_POOLING_MEAN;
   CALL(rz_embed_into(own, &embed_params, texts, &n, 1, numbers, 512, &len, NULL, &err));
@@ -177,12 +177,12 @@ static void every_call(char said[4096]) {
   sampler_params.temperature = 0.8f;
   CALL(rz_sampler_new(&sampler_params, &sampler, &err));
   CALL(rz_decode_token(cache, 7, sampler, &made[0], &err));
-  CALL(rz_cache_save(cache, write_to, saved, &err));
+  CALL(rz_cache_save(cache, write_to, saved, NULL, &err));
   rewind(saved);
-  CALL(rz_cache_load(again, NULL, read_from, saved, &loaded, &err));
+  CALL(rz_cache_load(again, NULL, read_from, saved, NULL, &loaded, &err));
   CALL(rz_generate_into(loaded, made[0], sampler, made, MADE, &n, NULL, &err));
   memcpy(said + 2048, made, n * sizeof *made);
-  CALL(rz_grammar_new(own, RZ_GRAMMAR_REGEX, 0, "[a-z ]{4,12}", 12, &grammar, &err));
+  CALL(rz_grammar_new(own, RZ_GRAMMAR_REGEX, 0, "[a-z ]{4,12}", 12, NULL, &grammar, &err));
   job_params.struct_size = sizeof job_params;
   job_params.tokens = tokens;
   job_params.n_tokens = 3;

@@ -39,14 +39,15 @@ static int use(void) {
   void (*rz_model_free_)(rz_model *);
   rz_status (*rz_cache_new_)(const rz_model *, const rz_cache_params *, rz_cache **, rz_error *);
   void (*rz_cache_free_)(rz_cache *);
-  rz_status (*rz_tokenize_into_)(const rz_model *, const char *, size_t, uint32_t, uint32_t *, size_t, size_t *, rz_error *);
-  rz_status (*rz_chat_render_into_)(const rz_model *, const rz_chat_message *, size_t, uint32_t, char *, size_t, size_t *,
-                                    rz_error *);
+  rz_status (*rz_tokenize_into_)(const rz_model *, const char *, size_t, uint32_t, uint32_t *, size_t, size_t *,
+                                 const rz_cancel *, rz_error *);
+  rz_status (*rz_chat_render_into_)(const rz_model *, const char *, size_t, uint32_t, char *, size_t, size_t *,
+                                    const rz_cancel *, rz_error *);
   rz_status (*rz_decode_token_)(rz_cache *, uint32_t, rz_sampler *, uint32_t *, rz_error *);
   rz_error err;
   rz_model *model = NULL;
   rz_cache *cache = NULL;
-  rz_chat_message message = {"user", "Once upon a time"};
+  const char *chat = "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}]}";
   uint32_t token = 1, tokens[64];
   char text[256];
   size_t n = 0, len = 0;
@@ -64,8 +65,8 @@ static int use(void) {
   CHECK(rz_abi_version_() == RZ_ABI_VERSION);
   CHECK(rz_model_load_("/nowhere.gguf", NULL, &model, &err) == RZ_ERR_IO);
   CHECK(rz_model_load_(model_path, NULL, &model, &err) == RZ_OK);
-  CHECK(rz_chat_render_into_(model, &message, 1, 0, text, sizeof text, &len, &err) == RZ_OK);
-  CHECK(rz_tokenize_into_(model, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 64, &n, &err) == RZ_OK);
+  CHECK(rz_chat_render_into_(model, chat, strlen(chat), 0, text, sizeof text, &len, NULL, &err) == RZ_OK);
+  CHECK(rz_tokenize_into_(model, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 64, &n, NULL, &err) == RZ_OK);
   CHECK(n == 5 && tokens[0] == 1);
   CHECK(rz_cache_new_(model, NULL, &cache, &err) == RZ_OK);
   for (i = 0; i < 8; i++) CHECK(rz_decode_token_(cache, token, NULL, &token, &err) == RZ_OK);

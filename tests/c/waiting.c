@@ -267,7 +267,7 @@ static void make_prompt(size_t wanted) {
   while (most_prompt < wanted) {
     uint32_t tokens[64];
     size_t len, i;
-    if (rz_tokenize_into(model, sentence, strlen(sentence), 0, tokens, 64, &len, &err) == RZ_ERR_UNSUPPORTED) {
+    if (rz_tokenize_into(model, sentence, strlen(sentence), 0, tokens, 64, &len, NULL, &err) == RZ_ERR_UNSUPPORTED) {
       for (len = 0; len < 64; len++) tokens[len] = (uint32_t)(most_prompt + len) % 1000; /* A model without texts. */
     } else {
       CALL(err.code);

@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
         return 2;
     if (rz_model_load(argv[1], NULL, &model, &err) ||
         rz_cache_new(model, NULL, &cache, &err) ||
-        rz_tokenize_into(model, prompt, sizeof prompt - 1, RZ_TOKENIZE_ADD_SPECIAL, tokens, 32, &n, &err) ||
+        rz_tokenize_into(model, prompt, sizeof prompt - 1, RZ_TOKENIZE_ADD_SPECIAL, tokens, 32, &n, NULL, &err) ||
         rz_prefill(cache, tokens, n, NULL, &err) ||
         rz_sample(cache, NULL, tokens, &err) ||
         rz_generate_into(cache, tokens[0], NULL, tokens + 1, 26, &n, NULL, &err) ||

@@ -43,7 +43,7 @@ impl Case {
     fn adapter(&self, model: &Arc<Model>, list: &[Factors], alpha: f32, dtype: DType) -> Arc<Adapter> {
         let path = self.dir.path().join("adapter.gguf");
         fs::write(&path, gguf(self.tiny.architecture, list, alpha, dtype).build().0).unwrap();
-        Adapter::load(model, &path).unwrap()
+        Adapter::load(model, &path, None).unwrap()
     }
 
     /// Logits of the reference after each token of the prompt.
@@ -116,7 +116,7 @@ fn factors_of_other_types_are_as_close_as_weights_of_them() {
                     (tensor.dtype, tensor.data) = (dtype.0, bytes);
                 }
                 fs::write(&path, file.build().0).unwrap();
-                Adapter::load(&model, &path).unwrap()
+                Adapter::load(&model, &path, None).unwrap()
             }
             _ => case.adapter(&model, &list, 16.0, dtype),
         };
@@ -369,12 +369,12 @@ fn factors_count_against_the_ceiling() {
     let weights = load(0).unwrap().info().weight_bytes;
     assert!(bytes > 2 << 20);
     let model = load(weights + bytes as u64 + (2 << 20)).unwrap();
-    let first = Adapter::load(&model, &path).unwrap();
-    assert!(matches!(Adapter::load(&model, &path), Err(Error::Limit { what: "the adapter", .. })));
+    let first = Adapter::load(&model, &path, None).unwrap();
+    assert!(matches!(Adapter::load(&model, &path, None), Err(Error::Limit { what: "the adapter", .. })));
     drop(first);
-    Adapter::load(&model, &path).unwrap();
+    Adapter::load(&model, &path, None).unwrap();
 }
 
 fn refusal(model: &Arc<Model>, path: &Path) -> Error {
-    Adapter::load(model, path).err().expect("a refusal")
+    Adapter::load(model, path, None).err().expect("a refusal")
 }

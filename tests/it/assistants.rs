@@ -236,7 +236,7 @@ fn adapters_of_the_text_are_not_those_of_the_assistant() {
         .map(|(name, rows, cols)| Factors::new(name, &[(name.to_owned(), rows)], cols, 4, rng));
     let path = target.0.path().join("adapter.gguf");
     fs::write(&path, adapter_file::gguf("gemma4", &list, 6.0, quant::F32).build().0).unwrap();
-    let adapter = Adapter::load(&model, &path).unwrap();
+    let adapter = Adapter::load(&model, &path, None).unwrap();
     let run = |scale: f32, draft: DraftParams| {
         let mut session = Session::new(&model, &CacheParams { capacity: 100, ..Default::default() }).unwrap();
         session.set_adapters(std::slice::from_ref(&adapter), &[scale]).unwrap();

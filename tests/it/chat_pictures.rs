@@ -54,7 +54,7 @@ fn tokens(family: &str, more: &[&str], template: &str, sizes: &[Value], chats: &
         let pictures = contents.flatten().filter(|part| part["type"] == "image");
         let n = pictures.enumerate().map(|(i, part)| part["media"] = json!(i)).count();
         let chat = Chat::parse_with_media(&json!({"messages": messages}).to_string(), true, Some(n)).unwrap();
-        Prompt::of_chat(&model, &chat, &media[..n]).unwrap().tokens().to_vec()
+        Prompt::of_chat(&model, &chat, &media[..n], &[]).unwrap().tokens().to_vec()
     };
     chats.iter().map(tokens).collect()
 }

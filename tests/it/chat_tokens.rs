@@ -29,7 +29,7 @@ fn tokens(template: &ChatTemplate, chat: &Json) -> Vec<u32> {
     let mut tokens = Vec::new();
     let rendered =
         template.render(&Chat::parse(&chat.to_string(), true).unwrap()).unwrap_or_else(|e| panic!("{e}: {chat}"));
-    MODEL.tokenizer().unwrap().encode_chat(&rendered, &mut tokens).unwrap();
+    MODEL.tokenizer().unwrap().encode_chat(&|| Ok(()), &rendered, &mut tokens).unwrap();
     tokens
 }
 

@@ -247,7 +247,7 @@ fn adapters(model: &Arc<Model>, tiny: &Tiny, folder: &Path) -> Vec<Arc<Adapter>>
         let factors = Factors::new(name, &[(name.to_owned(), rows)], cols, 4, &mut Rng(seed));
         let path = folder.join(format!("adapter{i}.gguf"));
         fs::write(&path, gguf(tiny.architecture, &[factors], 8.0, quant::F32).build().0).unwrap();
-        Adapter::load(model, &path).unwrap()
+        Adapter::load(model, &path, None).unwrap()
     };
     [5, 5, 6].into_iter().enumerate().map(load).collect()
 }
@@ -344,7 +344,7 @@ fn conversations_with_equal_adapters_share_prefixes() {
         let factors = Factors::new(name, &[(name.to_owned(), rows)], cols, 4, &mut Rng(seed));
         let path = dir.path().join("adapter.gguf");
         fs::write(&path, gguf("llama", &[factors], 64.0, quant::F32).build().0).unwrap();
-        Adapter::load(&model, &path).unwrap()
+        Adapter::load(&model, &path, None).unwrap()
     };
     let adapters = [None, Some(load(3)), Some(load(3)), Some(load(4))];
     let store = Arc::new(Store::new(&model, StoreParams { min_tokens: 16, ..Default::default() }).unwrap());

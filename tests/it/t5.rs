@@ -217,7 +217,7 @@ fn sources_that_cannot_be_read_are_refused() {
     let foreign = media(&model, 4);
     let mismatch = |e: &Error| matches!(e, Error::Mismatch(_));
     refused(Prompt::new(&llama, &[PromptPart::Media(&foreign)], false), mismatch, "another model");
-    refused(Adapter::load(&model, &folder.path().join("none.gguf")), UNSUPPORTED, "reads a source");
+    refused(Adapter::load(&model, &folder.path().join("none.gguf"), None), UNSUPPORTED, "reads a source");
     // Its encoder gives embeddings like any other.
     let params = EmbedParams { pooling: Some(Pooling::None), raw: true };
     assert!(model.embed(&[&source(4)], params, None).unwrap() == foreign.rows());

@@ -153,6 +153,7 @@ fn videos_stand_in_conversations() {
                 &model,
                 &Chat::parse_with_media(&chat, true, Some(1)).unwrap(),
                 std::slice::from_ref(&medium),
+                &[],
             )
         };
         for kind in ["video", "video_url"] {

@@ -58,7 +58,7 @@ const stream = result();
 
 const text = new TextEncoder().encode(prompt);
 const tokens = rz.malloc(4 * 64);
-check(rz.rz_tokenize_into(loaded, place(text), text.length, 1, tokens, 64, out, error));
+check(rz.rz_tokenize_into(loaded, place(text), text.length, 1, tokens, 64, out, 0, error));
 const ids = Array.from({ length: result() }, (_, i) => view().getUint32(tokens + 4 * i, true));
 
 const room = 4 * 65536;

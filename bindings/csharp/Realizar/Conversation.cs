@@ -169,7 +169,7 @@ namespace Realizar
             using (var transfer = new Transfer(stream))
             {
                 rz_error err;
-                transfer.Check(Native.rz_conversation_save(handle, Transfer.WriteCallback, transfer.User, &err), &err);
+                transfer.Check(Native.rz_conversation_save(handle, Transfer.WriteCallback, transfer.User, CancelHandle.None, &err), &err);
             }
         }
 
@@ -188,11 +188,6 @@ namespace Realizar
             }
         }
 
-        /// <summary>Appends a message in JSON, or a list of them, such as the result of a tool: {"role": "tool",
-        /// "tool_call_id": "...", "content": "..."}.</summary>
-        public unsafe void AddJson(string json) => Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
-            Changed(err => Native.rz_conversation_add(handle, at, len, err)));
-
         /// <summary>Makes a call that gives up an unfinished reply. An enumeration of that reply ends with an
         /// InvalidOperationException.</summary>
         private int Changed(Native.Calling call)
@@ -202,7 +197,8 @@ namespace Realizar
             return status;
         }
 
-        /// <summary>The same for messages whose content has parts with numbers of the array <paramref name="media"/>:
+        /// <summary>Appends a message in JSON, or a list of them, such as the result of a tool: {"role": "tool",
+        /// "tool_call_id": "...", "content": "..."}. Parts of contents have numbers of the array <paramref name="media"/>:
         /// {"type": "image", "media": 0}. The media may be disposed of afterwards.</summary>
         public unsafe void AddJson(string json, params Media[] media)
         {
@@ -210,14 +206,14 @@ namespace Realizar
             {
                 var raw = pins.Of(media.Select(one => one.Handle));
                 Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
-                    Changed(err => Native.rz_conversation_add_media(handle, at, len, (IntPtr*)raw, (UIntPtr)media.Length, err)));
+                    Changed(err => Native.rz_conversation_add(handle, at, len, (IntPtr*)raw, (UIntPtr)media.Length, err)));
             }
         }
 
         /// <summary>Returns a medium by its number in the parts of Messages. Info.Media is the number of
         /// media.</summary>
         public unsafe Media Media(int number) =>
-            new Media(Native.Made((media, err) => Native.rz_conversation_media_get(handle, Native.Whole(number, nameof(number)), media, err)));
+            new Media(Native.Made((media, err) => Native.rz_conversation_media(handle, Native.Whole(number, nameof(number)), media, err)));
 
         /// <summary>Begins a reply, which Step computes, and gives up an unfinished one.</summary>
         public unsafe void Begin(ReplyOptions options = null, CancellationToken token = default(CancellationToken)) =>

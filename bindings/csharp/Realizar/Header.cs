@@ -166,13 +166,6 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
-    internal struct rz_chat_message
-    {
-        public IntPtr role;
-        public IntPtr content;
-    }
-
-    [StructLayout(LayoutKind.Sequential)]
     internal struct rz_logit_bias
     {
         public uint token;
@@ -233,6 +226,14 @@ namespace Realizar
         public uint capacity;
         public uint k_type;
         public uint v_type;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_adapter_params
+    {
+        public uint struct_size;
+        public uint flags;
+        public IntPtr cancel;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -885,11 +886,11 @@ namespace Realizar
             typeof(rz_model_info),
             typeof(rz_model_device),
             typeof(rz_source),
-            typeof(rz_chat_message),
             typeof(rz_logit_bias),
             typeof(rz_token_sequence),
             typeof(rz_sampler_params),
             typeof(rz_cache_params),
+            typeof(rz_adapter_params),
             typeof(rz_plan),
             typeof(rz_plan_device),
             typeof(rz_media_info),
@@ -940,7 +941,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_info_get(ModelHandle model, rz_model_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_device_get(ModelHandle model, uint index, rz_model_device* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_load_from(rz_source* sources, UIntPtr n, rz_model_params* @params, IntPtr* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_tokenize_into(ModelHandle model, byte* text, UIntPtr text_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_tokenize_into(ModelHandle model, byte* text, UIntPtr text_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_detokenize_into(ModelHandle model, uint* tokens, UIntPtr n, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_token_is_end(ModelHandle model, uint token);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_token_bytes_into(ModelHandle model, uint token, void* @out, UIntPtr capacity, UIntPtr* len, uint* attributes, rz_error* err);
@@ -949,17 +950,16 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_push_into(TextstreamHandle stream, uint token, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_flush_into(TextstreamHandle stream, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_textstream_free(IntPtr stream);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_render_into(ModelHandle model, rz_chat_message* messages, UIntPtr n, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_render_json_into(ModelHandle model, byte* json, UIntPtr json_len, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_tokenize_into(ModelHandle model, byte* json, UIntPtr json_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_new(ModelHandle model, byte* json, UIntPtr json_len, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_render_into(ModelHandle model, byte* json, UIntPtr json_len, uint flags, byte* @out, UIntPtr capacity, UIntPtr* len, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_tokenize_into(ModelHandle model, byte* json, UIntPtr json_len, uint flags, uint* @out, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_new(ModelHandle model, byte* json, UIntPtr json_len, CancelHandle cancel, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_push(ChatParserHandle parser, uint token, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_end(ChatParserHandle parser, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_next_into(ChatParserHandle parser, uint* kind, uint* flags, uint* index, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_chat_parser_free(IntPtr parser);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sampler_new(rz_sampler_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_sampler_free(IntPtr sampler);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_grammar_new(ModelHandle model, uint kind, uint flags, byte* text, UIntPtr len, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_grammar_new(ModelHandle model, uint kind, uint flags, byte* text, UIntPtr len, CancelHandle cancel, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_grammar_free(IntPtr grammar);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sampler_grammar_set(SamplerHandle sampler, GrammarHandle grammar, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_new(ModelHandle model, rz_cache_params* @params, IntPtr* @out, rz_error* err);
@@ -973,11 +973,12 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_tokens_into(CacheHandle cache, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_shift(CacheHandle cache, uint keep, uint drop, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_release(CacheHandle cache, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_adapter_load(ModelHandle model, byte* path, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_adapter_load(ModelHandle model, byte* path, rz_adapter_params* @params, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_adapter_load_from(ModelHandle model, rz_source* sources, UIntPtr n, rz_adapter_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_adapter_free(IntPtr adapter);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_adapters_set(CacheHandle cache, IntPtr* adapters, float* scales, UIntPtr n, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_save(CacheHandle cache, IntPtr write, IntPtr user, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_load(ModelHandle model, rz_cache_params* @params, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_save(CacheHandle cache, IntPtr write, IntPtr user, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_load(ModelHandle model, rz_cache_params* @params, IntPtr read, IntPtr user, CancelHandle cancel, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_plan(byte* path, rz_source* sources, UIntPtr n, rz_model_params* @params, rz_cache_params* cache_params, uint n_caches, rz_plan* @out, rz_plan_device* devices, UIntPtr capacity, UIntPtr* n_devices, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prefill(CacheHandle cache, uint* tokens, UIntPtr n, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_decode_token(CacheHandle cache, uint token, SamplerHandle sampler, uint* next, rz_error* err);
@@ -989,14 +990,14 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_tokens(ModelHandle model, uint* tokens, UIntPtr n, CancelHandle cancel, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_info_get(MediaHandle media, rz_media_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_rows_into(MediaHandle media, float* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_save(MediaHandle media, IntPtr write, IntPtr user, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_load(ModelHandle model, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_save(MediaHandle media, IntPtr write, IntPtr user, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_load(ModelHandle model, IntPtr read, IntPtr user, CancelHandle cancel, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_media_free(IntPtr media);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_load(ModelHandle model, byte* path, rz_encoder_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_load_from(ModelHandle model, rz_source* sources, UIntPtr n, rz_encoder_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_encoder_free(IntPtr encoder);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_info_get(EncoderHandle encoder, rz_encoder_info* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_plan_get(ModelHandle model, byte* path, rz_encoder_params* @params, rz_encoder_plan* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_encoder_plan_get(ModelHandle model, byte* path, rz_source* sources, UIntPtr n, rz_encoder_params* @params, rz_encoder_plan* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_pixels(EncoderHandle encoder, rz_pixels* pixels, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_image(EncoderHandle encoder, void* data, UIntPtr size, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_measure(EncoderHandle encoder, uint width, uint height, rz_media_params* @params, rz_media_info* @out, rz_error* err);
@@ -1005,7 +1006,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_from_frames(EncoderHandle encoder, rz_pixels* frames, double* times, UIntPtr n, rz_media_params* @params, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_media_step(MediaHandle media, ulong budget_us, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_new(ModelHandle model, rz_part* parts, UIntPtr n, uint flags, IntPtr* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_from_chat(ModelHandle model, byte* json, UIntPtr json_len, uint flags, IntPtr* media, UIntPtr n_media, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_from_chat(ModelHandle model, byte* json, UIntPtr json_len, uint flags, IntPtr* media, UIntPtr n_media, CancelHandle cancel, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_prompt_free(IntPtr prompt);
         [DllImport(Library, CallingConvention = C)] internal static extern UIntPtr rz_prompt_len(PromptHandle prompt);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prompt_tokens_into(PromptHandle prompt, uint* @out, UIntPtr capacity, UIntPtr* n, rz_error* err);
@@ -1029,7 +1030,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_info_get(StoreHandle store, rz_store_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_store_free(IntPtr store);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_new(ModelHandle model, rz_conversation_params* @params, IntPtr* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_add(ConversationHandle conversation, byte* json, UIntPtr len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_add(ConversationHandle conversation, byte* json, UIntPtr len, IntPtr* media, UIntPtr n_media, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_add_text(ConversationHandle conversation, byte* role, byte* text, UIntPtr len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_reply(ConversationHandle conversation, rz_reply_params* @params, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_step(ConversationHandle conversation, ulong budget_us, rz_error* err);
@@ -1038,14 +1039,12 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_stop(ConversationHandle conversation, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_error(ConversationHandle conversation, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_logprobs_into(ConversationHandle conversation, uint* tokens, float* logprobs, UIntPtr capacity, UIntPtr* n, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_say(ConversationHandle conversation, byte* text, IntPtr on_text, IntPtr user, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_json_into(ConversationHandle conversation, uint first, byte* @out, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_rewind(ConversationHandle conversation, uint n_messages, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_fork(ConversationHandle conversation, IntPtr* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_save(ConversationHandle conversation, IntPtr write, IntPtr user, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_load(ModelHandle model, rz_conversation_params* @params, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_info_get(ConversationHandle conversation, rz_conversation_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_conversation_free(IntPtr conversation);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_say(ConversationHandle conversation, byte* text, IntPtr on_text, IntPtr user, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_read(ConversationHandle conversation, rz_reply_params* @params, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_release(ConversationHandle conversation, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_capacity_set(ConversationHandle conversation, uint capacity, rz_error* err);
@@ -1053,12 +1052,13 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_cancel_set(ConversationHandle conversation, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_adapters_set(ConversationHandle conversation, IntPtr* adapters, float* scales, UIntPtr n_adapters, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_store_set(ConversationHandle conversation, StoreHandle store, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_add_media(ConversationHandle conversation, byte* json, UIntPtr len, IntPtr* media, UIntPtr n_media, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_media_get(ConversationHandle conversation, uint number, IntPtr* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_logprobs_into(CacheHandle cache, uint k, uint* tokens, float* logprobs, UIntPtr* n, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_score_into(CacheHandle cache, uint* tokens, UIntPtr n, float* logprobs, CancelHandle cancel, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_into(ModelHandle model, rz_embed_params* @params, uint** tokens, UIntPtr* lengths, UIntPtr n, float* @out, UIntPtr capacity, UIntPtr* written, CancelHandle cancel, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_prompts_into(ModelHandle model, rz_embed_params* @params, IntPtr* prompts, UIntPtr n, float* @out, UIntPtr capacity, UIntPtr* written, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_save(ConversationHandle conversation, IntPtr write, IntPtr user, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_load(ModelHandle model, rz_conversation_params* @params, IntPtr read, IntPtr user, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_media(ConversationHandle conversation, uint number, IntPtr* @out, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_top_logprobs(CacheHandle cache, uint k, uint* tokens, float* logprobs, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_score(CacheHandle cache, uint* tokens, UIntPtr n, float* logprobs, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_into(ModelHandle model, rz_embed_params* @params, uint** tokens, UIntPtr* lengths, UIntPtr n_texts, float* @out, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_prompts_into(ModelHandle model, rz_embed_params* @params, IntPtr* prompts, UIntPtr n_prompts, float* @out, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_metrics_get(ModelHandle model, rz_metrics* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_backend_metrics_get(ModelHandle model, uint device_kind, rz_backend_metrics* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_metrics_reset(ModelHandle model);

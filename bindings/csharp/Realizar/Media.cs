@@ -139,7 +139,7 @@ namespace Realizar
         {
             var plan = new[] { new rz_encoder_plan { struct_size = (uint)sizeof(rz_encoder_plan) } };
             With(path, options, default(CancellationToken), (name, p, err) => {
-                fixed (rz_encoder_plan* at = plan) return Native.rz_encoder_plan_get(model.Handle, name, p, at, err);
+                fixed (rz_encoder_plan* at = plan) return Native.rz_encoder_plan_get(model.Handle, name, null, UIntPtr.Zero, p, at, err);
             });
             return new EncoderPlan { MaxRows = (int)plan[0].max_rows, WeightsHost = plan[0].weights_host, ScratchHost = plan[0].scratch_host, Row = plan[0].row };
         }
@@ -379,7 +379,7 @@ namespace Realizar
             {
                 rz_error err;
                 IntPtr pointer;
-                transfer.Check(Native.rz_media_load(model.Handle, Transfer.ReadCallback, transfer.User, &pointer, &err), &err);
+                transfer.Check(Native.rz_media_load(model.Handle, Transfer.ReadCallback, transfer.User, CancelHandle.None, &pointer, &err), &err);
                 return new Media(pointer);
             }
         }
@@ -390,7 +390,7 @@ namespace Realizar
             using (var transfer = new Transfer(stream))
             {
                 rz_error err;
-                transfer.Check(Native.rz_media_save(Handle, Transfer.WriteCallback, transfer.User, &err), &err);
+                transfer.Check(Native.rz_media_save(Handle, Transfer.WriteCallback, transfer.User, CancelHandle.None, &err), &err);
             }
         }
 
@@ -447,7 +447,7 @@ namespace Realizar
             {
                 var raw = pins.Of(media.Select(one => one.Handle));
                 return new Prompt(Native.Pinned(bytes, (at, len) => Native.Made((prompt, err) => Native.rz_prompt_from_chat(model.Handle, at, len,
-                    Native.RZ_CHAT_ADD_GENERATION_PROMPT, (IntPtr*)raw, (UIntPtr)media.Length, prompt, err))));
+                    Native.RZ_CHAT_ADD_GENERATION_PROMPT, (IntPtr*)raw, (UIntPtr)media.Length, CancelHandle.None, prompt, err))));
             }
         }
 

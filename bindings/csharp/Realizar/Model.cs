@@ -351,7 +351,7 @@ namespace Realizar
             var bytes = Native.Utf8.GetBytes(Native.Given(text, nameof(text)) + "\0"); // never empty, so that there is something to point to
             var flags = (special ? Native.RZ_TOKENIZE_ADD_SPECIAL : 0u) | (parse ? Native.RZ_TOKENIZE_PARSE_SPECIAL : 0u);
             return Native.Pinned(bytes, (at, len) => Native.Sized<uint>(bytes.Length + 8, (tokens, capacity, n, err) =>
-                Native.rz_tokenize_into(Handle, at, len, flags, (uint*)tokens, capacity, n, err)));
+                Native.rz_tokenize_into(Handle, at, len, flags, (uint*)tokens, capacity, n, CancelHandle.None, err)));
         }
 
         /// <summary>The text of tokens; <paramref name="special"/>: with control tokens.</summary>
@@ -379,7 +379,7 @@ namespace Realizar
             var bytes = Native.Terminated(json, nameof(json));
             var flags = addGenerationPrompt ? Native.RZ_CHAT_ADD_GENERATION_PROMPT : 0u;
             return Native.Pinned(bytes, (at, len) => Native.SizedText(4096, (text, capacity, n, err) =>
-                Native.rz_chat_render_json_into(Handle, at, len, flags, (byte*)text, capacity, n, err)));
+                Native.rz_chat_render_into(Handle, at, len, flags, (byte*)text, capacity, n, CancelHandle.None, err)));
         }
 
         /// <summary>The tokens of a conversation in JSON, up to where the reply begins. No text in it becomes a control
@@ -388,7 +388,7 @@ namespace Realizar
         {
             var bytes = Native.Terminated(json, nameof(json));
             return Native.Pinned(bytes, (at, len) => Native.Sized<uint>(bytes.Length + 64, (tokens, capacity, n, err) =>
-                Native.rz_chat_tokenize_into(Handle, at, len, Native.RZ_CHAT_ADD_GENERATION_PROMPT, (uint*)tokens, capacity, n, err)));
+                Native.rz_chat_tokenize_into(Handle, at, len, Native.RZ_CHAT_ADD_GENERATION_PROMPT, (uint*)tokens, capacity, n, CancelHandle.None, err)));
         }
 
         /// <summary>Turns tokens into text as they come.</summary>
@@ -399,12 +399,12 @@ namespace Realizar
         /// JSON.</summary>
         public unsafe ChatParser NewChatParser(string json) =>
             new ChatParser(Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
-                Native.Made((parser, err) => Native.rz_chat_parser_new(Handle, at, len, parser, err))));
+                Native.Made((parser, err) => Native.rz_chat_parser_new(Handle, at, len, CancelHandle.None, parser, err))));
 
         /// <summary>Loads a LoRA adapter: a GGUF file or a folder of PEFT.</summary>
         public unsafe Adapter LoadAdapter(string path) =>
             new Adapter(Native.Pinned(Native.Terminated(path, nameof(path)), (at, len) =>
-                Native.Made((adapter, err) => Native.rz_adapter_load(Handle, at, adapter, err))));
+                Native.Made((adapter, err) => Native.rz_adapter_load(Handle, at, null, adapter, err))));
 
         /// <summary>Compiles a grammar for constrained decoding.</summary>
         /// <param name="whitespace">JSON may have white space between its parts.</param>
@@ -412,7 +412,7 @@ namespace Realizar
         {
             var flags = whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u;
             return new Grammar(Native.Pinned(Native.Terminated(text, nameof(text)), (at, len) =>
-                Native.Made((grammar, err) => Native.rz_grammar_new(Handle, (uint)kind, flags, at, len, grammar, err))));
+                Native.Made((grammar, err) => Native.rz_grammar_new(Handle, (uint)kind, flags, at, len, CancelHandle.None, grammar, err))));
         }
 
         /// <summary>An empty session with a context of <paramref name="capacity"/> tokens; 0: the context length of the
@@ -427,7 +427,7 @@ namespace Realizar
             {
                 rz_error err;
                 IntPtr pointer;
-                transfer.Check(Native.rz_cache_load(Handle, null, Transfer.ReadCallback, transfer.User, &pointer, &err), &err);
+                transfer.Check(Native.rz_cache_load(Handle, null, Transfer.ReadCallback, transfer.User, CancelHandle.None, &pointer, &err), &err);
                 return new Session(this, pointer);
             }
         }

@@ -147,7 +147,7 @@ namespace Realizar
             using (var transfer = new Transfer(stream))
             {
                 rz_error err;
-                transfer.Check(Native.rz_cache_save(Handle, Transfer.WriteCallback, transfer.User, &err), &err);
+                transfer.Check(Native.rz_cache_save(Handle, Transfer.WriteCallback, transfer.User, CancelHandle.None, &err), &err);
             }
         }
 
@@ -228,7 +228,7 @@ namespace Realizar
             UIntPtr n;
             fixed (uint* t = tokens)
             fixed (float* v = values)
-                RealizarException.Check(Native.rz_logprobs_into(Handle, most, t, v, &n, &err), &err);
+                RealizarException.Check(Native.rz_top_logprobs(Handle, most, t, v, &n, &err), &err);
             return Enumerable.Range(0, (int)n).Select(i => new Logprob { Token = tokens[i], Value = values[i] }).ToArray();
         }
 
@@ -241,7 +241,7 @@ namespace Realizar
             using (var cancelling = new Cancelling(cancellation))
                 fixed (uint* at = more)
                 fixed (float* to = scores)
-                    RealizarException.Check(Native.rz_score_into(Handle, at, (UIntPtr)more.Length, to, cancelling.Handle, &err), &err, cancellation);
+                    RealizarException.Check(Native.rz_score(Handle, at, (UIntPtr)more.Length, to, cancelling.Handle, &err), &err, cancellation);
             return scores;
         }
 

@@ -30,7 +30,7 @@ func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 		return "", err
 	}
 	text, err := sized(m.model, 4096, func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_chat_render_json_into(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, e)
+		return c.rz_chat_render_into(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, 0, e)
 	})
 	return string(text), err
 }
@@ -43,6 +43,6 @@ func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
 		return nil, err
 	}
 	return sized(m.model, len(chat), func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_chat_tokenize_into(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, e)
+		return c.rz_chat_tokenize_into(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, 0, e)
 	})
 }

@@ -174,7 +174,7 @@ func (t *Conversation) AddMessages(messages ...any) error {
 }
 
 func addJSON(object uintptr, text []byte, e *rz_error) int32 {
-	return c.rz_conversation_add(object, unsafe.SliceData(text), uintptr(len(text)), e)
+	return c.rz_conversation_add(object, unsafe.SliceData(text), uintptr(len(text)), nil, 0, e)
 }
 
 // Rewind forgets the messages behind the first n, to edit or to answer anew. An unfinished reply is given up first.

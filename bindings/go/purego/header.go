@@ -327,11 +327,6 @@ type rz_source struct {
 	user        uintptr
 }
 
-type rz_chat_message struct {
-	role    *byte
-	content *byte
-}
-
 type rz_logit_bias struct {
 	token uint32
 	bias  float32
@@ -385,6 +380,12 @@ type rz_cache_params struct {
 	capacity    uint32
 	k_type      uint32
 	v_type      uint32
+}
+
+type rz_adapter_params struct {
+	struct_size uint32
+	flags       uint32
+	cancel      uintptr
 }
 
 type rz_plan struct {
@@ -688,11 +689,11 @@ var structs = []any{
 	rz_model_info{},
 	rz_model_device{},
 	rz_source{},
-	rz_chat_message{},
 	rz_logit_bias{},
 	rz_token_sequence{},
 	rz_sampler_params{},
 	rz_cache_params{},
+	rz_adapter_params{},
 	rz_plan{},
 	rz_plan_device{},
 	rz_media_info{},
@@ -745,7 +746,7 @@ type functions struct {
 	rz_model_info_get             func(model uintptr, out *rz_model_info, err *rz_error) int32
 	rz_model_device_get           func(model uintptr, index uint32, out *rz_model_device, err *rz_error) int32
 	rz_model_load_from            func(sources *rz_source, n uintptr, params *rz_model_params, out *uintptr, err *rz_error) int32
-	rz_tokenize_into              func(model uintptr, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_tokenize_into              func(model uintptr, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
 	rz_detokenize_into            func(model uintptr, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_token_is_end               func(model uintptr, token uint32) int32
 	rz_token_bytes_into           func(model uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, attributes *uint32, err *rz_error) int32
@@ -754,17 +755,16 @@ type functions struct {
 	rz_textstream_push_into       func(stream uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_textstream_flush_into      func(stream uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_textstream_free            func(stream uintptr)
-	rz_chat_render_into           func(model uintptr, messages *rz_chat_message, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_chat_render_json_into      func(model uintptr, json *byte, json_len uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_chat_tokenize_into         func(model uintptr, json *byte, json_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_chat_parser_new            func(model uintptr, json *byte, json_len uintptr, out *uintptr, err *rz_error) int32
+	rz_chat_render_into           func(model uintptr, json *byte, json_len uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, cancel uintptr, err *rz_error) int32
+	rz_chat_tokenize_into         func(model uintptr, json *byte, json_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
+	rz_chat_parser_new            func(model uintptr, json *byte, json_len uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
 	rz_chat_parser_push           func(parser uintptr, token uint32, err *rz_error) int32
 	rz_chat_parser_end            func(parser uintptr, err *rz_error) int32
 	rz_chat_parser_next_into      func(parser uintptr, kind *uint32, flags *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_chat_parser_free           func(parser uintptr)
 	rz_sampler_new                func(params *rz_sampler_params, out *uintptr, err *rz_error) int32
 	rz_sampler_free               func(sampler uintptr)
-	rz_grammar_new                func(model uintptr, kind uint32, flags uint32, text *byte, len uintptr, out *uintptr, err *rz_error) int32
+	rz_grammar_new                func(model uintptr, kind uint32, flags uint32, text *byte, len uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
 	rz_grammar_free               func(grammar uintptr)
 	rz_sampler_grammar_set        func(sampler uintptr, grammar uintptr, err *rz_error) int32
 	rz_cache_new                  func(model uintptr, params *rz_cache_params, out *uintptr, err *rz_error) int32
@@ -778,11 +778,12 @@ type functions struct {
 	rz_cache_tokens_into          func(cache uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
 	rz_cache_shift                func(cache uintptr, keep uint32, drop uint32, err *rz_error) int32
 	rz_cache_release              func(cache uintptr, err *rz_error) int32
-	rz_adapter_load               func(model uintptr, path *byte, out *uintptr, err *rz_error) int32
+	rz_adapter_load               func(model uintptr, path *byte, params *rz_adapter_params, out *uintptr, err *rz_error) int32
+	rz_adapter_load_from          func(model uintptr, sources *rz_source, n uintptr, params *rz_adapter_params, out *uintptr, err *rz_error) int32
 	rz_adapter_free               func(adapter uintptr)
 	rz_cache_adapters_set         func(cache uintptr, adapters *uintptr, scales *float32, n uintptr, err *rz_error) int32
-	rz_cache_save                 func(cache uintptr, write uintptr, user uintptr, err *rz_error) int32
-	rz_cache_load                 func(model uintptr, params *rz_cache_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
+	rz_cache_save                 func(cache uintptr, write uintptr, user uintptr, cancel uintptr, err *rz_error) int32
+	rz_cache_load                 func(model uintptr, params *rz_cache_params, read uintptr, user uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
 	rz_model_plan                 func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_plan, devices *rz_plan_device, capacity uintptr, n_devices *uintptr, err *rz_error) int32
 	rz_prefill                    func(cache uintptr, tokens *uint32, n uintptr, cancel uintptr, err *rz_error) int32
 	rz_decode_token               func(cache uintptr, token uint32, sampler uintptr, next *uint32, err *rz_error) int32
@@ -794,14 +795,14 @@ type functions struct {
 	rz_media_from_tokens          func(model uintptr, tokens *uint32, n uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
 	rz_media_info_get             func(media uintptr, out *rz_media_info, err *rz_error) int32
 	rz_media_rows_into            func(media uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_media_save                 func(media uintptr, write uintptr, user uintptr, err *rz_error) int32
-	rz_media_load                 func(model uintptr, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
+	rz_media_save                 func(media uintptr, write uintptr, user uintptr, cancel uintptr, err *rz_error) int32
+	rz_media_load                 func(model uintptr, read uintptr, user uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
 	rz_media_free                 func(media uintptr)
 	rz_encoder_load               func(model uintptr, path *byte, params *rz_encoder_params, out *uintptr, err *rz_error) int32
 	rz_encoder_load_from          func(model uintptr, sources *rz_source, n uintptr, params *rz_encoder_params, out *uintptr, err *rz_error) int32
 	rz_encoder_free               func(encoder uintptr)
 	rz_encoder_info_get           func(encoder uintptr, out *rz_encoder_info, err *rz_error) int32
-	rz_encoder_plan_get           func(model uintptr, path *byte, params *rz_encoder_params, out *rz_encoder_plan, err *rz_error) int32
+	rz_encoder_plan_get           func(model uintptr, path *byte, sources *rz_source, n uintptr, params *rz_encoder_params, out *rz_encoder_plan, err *rz_error) int32
 	rz_media_from_pixels          func(encoder uintptr, pixels *rz_pixels, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_from_image           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_measure              func(encoder uintptr, width uint32, height uint32, params *rz_media_params, out *rz_media_info, err *rz_error) int32
@@ -810,7 +811,7 @@ type functions struct {
 	rz_media_from_frames          func(encoder uintptr, frames *rz_pixels, times *float64, n uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
 	rz_media_step                 func(media uintptr, budget_us uint64, err *rz_error) int32
 	rz_prompt_new                 func(model uintptr, parts *rz_part, n uintptr, flags uint32, out *uintptr, err *rz_error) int32
-	rz_prompt_from_chat           func(model uintptr, json *byte, json_len uintptr, flags uint32, media *uintptr, n_media uintptr, out *uintptr, err *rz_error) int32
+	rz_prompt_from_chat           func(model uintptr, json *byte, json_len uintptr, flags uint32, media *uintptr, n_media uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
 	rz_prompt_free                func(prompt uintptr)
 	rz_prompt_len                 func(prompt uintptr) uintptr
 	rz_prompt_tokens_into         func(prompt uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
@@ -834,7 +835,7 @@ type functions struct {
 	rz_store_info_get             func(store uintptr, out *rz_store_info, err *rz_error) int32
 	rz_store_free                 func(store uintptr)
 	rz_conversation_new           func(model uintptr, params *rz_conversation_params, out *uintptr, err *rz_error) int32
-	rz_conversation_add           func(conversation uintptr, json *byte, len uintptr, err *rz_error) int32
+	rz_conversation_add           func(conversation uintptr, json *byte, len uintptr, media *uintptr, n_media uintptr, err *rz_error) int32
 	rz_conversation_add_text      func(conversation uintptr, role *byte, text *byte, len uintptr, err *rz_error) int32
 	rz_conversation_reply         func(conversation uintptr, params *rz_reply_params, err *rz_error) int32
 	rz_conversation_step          func(conversation uintptr, budget_us uint64, err *rz_error) int32
@@ -843,14 +844,12 @@ type functions struct {
 	rz_conversation_stop          func(conversation uintptr, err *rz_error) int32
 	rz_conversation_error         func(conversation uintptr, err *rz_error) int32
 	rz_conversation_logprobs_into func(conversation uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_conversation_say           func(conversation uintptr, text *byte, on_text uintptr, user uintptr, err *rz_error) int32
 	rz_conversation_json_into     func(conversation uintptr, first uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
 	rz_conversation_rewind        func(conversation uintptr, n_messages uint32, err *rz_error) int32
 	rz_conversation_fork          func(conversation uintptr, out *uintptr, err *rz_error) int32
-	rz_conversation_save          func(conversation uintptr, write uintptr, user uintptr, err *rz_error) int32
-	rz_conversation_load          func(model uintptr, params *rz_conversation_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
 	rz_conversation_info_get      func(conversation uintptr, out *rz_conversation_info, err *rz_error) int32
 	rz_conversation_free          func(conversation uintptr)
+	rz_conversation_say           func(conversation uintptr, text *byte, on_text uintptr, user uintptr, err *rz_error) int32
 	rz_conversation_read          func(conversation uintptr, params *rz_reply_params, err *rz_error) int32
 	rz_conversation_release       func(conversation uintptr, err *rz_error) int32
 	rz_conversation_capacity_set  func(conversation uintptr, capacity uint32, err *rz_error) int32
@@ -858,12 +857,13 @@ type functions struct {
 	rz_conversation_cancel_set    func(conversation uintptr, cancel uintptr, err *rz_error) int32
 	rz_conversation_adapters_set  func(conversation uintptr, adapters *uintptr, scales *float32, n_adapters uintptr, err *rz_error) int32
 	rz_conversation_store_set     func(conversation uintptr, store uintptr, err *rz_error) int32
-	rz_conversation_add_media     func(conversation uintptr, json *byte, len uintptr, media *uintptr, n_media uintptr, err *rz_error) int32
-	rz_conversation_media_get     func(conversation uintptr, number uint32, out *uintptr, err *rz_error) int32
-	rz_logprobs_into              func(cache uintptr, k uint32, tokens *uint32, logprobs *float32, n *uintptr, err *rz_error) int32
-	rz_score_into                 func(cache uintptr, tokens *uint32, n uintptr, logprobs *float32, cancel uintptr, err *rz_error) int32
-	rz_embed_into                 func(model uintptr, params *rz_embed_params, tokens **uint32, lengths *uintptr, n uintptr, out *float32, capacity uintptr, written *uintptr, cancel uintptr, err *rz_error) int32
-	rz_embed_prompts_into         func(model uintptr, params *rz_embed_params, prompts *uintptr, n uintptr, out *float32, capacity uintptr, written *uintptr, cancel uintptr, err *rz_error) int32
+	rz_conversation_save          func(conversation uintptr, write uintptr, user uintptr, cancel uintptr, err *rz_error) int32
+	rz_conversation_load          func(model uintptr, params *rz_conversation_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
+	rz_conversation_media         func(conversation uintptr, number uint32, out *uintptr, err *rz_error) int32
+	rz_top_logprobs               func(cache uintptr, k uint32, tokens *uint32, logprobs *float32, n *uintptr, err *rz_error) int32
+	rz_score                      func(cache uintptr, tokens *uint32, n uintptr, logprobs *float32, cancel uintptr, err *rz_error) int32
+	rz_embed_into                 func(model uintptr, params *rz_embed_params, tokens **uint32, lengths *uintptr, n_texts uintptr, out *float32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
+	rz_embed_prompts_into         func(model uintptr, params *rz_embed_params, prompts *uintptr, n_prompts uintptr, out *float32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
 	rz_metrics_get                func(model uintptr, out *rz_metrics, err *rz_error) int32
 	rz_backend_metrics_get        func(model uintptr, device_kind uint32, out *rz_backend_metrics, err *rz_error) int32
 	rz_metrics_reset              func(model uintptr)

@@ -164,7 +164,7 @@ func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOp
 	var p rz_encoder_plan
 	err := withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (err error) {
 		p, err = filled(m.model, func(model uintptr, out *rz_encoder_plan, e *rz_error) int32 {
-			return c.rz_encoder_plan_get(model, name, params, out, e)
+			return c.rz_encoder_plan_get(model, name, nil, 0, params, out, e)
 		})
 		return err
 	})
@@ -421,7 +421,7 @@ func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, e
 func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
 	return readFrom(r, func(read, user uintptr) (*Media, error) {
 		return makeMedia(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
-			return c.rz_media_load(model, read, user, out, e)
+			return c.rz_media_load(model, read, user, 0, out, e)
 		})
 	})
 }
@@ -507,7 +507,7 @@ func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt,
 	defer release()
 	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
 		return c.rz_prompt_from_chat(model, unsafe.SliceData(chat), uintptr(len(chat)), rz_CHAT_ADD_GENERATION_PROMPT,
-			unsafe.SliceData(list), uintptr(len(list)), out, e)
+			unsafe.SliceData(list), uintptr(len(list)), 0, out, e)
 	}, c.rz_prompt_free, func(h *handle) *Prompt { return &Prompt{h} })
 }
 

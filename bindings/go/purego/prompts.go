@@ -55,7 +55,7 @@ func (t *Conversation) AddMedia(media []*Media, messages ...any) error {
 	}
 	defer release()
 	return t.change(func(object uintptr, e *rz_error) int32 {
-		return c.rz_conversation_add_media(object, unsafe.SliceData(text), uintptr(len(text)), unsafe.SliceData(list), uintptr(len(list)), e)
+		return c.rz_conversation_add(object, unsafe.SliceData(text), uintptr(len(text)), unsafe.SliceData(list), uintptr(len(list)), e)
 	})
 }
 
@@ -66,7 +66,7 @@ func (t *Conversation) Media(number int) (*Media, error) {
 		return nil, err
 	}
 	return made(t.conversation, func(object uintptr, out *uintptr, e *rz_error) int32 {
-		return c.rz_conversation_media_get(object, n, out, e)
+		return c.rz_conversation_media(object, n, out, e)
 	}, c.rz_media_free, func(h *handle) *Media { return &Media{h, context.Background()} })
 }
 

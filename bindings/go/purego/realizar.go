@@ -311,7 +311,7 @@ func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
 		flags |= rz_TOKENIZE_PARSE_SPECIAL
 	}
 	return sized(m.model, len(text)+2, func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_tokenize_into(model, unsafe.StringData(text), uintptr(len(text)), flags, out, capacity, n, e)
+		return c.rz_tokenize_into(model, unsafe.StringData(text), uintptr(len(text)), flags, out, capacity, n, 0, e)
 	})
 }
 
@@ -439,7 +439,7 @@ type Grammar struct{ grammar *handle }
 // NewGrammar compiles a grammar for the vocabulary of the model.
 func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*Grammar, error) {
 	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
-		return c.rz_grammar_new(model, uint32(kind), uint32(flags), unsafe.StringData(text), uintptr(len(text)), out, e)
+		return c.rz_grammar_new(model, uint32(kind), uint32(flags), unsafe.StringData(text), uintptr(len(text)), 0, out, e)
 	}, c.rz_grammar_free, func(h *handle) *Grammar { return &Grammar{h} })
 }
 

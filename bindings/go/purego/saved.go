@@ -39,10 +39,10 @@ func (t *transfer) with(f func(callback, user uintptr) error) error {
 	return err
 }
 
-func (h *handle) save(w io.Writer, save func(object, write, user uintptr, e *rz_error) int32) error {
+func (h *handle) save(w io.Writer, save func(object, write, user, cancel uintptr, e *rz_error) int32) error {
 	t := transfer{move: func(bytes []byte) error { return writeAll(w, bytes) }}
 	return t.with(func(callback, user uintptr) error {
-		return h.use(func(object uintptr, e *rz_error) int32 { return save(object, callback, user, e) })
+		return h.use(func(object uintptr, e *rz_error) int32 { return save(object, callback, user, 0, e) })
 	})
 }
 
@@ -71,7 +71,7 @@ func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, err
 	}
 	return readFrom(r, func(read, user uintptr) (*Session, error) {
 		return m.session(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
-			return c.rz_cache_load(model, &params, read, user, out, e)
+			return c.rz_cache_load(model, &params, read, user, 0, out, e)
 		})
 	})
 }

@@ -58,7 +58,7 @@ func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
 func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
 	scores := make([]float32, len(tokens))
 	return scores, s.append(ctx, func(cache, cancel uintptr, e *rz_error) int32 {
-		return c.rz_score_into(cache, unsafe.SliceData(tokens), uintptr(len(tokens)), unsafe.SliceData(scores), cancel, e)
+		return c.rz_score(cache, unsafe.SliceData(tokens), uintptr(len(tokens)), unsafe.SliceData(scores), cancel, e)
 	})
 }
 
@@ -143,7 +143,7 @@ func (s *Session) Logprobs(k int) ([]Logprob, error) {
 	k = min(k, int(n)) // of the vocabulary
 	tokens, values := make([]uint32, k), make([]float32, k)
 	if err := s.cache.use(func(cache uintptr, e *rz_error) int32 {
-		return c.rz_logprobs_into(cache, uint32(k), unsafe.SliceData(tokens), unsafe.SliceData(values), &n, e)
+		return c.rz_top_logprobs(cache, uint32(k), unsafe.SliceData(tokens), unsafe.SliceData(values), &n, e)
 	}); err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (m *Model) LoadAdapter(path string) (*Adapter, error) {
 		return nil, err
 	}
 	return made(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
-		return c.rz_adapter_load(model, name, out, e)
+		return c.rz_adapter_load(model, name, nil, out, e)
 	}, c.rz_adapter_free, func(h *handle) *Adapter { return &Adapter{h} })
 }
 

@@ -110,8 +110,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1load_1from(JNIEnv *
     return rz_model_load_from((void *)(intptr_t)sources, n, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1tokenize_1into(JNIEnv *env, jobject self, jlong model, jlong text, jlong text_len, jint flags, jlong out, jlong capacity, jlong n, jlong err) {
-    return rz_tokenize_into((void *)(intptr_t)model, (void *)(intptr_t)text, text_len, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1tokenize_1into(JNIEnv *env, jobject self, jlong model, jlong text, jlong text_len, jint flags, jlong out, jlong capacity, jlong n, jlong cancel, jlong err) {
+    return rz_tokenize_into((void *)(intptr_t)model, (void *)(intptr_t)text, text_len, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1detokenize_1into(JNIEnv *env, jobject self, jlong model, jlong tokens, jlong n, jint flags, jlong out, jlong capacity, jlong len, jlong err) {
@@ -146,20 +146,16 @@ JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1textstream_1free(JNIEnv *e
     rz_textstream_free((void *)(intptr_t)stream);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1render_1into(JNIEnv *env, jobject self, jlong model, jlong messages, jlong n, jint flags, jlong out, jlong capacity, jlong len, jlong err) {
-    return rz_chat_render_into((void *)(intptr_t)model, (void *)(intptr_t)messages, n, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1render_1into(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jint flags, jlong out, jlong capacity, jlong len, jlong cancel, jlong err) {
+    return rz_chat_render_into((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1render_1json_1into(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jint flags, jlong out, jlong capacity, jlong len, jlong err) {
-    return rz_chat_render_json_into((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1tokenize_1into(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jint flags, jlong out, jlong capacity, jlong n, jlong cancel, jlong err) {
+    return rz_chat_tokenize_into((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1tokenize_1into(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jint flags, jlong out, jlong capacity, jlong n, jlong err) {
-    return rz_chat_tokenize_into((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, flags, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)err);
-}
-
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1parser_1new(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jlong out, jlong err) {
-    return rz_chat_parser_new((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1parser_1new(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jlong cancel, jlong out, jlong err) {
+    return rz_chat_parser_new((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1chat_1parser_1push(JNIEnv *env, jobject self, jlong parser, jint token, jlong err) {
@@ -186,8 +182,8 @@ JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1sampler_1free(JNIEnv *env,
     rz_sampler_free((void *)(intptr_t)sampler);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1grammar_1new(JNIEnv *env, jobject self, jlong model, jint kind, jint flags, jlong text, jlong len, jlong out, jlong err) {
-    return rz_grammar_new((void *)(intptr_t)model, kind, flags, (void *)(intptr_t)text, len, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1grammar_1new(JNIEnv *env, jobject self, jlong model, jint kind, jint flags, jlong text, jlong len, jlong cancel, jlong out, jlong err) {
+    return rz_grammar_new((void *)(intptr_t)model, kind, flags, (void *)(intptr_t)text, len, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1grammar_1free(JNIEnv *env, jobject self, jlong grammar) {
@@ -242,8 +238,12 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cache_1release(JNIEnv *env
     return rz_cache_release((void *)(intptr_t)cache, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1adapter_1load(JNIEnv *env, jobject self, jlong model, jlong path, jlong out, jlong err) {
-    return rz_adapter_load((void *)(intptr_t)model, (void *)(intptr_t)path, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1adapter_1load(JNIEnv *env, jobject self, jlong model, jlong path, jlong params, jlong out, jlong err) {
+    return rz_adapter_load((void *)(intptr_t)model, (void *)(intptr_t)path, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1adapter_1load_1from(JNIEnv *env, jobject self, jlong model, jlong sources, jlong n, jlong params, jlong out, jlong err) {
+    return rz_adapter_load_from((void *)(intptr_t)model, (void *)(intptr_t)sources, n, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1adapter_1free(JNIEnv *env, jobject self, jlong adapter) {
@@ -254,12 +254,12 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cache_1adapters_1set(JNIEn
     return rz_cache_adapters_set((void *)(intptr_t)cache, (void *)(intptr_t)adapters, (void *)(intptr_t)scales, n, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cache_1save(JNIEnv *env, jobject self, jlong cache, jlong write, jlong user, jlong err) {
-    return rz_cache_save((void *)(intptr_t)cache, (rz_write_callback)(intptr_t)write, (void *)(intptr_t)user, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cache_1save(JNIEnv *env, jobject self, jlong cache, jlong write, jlong user, jlong cancel, jlong err) {
+    return rz_cache_save((void *)(intptr_t)cache, (rz_write_callback)(intptr_t)write, (void *)(intptr_t)user, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cache_1load(JNIEnv *env, jobject self, jlong model, jlong params, jlong read, jlong user, jlong out, jlong err) {
-    return rz_cache_load((void *)(intptr_t)model, (void *)(intptr_t)params, (rz_read_callback)(intptr_t)read, (void *)(intptr_t)user, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cache_1load(JNIEnv *env, jobject self, jlong model, jlong params, jlong read, jlong user, jlong cancel, jlong out, jlong err) {
+    return rz_cache_load((void *)(intptr_t)model, (void *)(intptr_t)params, (rz_read_callback)(intptr_t)read, (void *)(intptr_t)user, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1plan(JNIEnv *env, jobject self, jlong path, jlong sources, jlong n, jlong params, jlong cache_params, jint n_caches, jlong out, jlong devices, jlong capacity, jlong n_devices, jlong err) {
@@ -306,12 +306,12 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1rows_1into(JNIEnv *
     return rz_media_rows_into((void *)(intptr_t)media, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1save(JNIEnv *env, jobject self, jlong media, jlong write, jlong user, jlong err) {
-    return rz_media_save((void *)(intptr_t)media, (rz_write_callback)(intptr_t)write, (void *)(intptr_t)user, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1save(JNIEnv *env, jobject self, jlong media, jlong write, jlong user, jlong cancel, jlong err) {
+    return rz_media_save((void *)(intptr_t)media, (rz_write_callback)(intptr_t)write, (void *)(intptr_t)user, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1load(JNIEnv *env, jobject self, jlong model, jlong read, jlong user, jlong out, jlong err) {
-    return rz_media_load((void *)(intptr_t)model, (rz_read_callback)(intptr_t)read, (void *)(intptr_t)user, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1load(JNIEnv *env, jobject self, jlong model, jlong read, jlong user, jlong cancel, jlong out, jlong err) {
+    return rz_media_load((void *)(intptr_t)model, (rz_read_callback)(intptr_t)read, (void *)(intptr_t)user, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1media_1free(JNIEnv *env, jobject self, jlong media) {
@@ -334,8 +334,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1encoder_1info_1get(JNIEnv 
     return rz_encoder_info_get((void *)(intptr_t)encoder, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1encoder_1plan_1get(JNIEnv *env, jobject self, jlong model, jlong path, jlong params, jlong out, jlong err) {
-    return rz_encoder_plan_get((void *)(intptr_t)model, (void *)(intptr_t)path, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1encoder_1plan_1get(JNIEnv *env, jobject self, jlong model, jlong path, jlong sources, jlong n, jlong params, jlong out, jlong err) {
+    return rz_encoder_plan_get((void *)(intptr_t)model, (void *)(intptr_t)path, (void *)(intptr_t)sources, n, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1media_1from_1pixels(JNIEnv *env, jobject self, jlong encoder, jlong pixels, jlong params, jlong out, jlong err) {
@@ -370,8 +370,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prompt_1new(JNIEnv *env, j
     return rz_prompt_new((void *)(intptr_t)model, (void *)(intptr_t)parts, n, flags, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prompt_1from_1chat(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jint flags, jlong media, jlong n_media, jlong out, jlong err) {
-    return rz_prompt_from_chat((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, flags, (void *)(intptr_t)media, n_media, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prompt_1from_1chat(JNIEnv *env, jobject self, jlong model, jlong json, jlong json_len, jint flags, jlong media, jlong n_media, jlong cancel, jlong out, jlong err) {
+    return rz_prompt_from_chat((void *)(intptr_t)model, (void *)(intptr_t)json, json_len, flags, (void *)(intptr_t)media, n_media, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1prompt_1free(JNIEnv *env, jobject self, jlong prompt) {
@@ -466,8 +466,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1new(JNIEnv *
     return rz_conversation_new((void *)(intptr_t)model, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1add(JNIEnv *env, jobject self, jlong conversation, jlong json, jlong len, jlong err) {
-    return rz_conversation_add((void *)(intptr_t)conversation, (void *)(intptr_t)json, len, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1add(JNIEnv *env, jobject self, jlong conversation, jlong json, jlong len, jlong media, jlong n_media, jlong err) {
+    return rz_conversation_add((void *)(intptr_t)conversation, (void *)(intptr_t)json, len, (void *)(intptr_t)media, n_media, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1add_1text(JNIEnv *env, jobject self, jlong conversation, jlong role, jlong text, jlong len, jlong err) {
@@ -502,10 +502,6 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1logprobs_1in
     return rz_conversation_logprobs_into((void *)(intptr_t)conversation, (void *)(intptr_t)tokens, (void *)(intptr_t)logprobs, capacity, (void *)(intptr_t)n, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1say(JNIEnv *env, jobject self, jlong conversation, jlong text, jlong on_text, jlong user, jlong err) {
-    return rz_conversation_say((void *)(intptr_t)conversation, (void *)(intptr_t)text, (rz_text_callback)(intptr_t)on_text, (void *)(intptr_t)user, (void *)(intptr_t)err);
-}
-
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1json_1into(JNIEnv *env, jobject self, jlong conversation, jint first, jlong out, jlong capacity, jlong len, jlong err) {
     return rz_conversation_json_into((void *)(intptr_t)conversation, first, (void *)(intptr_t)out, capacity, (void *)(intptr_t)len, (void *)(intptr_t)err);
 }
@@ -518,20 +514,16 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1fork(JNIEnv 
     return rz_conversation_fork((void *)(intptr_t)conversation, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1save(JNIEnv *env, jobject self, jlong conversation, jlong write, jlong user, jlong err) {
-    return rz_conversation_save((void *)(intptr_t)conversation, (rz_write_callback)(intptr_t)write, (void *)(intptr_t)user, (void *)(intptr_t)err);
-}
-
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1load(JNIEnv *env, jobject self, jlong model, jlong params, jlong read, jlong user, jlong out, jlong err) {
-    return rz_conversation_load((void *)(intptr_t)model, (void *)(intptr_t)params, (rz_read_callback)(intptr_t)read, (void *)(intptr_t)user, (void *)(intptr_t)out, (void *)(intptr_t)err);
-}
-
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1info_1get(JNIEnv *env, jobject self, jlong conversation, jlong out, jlong err) {
     return rz_conversation_info_get((void *)(intptr_t)conversation, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
 JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1conversation_1free(JNIEnv *env, jobject self, jlong conversation) {
     rz_conversation_free((void *)(intptr_t)conversation);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1say(JNIEnv *env, jobject self, jlong conversation, jlong text, jlong on_text, jlong user, jlong err) {
+    return rz_conversation_say((void *)(intptr_t)conversation, (void *)(intptr_t)text, (rz_text_callback)(intptr_t)on_text, (void *)(intptr_t)user, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1read(JNIEnv *env, jobject self, jlong conversation, jlong params, jlong err) {
@@ -562,28 +554,32 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1store_1set(J
     return rz_conversation_store_set((void *)(intptr_t)conversation, (void *)(intptr_t)store, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1add_1media(JNIEnv *env, jobject self, jlong conversation, jlong json, jlong len, jlong media, jlong n_media, jlong err) {
-    return rz_conversation_add_media((void *)(intptr_t)conversation, (void *)(intptr_t)json, len, (void *)(intptr_t)media, n_media, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1save(JNIEnv *env, jobject self, jlong conversation, jlong write, jlong user, jlong cancel, jlong err) {
+    return rz_conversation_save((void *)(intptr_t)conversation, (rz_write_callback)(intptr_t)write, (void *)(intptr_t)user, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1media_1get(JNIEnv *env, jobject self, jlong conversation, jint number, jlong out, jlong err) {
-    return rz_conversation_media_get((void *)(intptr_t)conversation, number, (void *)(intptr_t)out, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1load(JNIEnv *env, jobject self, jlong model, jlong params, jlong read, jlong user, jlong out, jlong err) {
+    return rz_conversation_load((void *)(intptr_t)model, (void *)(intptr_t)params, (rz_read_callback)(intptr_t)read, (void *)(intptr_t)user, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1logprobs_1into(JNIEnv *env, jobject self, jlong cache, jint k, jlong tokens, jlong logprobs, jlong n, jlong err) {
-    return rz_logprobs_into((void *)(intptr_t)cache, k, (void *)(intptr_t)tokens, (void *)(intptr_t)logprobs, (void *)(intptr_t)n, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1media(JNIEnv *env, jobject self, jlong conversation, jint number, jlong out, jlong err) {
+    return rz_conversation_media((void *)(intptr_t)conversation, number, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1score_1into(JNIEnv *env, jobject self, jlong cache, jlong tokens, jlong n, jlong logprobs, jlong cancel, jlong err) {
-    return rz_score_into((void *)(intptr_t)cache, (void *)(intptr_t)tokens, n, (void *)(intptr_t)logprobs, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1top_1logprobs(JNIEnv *env, jobject self, jlong cache, jint k, jlong tokens, jlong logprobs, jlong n, jlong err) {
+    return rz_top_logprobs((void *)(intptr_t)cache, k, (void *)(intptr_t)tokens, (void *)(intptr_t)logprobs, (void *)(intptr_t)n, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1embed_1into(JNIEnv *env, jobject self, jlong model, jlong params, jlong tokens, jlong lengths, jlong n, jlong out, jlong capacity, jlong written, jlong cancel, jlong err) {
-    return rz_embed_into((void *)(intptr_t)model, (void *)(intptr_t)params, (void *)(intptr_t)tokens, (void *)(intptr_t)lengths, n, (void *)(intptr_t)out, capacity, (void *)(intptr_t)written, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1score(JNIEnv *env, jobject self, jlong cache, jlong tokens, jlong n, jlong logprobs, jlong cancel, jlong err) {
+    return rz_score((void *)(intptr_t)cache, (void *)(intptr_t)tokens, n, (void *)(intptr_t)logprobs, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1embed_1prompts_1into(JNIEnv *env, jobject self, jlong model, jlong params, jlong prompts, jlong n, jlong out, jlong capacity, jlong written, jlong cancel, jlong err) {
-    return rz_embed_prompts_into((void *)(intptr_t)model, (void *)(intptr_t)params, (void *)(intptr_t)prompts, n, (void *)(intptr_t)out, capacity, (void *)(intptr_t)written, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1embed_1into(JNIEnv *env, jobject self, jlong model, jlong params, jlong tokens, jlong lengths, jlong n_texts, jlong out, jlong capacity, jlong n, jlong cancel, jlong err) {
+    return rz_embed_into((void *)(intptr_t)model, (void *)(intptr_t)params, (void *)(intptr_t)tokens, (void *)(intptr_t)lengths, n_texts, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
+}
+
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1embed_1prompts_1into(JNIEnv *env, jobject self, jlong model, jlong params, jlong prompts, jlong n_prompts, jlong out, jlong capacity, jlong n, jlong cancel, jlong err) {
+    return rz_embed_prompts_into((void *)(intptr_t)model, (void *)(intptr_t)params, (void *)(intptr_t)prompts, n_prompts, (void *)(intptr_t)out, capacity, (void *)(intptr_t)n, (void *)(intptr_t)cancel, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1metrics_1get(JNIEnv *env, jobject self, jlong model, jlong out, jlong err) {

@@ -180,7 +180,7 @@ public final class Conversation extends Handle {
     public void addJson(String json) {
         change((arena, conversation) -> {
             Memory bytes = Native.bytes(arena, json);
-            return e -> Header.rz_conversation_add(conversation, bytes, bytes.size, e);
+            return e -> Header.rz_conversation_add(conversation, bytes, bytes.size, Memory.NULL, 0, e);
         });
     }
 
@@ -195,14 +195,14 @@ public final class Conversation extends Handle {
         change((arena, conversation) -> {
             Memory bytes = Native.bytes(arena, json);
             return e -> useAll(arena, media, all ->
-                Header.rz_conversation_add_media(conversation, bytes, bytes.size, all, media.size(), e));
+                Header.rz_conversation_add(conversation, bytes, bytes.size, all, media.size(), e));
         });
     }
 
     /** A medium by its number in the parts of {@link #messages}, of which there are {@link Info#media}. */
     public Media media(int number) {
         return call((arena, conversation) -> new Media(Native.made(arena, out -> e ->
-            Header.rz_conversation_media_get(conversation, Native.whole(number, "number"), out, e))));
+            Header.rz_conversation_media(conversation, Native.whole(number, "number"), out, e))));
     }
 
     private void change(java.util.function.BiFunction<Arena, Memory, Native.Call> call) {
@@ -417,7 +417,7 @@ public final class Conversation extends Handle {
         call((arena, conversation) -> {
             var write = Native.callback(arena, Platform.Kind.WRITE, transfer::write);
             return transfer.check(arena, e ->
-                Header.rz_conversation_save(conversation, write.function(), write.user(), e));
+                Header.rz_conversation_save(conversation, write.function(), write.user(), Memory.NULL, e));
         });
         transfer.rethrow();
     }

@@ -202,7 +202,7 @@ public final class Encoder extends Handle {
         try (Arena arena = new Arena()) {
             var layout = Header.rz_encoder_plan;
             var out = Native.sized(arena, layout);
-            with(arena, model, path, load, (pointer, name, params, e) -> Header.rz_encoder_plan_get(pointer, name, params, out, e));
+            with(arena, model, path, load, (pointer, name, params, e) -> Header.rz_encoder_plan_get(pointer, name, Memory.NULL, 0, params, out, e));
             return new Plan(Native.integer(out, layout, "max_rows"), Native.number(out, layout, "weights_host"),
                 Native.number(out, layout, "scratch_host"), Native.number(out, layout, "row"));
         }

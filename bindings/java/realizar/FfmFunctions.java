@@ -35,7 +35,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_model_info_get = Ffm.function("rz_model_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_device_get = Ffm.function("rz_model_device_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_load_from = Ffm.function("rz_model_load_from", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_tokenize_into = Ffm.function("rz_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_tokenize_into = Ffm.function("rz_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_detokenize_into = Ffm.function("rz_detokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_token_is_end = Ffm.function("rz_token_is_end", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT));
     private static final MethodHandle rz_token_bytes_into = Ffm.function("rz_token_bytes_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -44,17 +44,16 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_textstream_push_into = Ffm.function("rz_textstream_push_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_textstream_flush_into = Ffm.function("rz_textstream_flush_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_textstream_free = Ffm.function("rz_textstream_free", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle rz_chat_render_into = Ffm.function("rz_chat_render_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_chat_render_json_into = Ffm.function("rz_chat_render_json_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_chat_tokenize_into = Ffm.function("rz_chat_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_chat_parser_new = Ffm.function("rz_chat_parser_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_render_into = Ffm.function("rz_chat_render_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_tokenize_into = Ffm.function("rz_chat_tokenize_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_chat_parser_new = Ffm.function("rz_chat_parser_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_chat_parser_push = Ffm.function("rz_chat_parser_push", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
     private static final MethodHandle rz_chat_parser_end = Ffm.function("rz_chat_parser_end", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_chat_parser_next_into = Ffm.function("rz_chat_parser_next_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_chat_parser_free = Ffm.function("rz_chat_parser_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_sampler_new = Ffm.function("rz_sampler_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_sampler_free = Ffm.function("rz_sampler_free", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle rz_grammar_new = Ffm.function("rz_grammar_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_grammar_new = Ffm.function("rz_grammar_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_grammar_free = Ffm.function("rz_grammar_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_sampler_grammar_set = Ffm.function("rz_sampler_grammar_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cache_new = Ffm.function("rz_cache_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -68,11 +67,12 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_cache_tokens_into = Ffm.function("rz_cache_tokens_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cache_shift = Ffm.function("rz_cache_shift", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG));
     private static final MethodHandle rz_cache_release = Ffm.function("rz_cache_release", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_adapter_load = Ffm.function("rz_adapter_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_adapter_load = Ffm.function("rz_adapter_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_adapter_load_from = Ffm.function("rz_adapter_load_from", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_adapter_free = Ffm.function("rz_adapter_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_cache_adapters_set = Ffm.function("rz_cache_adapters_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_cache_save = Ffm.function("rz_cache_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_cache_load = Ffm.function("rz_cache_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_save = Ffm.function("rz_cache_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_cache_load = Ffm.function("rz_cache_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_model_plan = Ffm.function("rz_model_plan", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prefill = Ffm.function("rz_prefill", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_decode_token = Ffm.function("rz_decode_token", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -84,14 +84,14 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_media_from_tokens = Ffm.function("rz_media_from_tokens", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_info_get = Ffm.function("rz_media_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_rows_into = Ffm.function("rz_media_rows_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_media_save = Ffm.function("rz_media_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_media_load = Ffm.function("rz_media_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_save = Ffm.function("rz_media_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_media_load = Ffm.function("rz_media_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_free = Ffm.function("rz_media_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_encoder_load = Ffm.function("rz_encoder_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_encoder_load_from = Ffm.function("rz_encoder_load_from", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_encoder_free = Ffm.function("rz_encoder_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_encoder_info_get = Ffm.function("rz_encoder_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_encoder_plan_get = Ffm.function("rz_encoder_plan_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_encoder_plan_get = Ffm.function("rz_encoder_plan_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_pixels = Ffm.function("rz_media_from_pixels", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_from_image = Ffm.function("rz_media_from_image", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_measure = Ffm.function("rz_media_measure", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -100,7 +100,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_media_from_frames = Ffm.function("rz_media_from_frames", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_media_step = Ffm.function("rz_media_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_new = Ffm.function("rz_prompt_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_prompt_from_chat = Ffm.function("rz_prompt_from_chat", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_prompt_from_chat = Ffm.function("rz_prompt_from_chat", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_free = Ffm.function("rz_prompt_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_prompt_len = Ffm.function("rz_prompt_len", FunctionDescriptor.of(JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prompt_tokens_into = Ffm.function("rz_prompt_tokens_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -124,7 +124,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_store_info_get = Ffm.function("rz_store_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_store_free = Ffm.function("rz_store_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_conversation_new = Ffm.function("rz_conversation_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_conversation_add = Ffm.function("rz_conversation_add", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_add = Ffm.function("rz_conversation_add", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_add_text = Ffm.function("rz_conversation_add_text", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_reply = Ffm.function("rz_conversation_reply", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_step = Ffm.function("rz_conversation_step", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -133,14 +133,12 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_conversation_stop = Ffm.function("rz_conversation_stop", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_error = Ffm.function("rz_conversation_error", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_logprobs_into = Ffm.function("rz_conversation_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_conversation_say = Ffm.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_json_into = Ffm.function("rz_conversation_json_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_rewind = Ffm.function("rz_conversation_rewind", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
     private static final MethodHandle rz_conversation_fork = Ffm.function("rz_conversation_fork", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_conversation_save = Ffm.function("rz_conversation_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_conversation_load = Ffm.function("rz_conversation_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_info_get = Ffm.function("rz_conversation_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_free = Ffm.function("rz_conversation_free", FunctionDescriptor.ofVoid(JAVA_LONG));
+    private static final MethodHandle rz_conversation_say = Ffm.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_read = Ffm.function("rz_conversation_read", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_release = Ffm.function("rz_conversation_release", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_capacity_set = Ffm.function("rz_conversation_capacity_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
@@ -148,10 +146,11 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_conversation_cancel_set = Ffm.function("rz_conversation_cancel_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_adapters_set = Ffm.function("rz_conversation_adapters_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_store_set = Ffm.function("rz_conversation_store_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_conversation_add_media = Ffm.function("rz_conversation_add_media", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_conversation_media_get = Ffm.function("rz_conversation_media_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_logprobs_into = Ffm.function("rz_logprobs_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_score_into = Ffm.function("rz_score_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_save = Ffm.function("rz_conversation_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_load = Ffm.function("rz_conversation_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_media = Ffm.function("rz_conversation_media", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_top_logprobs = Ffm.function("rz_top_logprobs", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_score = Ffm.function("rz_score", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_embed_into = Ffm.function("rz_embed_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_embed_prompts_into = Ffm.function("rz_embed_prompts_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_metrics_get = Ffm.function("rz_metrics_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -403,9 +402,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long err) {
+    public int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long cancel, long err) {
         try {
-            return (int) rz_tokenize_into.invokeExact(model, text, text_len, flags, out, capacity, n, err);
+            return (int) rz_tokenize_into.invokeExact(model, text, text_len, flags, out, capacity, n, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -484,36 +483,27 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_chat_render_into(long model, long messages, long n, int flags, long out, long capacity, long len, long err) {
+    public int rz_chat_render_into(long model, long json, long json_len, int flags, long out, long capacity, long len, long cancel, long err) {
         try {
-            return (int) rz_chat_render_into.invokeExact(model, messages, n, flags, out, capacity, len, err);
+            return (int) rz_chat_render_into.invokeExact(model, json, json_len, flags, out, capacity, len, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_chat_render_json_into(long model, long json, long json_len, int flags, long out, long capacity, long len, long err) {
+    public int rz_chat_tokenize_into(long model, long json, long json_len, int flags, long out, long capacity, long n, long cancel, long err) {
         try {
-            return (int) rz_chat_render_json_into.invokeExact(model, json, json_len, flags, out, capacity, len, err);
+            return (int) rz_chat_tokenize_into.invokeExact(model, json, json_len, flags, out, capacity, n, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_chat_tokenize_into(long model, long json, long json_len, int flags, long out, long capacity, long n, long err) {
+    public int rz_chat_parser_new(long model, long json, long json_len, long cancel, long out, long err) {
         try {
-            return (int) rz_chat_tokenize_into.invokeExact(model, json, json_len, flags, out, capacity, n, err);
-        } catch (Throwable e) {
-            throw Native.rethrown(e);
-        }
-    }
-
-    @Override
-    public int rz_chat_parser_new(long model, long json, long json_len, long out, long err) {
-        try {
-            return (int) rz_chat_parser_new.invokeExact(model, json, json_len, out, err);
+            return (int) rz_chat_parser_new.invokeExact(model, json, json_len, cancel, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -574,9 +564,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_grammar_new(long model, int kind, int flags, long text, long len, long out, long err) {
+    public int rz_grammar_new(long model, int kind, int flags, long text, long len, long cancel, long out, long err) {
         try {
-            return (int) rz_grammar_new.invokeExact(model, kind, flags, text, len, out, err);
+            return (int) rz_grammar_new.invokeExact(model, kind, flags, text, len, cancel, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -700,9 +690,18 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_adapter_load(long model, long path, long out, long err) {
+    public int rz_adapter_load(long model, long path, long params, long out, long err) {
         try {
-            return (int) rz_adapter_load.invokeExact(model, path, out, err);
+            return (int) rz_adapter_load.invokeExact(model, path, params, out, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_adapter_load_from(long model, long sources, long n, long params, long out, long err) {
+        try {
+            return (int) rz_adapter_load_from.invokeExact(model, sources, n, params, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -727,18 +726,18 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_cache_save(long cache, long write, long user, long err) {
+    public int rz_cache_save(long cache, long write, long user, long cancel, long err) {
         try {
-            return (int) rz_cache_save.invokeExact(cache, write, user, err);
+            return (int) rz_cache_save.invokeExact(cache, write, user, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_cache_load(long model, long params, long read, long user, long out, long err) {
+    public int rz_cache_load(long model, long params, long read, long user, long cancel, long out, long err) {
         try {
-            return (int) rz_cache_load.invokeExact(model, params, read, user, out, err);
+            return (int) rz_cache_load.invokeExact(model, params, read, user, cancel, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -844,18 +843,18 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_media_save(long media, long write, long user, long err) {
+    public int rz_media_save(long media, long write, long user, long cancel, long err) {
         try {
-            return (int) rz_media_save.invokeExact(media, write, user, err);
+            return (int) rz_media_save.invokeExact(media, write, user, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_media_load(long model, long read, long user, long out, long err) {
+    public int rz_media_load(long model, long read, long user, long cancel, long out, long err) {
         try {
-            return (int) rz_media_load.invokeExact(model, read, user, out, err);
+            return (int) rz_media_load.invokeExact(model, read, user, cancel, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -907,9 +906,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_encoder_plan_get(long model, long path, long params, long out, long err) {
+    public int rz_encoder_plan_get(long model, long path, long sources, long n, long params, long out, long err) {
         try {
-            return (int) rz_encoder_plan_get.invokeExact(model, path, params, out, err);
+            return (int) rz_encoder_plan_get.invokeExact(model, path, sources, n, params, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -988,9 +987,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_prompt_from_chat(long model, long json, long json_len, int flags, long media, long n_media, long out, long err) {
+    public int rz_prompt_from_chat(long model, long json, long json_len, int flags, long media, long n_media, long cancel, long out, long err) {
         try {
-            return (int) rz_prompt_from_chat.invokeExact(model, json, json_len, flags, media, n_media, out, err);
+            return (int) rz_prompt_from_chat.invokeExact(model, json, json_len, flags, media, n_media, cancel, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -1204,9 +1203,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_conversation_add(long conversation, long json, long len, long err) {
+    public int rz_conversation_add(long conversation, long json, long len, long media, long n_media, long err) {
         try {
-            return (int) rz_conversation_add.invokeExact(conversation, json, len, err);
+            return (int) rz_conversation_add.invokeExact(conversation, json, len, media, n_media, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -1285,15 +1284,6 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_conversation_say(long conversation, long text, long on_text, long user, long err) {
-        try {
-            return (int) rz_conversation_say.invokeExact(conversation, text, on_text, user, err);
-        } catch (Throwable e) {
-            throw Native.rethrown(e);
-        }
-    }
-
-    @Override
     public int rz_conversation_json_into(long conversation, int first, long out, long capacity, long len, long err) {
         try {
             return (int) rz_conversation_json_into.invokeExact(conversation, first, out, capacity, len, err);
@@ -1321,24 +1311,6 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_conversation_save(long conversation, long write, long user, long err) {
-        try {
-            return (int) rz_conversation_save.invokeExact(conversation, write, user, err);
-        } catch (Throwable e) {
-            throw Native.rethrown(e);
-        }
-    }
-
-    @Override
-    public int rz_conversation_load(long model, long params, long read, long user, long out, long err) {
-        try {
-            return (int) rz_conversation_load.invokeExact(model, params, read, user, out, err);
-        } catch (Throwable e) {
-            throw Native.rethrown(e);
-        }
-    }
-
-    @Override
     public int rz_conversation_info_get(long conversation, long out, long err) {
         try {
             return (int) rz_conversation_info_get.invokeExact(conversation, out, err);
@@ -1351,6 +1323,15 @@ final class FfmFunctions implements Functions {
     public void rz_conversation_free(long conversation) {
         try {
             rz_conversation_free.invokeExact(conversation);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_conversation_say(long conversation, long text, long on_text, long user, long err) {
+        try {
+            return (int) rz_conversation_say.invokeExact(conversation, text, on_text, user, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
@@ -1420,54 +1401,63 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_conversation_add_media(long conversation, long json, long len, long media, long n_media, long err) {
+    public int rz_conversation_save(long conversation, long write, long user, long cancel, long err) {
         try {
-            return (int) rz_conversation_add_media.invokeExact(conversation, json, len, media, n_media, err);
+            return (int) rz_conversation_save.invokeExact(conversation, write, user, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_conversation_media_get(long conversation, int number, long out, long err) {
+    public int rz_conversation_load(long model, long params, long read, long user, long out, long err) {
         try {
-            return (int) rz_conversation_media_get.invokeExact(conversation, number, out, err);
+            return (int) rz_conversation_load.invokeExact(model, params, read, user, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_logprobs_into(long cache, int k, long tokens, long logprobs, long n, long err) {
+    public int rz_conversation_media(long conversation, int number, long out, long err) {
         try {
-            return (int) rz_logprobs_into.invokeExact(cache, k, tokens, logprobs, n, err);
+            return (int) rz_conversation_media.invokeExact(conversation, number, out, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_score_into(long cache, long tokens, long n, long logprobs, long cancel, long err) {
+    public int rz_top_logprobs(long cache, int k, long tokens, long logprobs, long n, long err) {
         try {
-            return (int) rz_score_into.invokeExact(cache, tokens, n, logprobs, cancel, err);
+            return (int) rz_top_logprobs.invokeExact(cache, k, tokens, logprobs, n, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_embed_into(long model, long params, long tokens, long lengths, long n, long out, long capacity, long written, long cancel, long err) {
+    public int rz_score(long cache, long tokens, long n, long logprobs, long cancel, long err) {
         try {
-            return (int) rz_embed_into.invokeExact(model, params, tokens, lengths, n, out, capacity, written, cancel, err);
+            return (int) rz_score.invokeExact(cache, tokens, n, logprobs, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_embed_prompts_into(long model, long params, long prompts, long n, long out, long capacity, long written, long cancel, long err) {
+    public int rz_embed_into(long model, long params, long tokens, long lengths, long n_texts, long out, long capacity, long n, long cancel, long err) {
         try {
-            return (int) rz_embed_prompts_into.invokeExact(model, params, prompts, n, out, capacity, written, cancel, err);
+            return (int) rz_embed_into.invokeExact(model, params, tokens, lengths, n_texts, out, capacity, n, cancel, err);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    @Override
+    public int rz_embed_prompts_into(long model, long params, long prompts, long n_prompts, long out, long capacity, long n, long cancel, long err) {
+        try {
+            return (int) rz_embed_prompts_into.invokeExact(model, params, prompts, n_prompts, out, capacity, n, cancel, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

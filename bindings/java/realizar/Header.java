@@ -313,10 +313,6 @@ final class Header {
         .field("read", 8)
         .field("user", 8);
 
-    static final Struct rz_chat_message = new Struct("rz_chat_message")
-        .field("role", 8)
-        .field("content", 8);
-
     static final Struct rz_logit_bias = new Struct("rz_logit_bias")
         .field("token", 4)
         .field("bias", 4);
@@ -367,6 +363,11 @@ final class Header {
         .field("capacity", 4)
         .field("k_type", 4)
         .field("v_type", 4);
+
+    static final Struct rz_adapter_params = new Struct("rz_adapter_params")
+        .field("struct_size", 4)
+        .field("flags", 4)
+        .field("cancel", 8);
 
     static final Struct rz_plan = new Struct("rz_plan")
         .field("struct_size", 4)
@@ -647,11 +648,11 @@ final class Header {
         rz_model_info,
         rz_model_device,
         rz_source,
-        rz_chat_message,
         rz_logit_bias,
         rz_token_sequence,
         rz_sampler_params,
         rz_cache_params,
+        rz_adapter_params,
         rz_plan,
         rz_plan_device,
         rz_media_info,
@@ -782,8 +783,8 @@ final class Header {
         return Native.LIBRARY.rz_model_load_from(sources.address, n, params.address, out.address, err.address);
     }
 
-    static int rz_tokenize_into(Memory model, Memory text, long text_len, int flags, Memory out, long capacity, Memory n, Memory err) {
-        return Native.LIBRARY.rz_tokenize_into(model.address, text.address, text_len, flags, out.address, capacity, n.address, err.address);
+    static int rz_tokenize_into(Memory model, Memory text, long text_len, int flags, Memory out, long capacity, Memory n, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_tokenize_into(model.address, text.address, text_len, flags, out.address, capacity, n.address, cancel.address, err.address);
     }
 
     static int rz_detokenize_into(Memory model, Memory tokens, long n, int flags, Memory out, long capacity, Memory len, Memory err) {
@@ -818,20 +819,16 @@ final class Header {
         Native.LIBRARY.rz_textstream_free(stream.address);
     }
 
-    static int rz_chat_render_into(Memory model, Memory messages, long n, int flags, Memory out, long capacity, Memory len, Memory err) {
-        return Native.LIBRARY.rz_chat_render_into(model.address, messages.address, n, flags, out.address, capacity, len.address, err.address);
+    static int rz_chat_render_into(Memory model, Memory json, long json_len, int flags, Memory out, long capacity, Memory len, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_chat_render_into(model.address, json.address, json_len, flags, out.address, capacity, len.address, cancel.address, err.address);
     }
 
-    static int rz_chat_render_json_into(Memory model, Memory json, long json_len, int flags, Memory out, long capacity, Memory len, Memory err) {
-        return Native.LIBRARY.rz_chat_render_json_into(model.address, json.address, json_len, flags, out.address, capacity, len.address, err.address);
+    static int rz_chat_tokenize_into(Memory model, Memory json, long json_len, int flags, Memory out, long capacity, Memory n, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_chat_tokenize_into(model.address, json.address, json_len, flags, out.address, capacity, n.address, cancel.address, err.address);
     }
 
-    static int rz_chat_tokenize_into(Memory model, Memory json, long json_len, int flags, Memory out, long capacity, Memory n, Memory err) {
-        return Native.LIBRARY.rz_chat_tokenize_into(model.address, json.address, json_len, flags, out.address, capacity, n.address, err.address);
-    }
-
-    static int rz_chat_parser_new(Memory model, Memory json, long json_len, Memory out, Memory err) {
-        return Native.LIBRARY.rz_chat_parser_new(model.address, json.address, json_len, out.address, err.address);
+    static int rz_chat_parser_new(Memory model, Memory json, long json_len, Memory cancel, Memory out, Memory err) {
+        return Native.LIBRARY.rz_chat_parser_new(model.address, json.address, json_len, cancel.address, out.address, err.address);
     }
 
     static int rz_chat_parser_push(Memory parser, int token, Memory err) {
@@ -858,8 +855,8 @@ final class Header {
         Native.LIBRARY.rz_sampler_free(sampler.address);
     }
 
-    static int rz_grammar_new(Memory model, int kind, int flags, Memory text, long len, Memory out, Memory err) {
-        return Native.LIBRARY.rz_grammar_new(model.address, kind, flags, text.address, len, out.address, err.address);
+    static int rz_grammar_new(Memory model, int kind, int flags, Memory text, long len, Memory cancel, Memory out, Memory err) {
+        return Native.LIBRARY.rz_grammar_new(model.address, kind, flags, text.address, len, cancel.address, out.address, err.address);
     }
 
     static void rz_grammar_free(Memory grammar) {
@@ -914,8 +911,12 @@ final class Header {
         return Native.LIBRARY.rz_cache_release(cache.address, err.address);
     }
 
-    static int rz_adapter_load(Memory model, Memory path, Memory out, Memory err) {
-        return Native.LIBRARY.rz_adapter_load(model.address, path.address, out.address, err.address);
+    static int rz_adapter_load(Memory model, Memory path, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_adapter_load(model.address, path.address, params.address, out.address, err.address);
+    }
+
+    static int rz_adapter_load_from(Memory model, Memory sources, long n, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_adapter_load_from(model.address, sources.address, n, params.address, out.address, err.address);
     }
 
     static void rz_adapter_free(Memory adapter) {
@@ -926,12 +927,12 @@ final class Header {
         return Native.LIBRARY.rz_cache_adapters_set(cache.address, adapters.address, scales.address, n, err.address);
     }
 
-    static int rz_cache_save(Memory cache, Memory write, Memory user, Memory err) {
-        return Native.LIBRARY.rz_cache_save(cache.address, write.address, user.address, err.address);
+    static int rz_cache_save(Memory cache, Memory write, Memory user, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_cache_save(cache.address, write.address, user.address, cancel.address, err.address);
     }
 
-    static int rz_cache_load(Memory model, Memory params, Memory read, Memory user, Memory out, Memory err) {
-        return Native.LIBRARY.rz_cache_load(model.address, params.address, read.address, user.address, out.address, err.address);
+    static int rz_cache_load(Memory model, Memory params, Memory read, Memory user, Memory cancel, Memory out, Memory err) {
+        return Native.LIBRARY.rz_cache_load(model.address, params.address, read.address, user.address, cancel.address, out.address, err.address);
     }
 
     static int rz_model_plan(Memory path, Memory sources, long n, Memory params, Memory cache_params, int n_caches, Memory out, Memory devices, long capacity, Memory n_devices, Memory err) {
@@ -978,12 +979,12 @@ final class Header {
         return Native.LIBRARY.rz_media_rows_into(media.address, out.address, capacity, n.address, err.address);
     }
 
-    static int rz_media_save(Memory media, Memory write, Memory user, Memory err) {
-        return Native.LIBRARY.rz_media_save(media.address, write.address, user.address, err.address);
+    static int rz_media_save(Memory media, Memory write, Memory user, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_media_save(media.address, write.address, user.address, cancel.address, err.address);
     }
 
-    static int rz_media_load(Memory model, Memory read, Memory user, Memory out, Memory err) {
-        return Native.LIBRARY.rz_media_load(model.address, read.address, user.address, out.address, err.address);
+    static int rz_media_load(Memory model, Memory read, Memory user, Memory cancel, Memory out, Memory err) {
+        return Native.LIBRARY.rz_media_load(model.address, read.address, user.address, cancel.address, out.address, err.address);
     }
 
     static void rz_media_free(Memory media) {
@@ -1006,8 +1007,8 @@ final class Header {
         return Native.LIBRARY.rz_encoder_info_get(encoder.address, out.address, err.address);
     }
 
-    static int rz_encoder_plan_get(Memory model, Memory path, Memory params, Memory out, Memory err) {
-        return Native.LIBRARY.rz_encoder_plan_get(model.address, path.address, params.address, out.address, err.address);
+    static int rz_encoder_plan_get(Memory model, Memory path, Memory sources, long n, Memory params, Memory out, Memory err) {
+        return Native.LIBRARY.rz_encoder_plan_get(model.address, path.address, sources.address, n, params.address, out.address, err.address);
     }
 
     static int rz_media_from_pixels(Memory encoder, Memory pixels, Memory params, Memory out, Memory err) {
@@ -1042,8 +1043,8 @@ final class Header {
         return Native.LIBRARY.rz_prompt_new(model.address, parts.address, n, flags, out.address, err.address);
     }
 
-    static int rz_prompt_from_chat(Memory model, Memory json, long json_len, int flags, Memory media, long n_media, Memory out, Memory err) {
-        return Native.LIBRARY.rz_prompt_from_chat(model.address, json.address, json_len, flags, media.address, n_media, out.address, err.address);
+    static int rz_prompt_from_chat(Memory model, Memory json, long json_len, int flags, Memory media, long n_media, Memory cancel, Memory out, Memory err) {
+        return Native.LIBRARY.rz_prompt_from_chat(model.address, json.address, json_len, flags, media.address, n_media, cancel.address, out.address, err.address);
     }
 
     static void rz_prompt_free(Memory prompt) {
@@ -1138,8 +1139,8 @@ final class Header {
         return Native.LIBRARY.rz_conversation_new(model.address, params.address, out.address, err.address);
     }
 
-    static int rz_conversation_add(Memory conversation, Memory json, long len, Memory err) {
-        return Native.LIBRARY.rz_conversation_add(conversation.address, json.address, len, err.address);
+    static int rz_conversation_add(Memory conversation, Memory json, long len, Memory media, long n_media, Memory err) {
+        return Native.LIBRARY.rz_conversation_add(conversation.address, json.address, len, media.address, n_media, err.address);
     }
 
     static int rz_conversation_add_text(Memory conversation, Memory role, Memory text, long len, Memory err) {
@@ -1174,10 +1175,6 @@ final class Header {
         return Native.LIBRARY.rz_conversation_logprobs_into(conversation.address, tokens.address, logprobs.address, capacity, n.address, err.address);
     }
 
-    static int rz_conversation_say(Memory conversation, Memory text, Memory on_text, Memory user, Memory err) {
-        return Native.LIBRARY.rz_conversation_say(conversation.address, text.address, on_text.address, user.address, err.address);
-    }
-
     static int rz_conversation_json_into(Memory conversation, int first, Memory out, long capacity, Memory len, Memory err) {
         return Native.LIBRARY.rz_conversation_json_into(conversation.address, first, out.address, capacity, len.address, err.address);
     }
@@ -1190,20 +1187,16 @@ final class Header {
         return Native.LIBRARY.rz_conversation_fork(conversation.address, out.address, err.address);
     }
 
-    static int rz_conversation_save(Memory conversation, Memory write, Memory user, Memory err) {
-        return Native.LIBRARY.rz_conversation_save(conversation.address, write.address, user.address, err.address);
-    }
-
-    static int rz_conversation_load(Memory model, Memory params, Memory read, Memory user, Memory out, Memory err) {
-        return Native.LIBRARY.rz_conversation_load(model.address, params.address, read.address, user.address, out.address, err.address);
-    }
-
     static int rz_conversation_info_get(Memory conversation, Memory out, Memory err) {
         return Native.LIBRARY.rz_conversation_info_get(conversation.address, out.address, err.address);
     }
 
     static void rz_conversation_free(Memory conversation) {
         Native.LIBRARY.rz_conversation_free(conversation.address);
+    }
+
+    static int rz_conversation_say(Memory conversation, Memory text, Memory on_text, Memory user, Memory err) {
+        return Native.LIBRARY.rz_conversation_say(conversation.address, text.address, on_text.address, user.address, err.address);
     }
 
     static int rz_conversation_read(Memory conversation, Memory params, Memory err) {
@@ -1234,28 +1227,32 @@ final class Header {
         return Native.LIBRARY.rz_conversation_store_set(conversation.address, store.address, err.address);
     }
 
-    static int rz_conversation_add_media(Memory conversation, Memory json, long len, Memory media, long n_media, Memory err) {
-        return Native.LIBRARY.rz_conversation_add_media(conversation.address, json.address, len, media.address, n_media, err.address);
+    static int rz_conversation_save(Memory conversation, Memory write, Memory user, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_conversation_save(conversation.address, write.address, user.address, cancel.address, err.address);
     }
 
-    static int rz_conversation_media_get(Memory conversation, int number, Memory out, Memory err) {
-        return Native.LIBRARY.rz_conversation_media_get(conversation.address, number, out.address, err.address);
+    static int rz_conversation_load(Memory model, Memory params, Memory read, Memory user, Memory out, Memory err) {
+        return Native.LIBRARY.rz_conversation_load(model.address, params.address, read.address, user.address, out.address, err.address);
     }
 
-    static int rz_logprobs_into(Memory cache, int k, Memory tokens, Memory logprobs, Memory n, Memory err) {
-        return Native.LIBRARY.rz_logprobs_into(cache.address, k, tokens.address, logprobs.address, n.address, err.address);
+    static int rz_conversation_media(Memory conversation, int number, Memory out, Memory err) {
+        return Native.LIBRARY.rz_conversation_media(conversation.address, number, out.address, err.address);
     }
 
-    static int rz_score_into(Memory cache, Memory tokens, long n, Memory logprobs, Memory cancel, Memory err) {
-        return Native.LIBRARY.rz_score_into(cache.address, tokens.address, n, logprobs.address, cancel.address, err.address);
+    static int rz_top_logprobs(Memory cache, int k, Memory tokens, Memory logprobs, Memory n, Memory err) {
+        return Native.LIBRARY.rz_top_logprobs(cache.address, k, tokens.address, logprobs.address, n.address, err.address);
     }
 
-    static int rz_embed_into(Memory model, Memory params, Memory tokens, Memory lengths, long n, Memory out, long capacity, Memory written, Memory cancel, Memory err) {
-        return Native.LIBRARY.rz_embed_into(model.address, params.address, tokens.address, lengths.address, n, out.address, capacity, written.address, cancel.address, err.address);
+    static int rz_score(Memory cache, Memory tokens, long n, Memory logprobs, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_score(cache.address, tokens.address, n, logprobs.address, cancel.address, err.address);
     }
 
-    static int rz_embed_prompts_into(Memory model, Memory params, Memory prompts, long n, Memory out, long capacity, Memory written, Memory cancel, Memory err) {
-        return Native.LIBRARY.rz_embed_prompts_into(model.address, params.address, prompts.address, n, out.address, capacity, written.address, cancel.address, err.address);
+    static int rz_embed_into(Memory model, Memory params, Memory tokens, Memory lengths, long n_texts, Memory out, long capacity, Memory n, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_embed_into(model.address, params.address, tokens.address, lengths.address, n_texts, out.address, capacity, n.address, cancel.address, err.address);
+    }
+
+    static int rz_embed_prompts_into(Memory model, Memory params, Memory prompts, long n_prompts, Memory out, long capacity, Memory n, Memory cancel, Memory err) {
+        return Native.LIBRARY.rz_embed_prompts_into(model.address, params.address, prompts.address, n_prompts, out.address, capacity, n.address, cancel.address, err.address);
     }
 
     static int rz_metrics_get(Memory model, Memory out, Memory err) {

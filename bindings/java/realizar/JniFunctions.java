@@ -57,7 +57,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_model_load_from(long sources, long n, long params, long out, long err);
     @Override
-    public native int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long err);
+    public native int rz_tokenize_into(long model, long text, long text_len, int flags, long out, long capacity, long n, long cancel, long err);
     @Override
     public native int rz_detokenize_into(long model, long tokens, long n, int flags, long out, long capacity, long len, long err);
     @Override
@@ -75,13 +75,11 @@ final class JniFunctions implements Functions {
     @Override
     public native void rz_textstream_free(long stream);
     @Override
-    public native int rz_chat_render_into(long model, long messages, long n, int flags, long out, long capacity, long len, long err);
+    public native int rz_chat_render_into(long model, long json, long json_len, int flags, long out, long capacity, long len, long cancel, long err);
     @Override
-    public native int rz_chat_render_json_into(long model, long json, long json_len, int flags, long out, long capacity, long len, long err);
+    public native int rz_chat_tokenize_into(long model, long json, long json_len, int flags, long out, long capacity, long n, long cancel, long err);
     @Override
-    public native int rz_chat_tokenize_into(long model, long json, long json_len, int flags, long out, long capacity, long n, long err);
-    @Override
-    public native int rz_chat_parser_new(long model, long json, long json_len, long out, long err);
+    public native int rz_chat_parser_new(long model, long json, long json_len, long cancel, long out, long err);
     @Override
     public native int rz_chat_parser_push(long parser, int token, long err);
     @Override
@@ -95,7 +93,7 @@ final class JniFunctions implements Functions {
     @Override
     public native void rz_sampler_free(long sampler);
     @Override
-    public native int rz_grammar_new(long model, int kind, int flags, long text, long len, long out, long err);
+    public native int rz_grammar_new(long model, int kind, int flags, long text, long len, long cancel, long out, long err);
     @Override
     public native void rz_grammar_free(long grammar);
     @Override
@@ -123,15 +121,17 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_cache_release(long cache, long err);
     @Override
-    public native int rz_adapter_load(long model, long path, long out, long err);
+    public native int rz_adapter_load(long model, long path, long params, long out, long err);
+    @Override
+    public native int rz_adapter_load_from(long model, long sources, long n, long params, long out, long err);
     @Override
     public native void rz_adapter_free(long adapter);
     @Override
     public native int rz_cache_adapters_set(long cache, long adapters, long scales, long n, long err);
     @Override
-    public native int rz_cache_save(long cache, long write, long user, long err);
+    public native int rz_cache_save(long cache, long write, long user, long cancel, long err);
     @Override
-    public native int rz_cache_load(long model, long params, long read, long user, long out, long err);
+    public native int rz_cache_load(long model, long params, long read, long user, long cancel, long out, long err);
     @Override
     public native int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err);
     @Override
@@ -155,9 +155,9 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_media_rows_into(long media, long out, long capacity, long n, long err);
     @Override
-    public native int rz_media_save(long media, long write, long user, long err);
+    public native int rz_media_save(long media, long write, long user, long cancel, long err);
     @Override
-    public native int rz_media_load(long model, long read, long user, long out, long err);
+    public native int rz_media_load(long model, long read, long user, long cancel, long out, long err);
     @Override
     public native void rz_media_free(long media);
     @Override
@@ -169,7 +169,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_encoder_info_get(long encoder, long out, long err);
     @Override
-    public native int rz_encoder_plan_get(long model, long path, long params, long out, long err);
+    public native int rz_encoder_plan_get(long model, long path, long sources, long n, long params, long out, long err);
     @Override
     public native int rz_media_from_pixels(long encoder, long pixels, long params, long out, long err);
     @Override
@@ -187,7 +187,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_prompt_new(long model, long parts, long n, int flags, long out, long err);
     @Override
-    public native int rz_prompt_from_chat(long model, long json, long json_len, int flags, long media, long n_media, long out, long err);
+    public native int rz_prompt_from_chat(long model, long json, long json_len, int flags, long media, long n_media, long cancel, long out, long err);
     @Override
     public native void rz_prompt_free(long prompt);
     @Override
@@ -235,7 +235,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_conversation_new(long model, long params, long out, long err);
     @Override
-    public native int rz_conversation_add(long conversation, long json, long len, long err);
+    public native int rz_conversation_add(long conversation, long json, long len, long media, long n_media, long err);
     @Override
     public native int rz_conversation_add_text(long conversation, long role, long text, long len, long err);
     @Override
@@ -253,21 +253,17 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_conversation_logprobs_into(long conversation, long tokens, long logprobs, long capacity, long n, long err);
     @Override
-    public native int rz_conversation_say(long conversation, long text, long on_text, long user, long err);
-    @Override
     public native int rz_conversation_json_into(long conversation, int first, long out, long capacity, long len, long err);
     @Override
     public native int rz_conversation_rewind(long conversation, int n_messages, long err);
     @Override
     public native int rz_conversation_fork(long conversation, long out, long err);
     @Override
-    public native int rz_conversation_save(long conversation, long write, long user, long err);
-    @Override
-    public native int rz_conversation_load(long model, long params, long read, long user, long out, long err);
-    @Override
     public native int rz_conversation_info_get(long conversation, long out, long err);
     @Override
     public native void rz_conversation_free(long conversation);
+    @Override
+    public native int rz_conversation_say(long conversation, long text, long on_text, long user, long err);
     @Override
     public native int rz_conversation_read(long conversation, long params, long err);
     @Override
@@ -283,17 +279,19 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_conversation_store_set(long conversation, long store, long err);
     @Override
-    public native int rz_conversation_add_media(long conversation, long json, long len, long media, long n_media, long err);
+    public native int rz_conversation_save(long conversation, long write, long user, long cancel, long err);
     @Override
-    public native int rz_conversation_media_get(long conversation, int number, long out, long err);
+    public native int rz_conversation_load(long model, long params, long read, long user, long out, long err);
     @Override
-    public native int rz_logprobs_into(long cache, int k, long tokens, long logprobs, long n, long err);
+    public native int rz_conversation_media(long conversation, int number, long out, long err);
     @Override
-    public native int rz_score_into(long cache, long tokens, long n, long logprobs, long cancel, long err);
+    public native int rz_top_logprobs(long cache, int k, long tokens, long logprobs, long n, long err);
     @Override
-    public native int rz_embed_into(long model, long params, long tokens, long lengths, long n, long out, long capacity, long written, long cancel, long err);
+    public native int rz_score(long cache, long tokens, long n, long logprobs, long cancel, long err);
     @Override
-    public native int rz_embed_prompts_into(long model, long params, long prompts, long n, long out, long capacity, long written, long cancel, long err);
+    public native int rz_embed_into(long model, long params, long tokens, long lengths, long n_texts, long out, long capacity, long n, long cancel, long err);
+    @Override
+    public native int rz_embed_prompts_into(long model, long params, long prompts, long n_prompts, long out, long capacity, long n, long cancel, long err);
     @Override
     public native int rz_metrics_get(long model, long out, long err);
     @Override

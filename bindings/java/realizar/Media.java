@@ -95,7 +95,7 @@ public final class Media extends Handle {
         Media media = model.call((arena, pointer) -> {
             var read = Native.callback(arena, Platform.Kind.READ, transfer::read);
             Memory out = arena.allocate(Memory.POINTER);
-            transfer.check(arena, e -> Header.rz_media_load(pointer, read.function(), read.user(), out, e));
+            transfer.check(arena, e -> Header.rz_media_load(pointer, read.function(), read.user(), Memory.NULL, out, e));
             Memory made = out.getPointer(0);
             return made.address == 0 ? null : new Media(made);
         });
@@ -108,7 +108,7 @@ public final class Media extends Handle {
         var transfer = new Session.Transfer(null, out);
         call((arena, media) -> {
             var write = Native.callback(arena, Platform.Kind.WRITE, transfer::write);
-            return transfer.check(arena, e -> Header.rz_media_save(media, write.function(), write.user(), e));
+            return transfer.check(arena, e -> Header.rz_media_save(media, write.function(), write.user(), Memory.NULL, e));
         });
         transfer.rethrow();
     }

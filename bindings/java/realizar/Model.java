@@ -452,7 +452,7 @@ public final class Model extends Handle {
         return call((arena, model) -> {
             Memory bytes = Native.bytes(arena, text);
             return Native.filled(arena, 4, bytes.size + 8, (out, capacity, written, e) ->
-                Header.rz_tokenize_into(model, bytes, bytes.size, flags, out, capacity, written, e)).ints();
+                Header.rz_tokenize_into(model, bytes, bytes.size, flags, out, capacity, written, Memory.NULL, e)).ints();
         });
     }
 
@@ -492,7 +492,7 @@ public final class Model extends Handle {
             Memory bytes = Native.bytes(arena, transcript.json());
             int flags = addGenerationPrompt ? Header.RZ_CHAT_ADD_GENERATION_PROMPT : 0;
             return Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
-                Header.rz_chat_render_json_into(model, bytes, bytes.size, flags, out, capacity, written, e)).text();
+                Header.rz_chat_render_into(model, bytes, bytes.size, flags, out, capacity, written, Memory.NULL, e)).text();
         });
     }
 
@@ -506,7 +506,7 @@ public final class Model extends Handle {
         return call((arena, model) -> {
             Memory bytes = Native.bytes(arena, json);
             return Native.filled(arena, 4, bytes.size + 64, (out, capacity, written, e) ->
-                Header.rz_chat_tokenize_into(model, bytes, bytes.size, Header.RZ_CHAT_ADD_GENERATION_PROMPT, out, capacity, written, e)).ints();
+                Header.rz_chat_tokenize_into(model, bytes, bytes.size, Header.RZ_CHAT_ADD_GENERATION_PROMPT, out, capacity, written, Memory.NULL, e)).ints();
         });
     }
 
@@ -523,7 +523,7 @@ public final class Model extends Handle {
         return call((arena, model) -> {
             Memory bytes = Native.bytes(arena, text);
             return new Grammar(Native.made(arena, out -> e ->
-                Header.rz_grammar_new(model, number, flags, bytes, bytes.size, out, e)), number, flags, text);
+                Header.rz_grammar_new(model, number, flags, bytes, bytes.size, Memory.NULL, out, e)), number, flags, text);
         });
     }
 
@@ -533,7 +533,7 @@ public final class Model extends Handle {
         return call((arena, model) -> {
             Memory bytes = Native.bytes(arena, json);
             return new ChatParser(Native.made(arena, out -> e ->
-                Header.rz_chat_parser_new(model, bytes, bytes.size, out, e)));
+                Header.rz_chat_parser_new(model, bytes, bytes.size, Memory.NULL, out, e)));
         });
     }
 
@@ -541,7 +541,7 @@ public final class Model extends Handle {
     public Adapter adapter(Path path) {
         return call((arena, model) -> {
             var name = Native.terminated(arena, path.toString());
-            return new Adapter(Native.made(arena, out -> e -> Header.rz_adapter_load(model, name, out, e)));
+            return new Adapter(Native.made(arena, out -> e -> Header.rz_adapter_load(model, name, Memory.NULL, out, e)));
         });
     }
 
@@ -653,7 +653,7 @@ public final class Model extends Handle {
         Session session = call((arena, model) -> {
             var read = Native.callback(arena, Platform.Kind.READ, transfer::read);
             Memory out = arena.allocate(Memory.POINTER);
-            transfer.check(arena, e -> Header.rz_cache_load(model, Memory.NULL, read.function(), read.user(), out, e));
+            transfer.check(arena, e -> Header.rz_cache_load(model, Memory.NULL, read.function(), read.user(), Memory.NULL, out, e));
             Memory cache = out.getPointer(0);
             return cache.address == 0 ? null : new Session(this, cache);
         });

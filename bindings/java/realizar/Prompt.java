@@ -66,7 +66,7 @@ public final class Prompt extends Handle {
         return model.call((arena, pointer) -> useAll(arena, List.of(media), all -> {
             Memory bytes = Native.bytes(arena, json);
             return new Prompt(Native.made(arena, out -> e ->
-                Header.rz_prompt_from_chat(pointer, bytes, bytes.size, Header.RZ_CHAT_ADD_GENERATION_PROMPT, all, media.length, out, e)));
+                Header.rz_prompt_from_chat(pointer, bytes, bytes.size, Header.RZ_CHAT_ADD_GENERATION_PROMPT, all, media.length, Memory.NULL, out, e)));
         }));
     }
 

@@ -128,7 +128,7 @@ public final class Session extends Handle {
     public float[] score(int[] tokens, Cancel cancel) {
         return call((arena, cache) -> use(cancel, fired -> {
             Memory ids = Native.ints(arena, tokens), scores = arena.allocate(4L * tokens.length);
-            compute(arena, e -> Header.rz_score_into(cache, ids, tokens.length, scores, fired, e));
+            compute(arena, e -> Header.rz_score(cache, ids, tokens.length, scores, fired, e));
             return scores.floats();
         }));
     }
@@ -177,7 +177,7 @@ public final class Session extends Handle {
         int most = Math.min(Native.whole(k, "k"), model.info().vocabulary());
         return call((arena, cache) -> {
             Memory tokens = arena.allocate(4L * most), values = arena.allocate(4L * most), n = arena.allocate(8);
-            Native.check(arena, e -> Header.rz_logprobs_into(cache, most, tokens, values, n, e));
+            Native.check(arena, e -> Header.rz_top_logprobs(cache, most, tokens, values, n, e));
             return IntStream.range(0, (int) n.getLong(0))
                 .mapToObj(i -> new Logprob(tokens.getInt(4 * i), values.getFloat(4 * i))).collect(Collectors.toList());
         });
@@ -219,7 +219,7 @@ public final class Session extends Handle {
         var transfer = new Transfer(null, out);
         call((arena, cache) -> {
             var write = Native.callback(arena, Platform.Kind.WRITE, transfer::write);
-            return transfer.check(arena, e -> Header.rz_cache_save(cache, write.function(), write.user(), e));
+            return transfer.check(arena, e -> Header.rz_cache_save(cache, write.function(), write.user(), Memory.NULL, e));
         });
         transfer.rethrow();
     }

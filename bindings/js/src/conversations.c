@@ -69,7 +69,7 @@ static void run_restore(task *t) {
     rz_cache *cache = NULL;
     t->status = o->kind == CONVERSATION
                     ? t->lib->rz_conversation_load(o->model, &o->params, on_read, o, &conversation, &t->error)
-                    : t->lib->rz_cache_load(o->model, &o->cache, on_read, o, &cache, &t->error);
+                    : t->lib->rz_cache_load(o->model, &o->cache, on_read, o, NULL, &cache, &t->error);
     t->made = conversation ? (void *)conversation : (void *)cache;
     t->made_kind = o->kind;
     if (o->is_short) task_fail_anew(t, RZ_ERR_IO, "what was saved has no more bytes");
@@ -102,8 +102,7 @@ static napi_value call_add(napi_env env, napi_callback_info info) {
     rz_media **media = task_alloc(&t, n * sizeof *media);
     for (uint32_t i = 0; i < n && t.status >= 0; i++) media[i] = task_use(&t, element_of(&t, arguments[2], i), MEDIA);
     if (t.status >= 0)
-        t.status = n ? t.lib->rz_conversation_add_media(conversation, json, len, media, n, &t.error)
-                     : t.lib->rz_conversation_add(conversation, json, len, &t.error);
+        t.status = t.lib->rz_conversation_add(conversation, json, len, media, n, &t.error);
     return task_return(&t, NULL);
 }
 
@@ -114,7 +113,7 @@ static napi_value call_media_of(napi_env env, napi_callback_info info) {
     rz_conversation *conversation = task_use(&t, arguments[0], CONVERSATION);
     uint32_t number = (uint32_t)uint_of(&t, arguments[1], "the number", UINT32_MAX);
     rz_media *media = NULL;
-    if (t.status >= 0) t.status = t.lib->rz_conversation_media_get(conversation, number, &media, &t.error);
+    if (t.status >= 0) t.status = t.lib->rz_conversation_media(conversation, number, &media, &t.error);
     t.made = media;
     t.made_kind = MEDIA;
     return task_return(&t, t.status < 0 ? NULL : task_made(&t));

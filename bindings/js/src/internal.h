@@ -32,10 +32,9 @@
     F(rz_media_from_audio) F(rz_media_from_frames) F(rz_media_step) F(rz_media_from_pixels) F(rz_media_from_rows) \
     F(rz_media_measure) F(rz_media_info_get) F(rz_media_rows_into) F(rz_media_save) F(rz_media_load)              \
     F(rz_media_free) F(rz_prompt_new) F(rz_prompt_len) F(rz_prompt_tokens_into) F(rz_prompt_free)                 \
-    F(rz_cache_match_prompt) F(rz_prompt_from_chat) F(rz_conversation_add_media) F(rz_conversation_media_get)     \
-    F(rz_encoder_load_from) F(rz_embed_prompts_into) F(rz_conversation_read) F(rz_conversation_release)           \
-    F(rz_conversation_capacity_set) F(rz_conversation_overflow_set) F(rz_conversation_adapters_set)               \
-    F(rz_conversation_store_set)
+    F(rz_cache_match_prompt) F(rz_prompt_from_chat) F(rz_conversation_media) F(rz_encoder_load_from)              \
+    F(rz_embed_prompts_into) F(rz_conversation_read) F(rz_conversation_release) F(rz_conversation_capacity_set)   \
+    F(rz_conversation_overflow_set) F(rz_conversation_adapters_set) F(rz_conversation_store_set)
 /* clang-format on */
 
 /* The functions of the library, which is opened at run time. */

@@ -70,7 +70,7 @@ static napi_value call_encoder(napi_env env, napi_callback_info info) {
 static void run_plan(task *t) {
     load *l = t->data;
     l->plan.struct_size = sizeof l->plan;
-    t->status = t->lib->rz_encoder_plan_get(l->model, l->path, &l->params, &l->plan, &t->error);
+    t->status = t->lib->rz_encoder_plan_get(l->model, l->path, NULL, 0, &l->params, &l->plan, &t->error);
 }
 
 static napi_value finish_plan(task *t) {
@@ -245,7 +245,7 @@ static int32_t on_read(void *out, size_t n, void *user) {
 static void run_restore(task *t) {
     source *s = t->data;
     rz_media *media = NULL;
-    t->status = t->lib->rz_media_load(s->model, on_read, s, &media, &t->error);
+    t->status = t->lib->rz_media_load(s->model, on_read, s, NULL, &media, &t->error);
     end_media(t, media);
     if (s->is_short) task_fail_anew(t, RZ_ERR_IO, "what was saved has no more bytes");
 }
@@ -428,7 +428,7 @@ static napi_value call_chat_prompt(napi_env env, napi_callback_info info) {
     for (uint32_t i = 0; i < n && t.status >= 0; i++) media[i] = task_use(&t, element_of(&t, arguments[2], i), MEDIA);
     rz_prompt *prompt = NULL;
     if (t.status >= 0)
-        t.status = t.lib->rz_prompt_from_chat(model, json, len, RZ_CHAT_ADD_GENERATION_PROMPT, media, n, &prompt, &t.error);
+        t.status = t.lib->rz_prompt_from_chat(model, json, len, RZ_CHAT_ADD_GENERATION_PROMPT, media, n, NULL, &prompt, &t.error);
     t.made = prompt;
     t.made_kind = PROMPT;
     return task_return(&t, t.status < 0 ? NULL : task_made(&t));

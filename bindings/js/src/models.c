@@ -407,7 +407,7 @@ static napi_value call_meta(napi_env env, napi_callback_info info) {
 static void run_adapter(task *t) {
     rz_adapter *adapter = NULL;
     load *l = t->data;
-    t->status = t->lib->rz_adapter_load(t->uses[0].handle->pointer, l->path, &adapter, &t->error);
+    t->status = t->lib->rz_adapter_load(t->uses[0].handle->pointer, l->path, NULL, &adapter, &t->error);
     t->made = adapter;
     t->made_kind = ADAPTER;
 }

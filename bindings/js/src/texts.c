@@ -30,7 +30,7 @@ uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len,
     do {
         tokens = task_alloc(t, capacity * sizeof *tokens);
         if (t->status >= 0)
-            t->status = t->lib->rz_tokenize_into(model, text, len, flags, tokens, capacity, n, &t->error);
+            t->status = t->lib->rz_tokenize_into(model, text, len, flags, tokens, capacity, n, NULL, &t->error);
     } while (task_repeats(t, &capacity, *n));
     return tokens;
 }
@@ -252,9 +252,9 @@ static int32_t on_write(const void *data, size_t n, void *user) {
 static void run_save(task *t) {
     saved *s = t->data;
     switch (s->kind) {
-    case CONVERSATION: t->status = t->lib->rz_conversation_save(s->pointer, on_write, s, &t->error); break;
-    case MEDIA: t->status = t->lib->rz_media_save(s->pointer, on_write, s, &t->error); break;
-    default: t->status = t->lib->rz_cache_save(s->pointer, on_write, s, &t->error);
+    case CONVERSATION: t->status = t->lib->rz_conversation_save(s->pointer, on_write, s, NULL, &t->error); break;
+    case MEDIA: t->status = t->lib->rz_media_save(s->pointer, on_write, s, NULL, &t->error); break;
+    default: t->status = t->lib->rz_cache_save(s->pointer, on_write, s, NULL, &t->error);
     }
     if (t->status < 0) {
         free(s->data);
@@ -310,7 +310,7 @@ static void run_job(task *t) {
     rz_sampler *sampler = NULL;
     rz_job *job = NULL;
     if (g->grammar_kind)
-        t->status = t->lib->rz_grammar_new(g->model, g->grammar_kind, g->grammar_flags, g->grammar, g->grammar_len,
+        t->status = t->lib->rz_grammar_new(g->model, g->grammar_kind, g->grammar_flags, g->grammar, g->grammar_len, NULL,
                                            &grammar, &t->error);
     if (t->status >= 0 && g->sampling) t->status = t->lib->rz_sampler_new(g->sampling, &sampler, &t->error);
     g->params.grammar = grammar;

@@ -733,7 +733,7 @@ class Model(Handle):
         tokens in the text become these tokens; not for text that users typed."""
         data = _text(text, "text")
         flags = (special and _c.RZ_TOKENIZE_ADD_SPECIAL) | (parse and _c.RZ_TOKENIZE_PARSE_SPECIAL)
-        return _ids_of(lambda *out: self._call("rz_tokenize_into", data, len(data), flags, *out), len(data) + 8)
+        return _ids_of(lambda *out: self._call("rz_tokenize_into", data, len(data), flags, *out, None), len(data) + 8)
 
     def detokenize(self, tokens: Tokens, *, special: bool = False) -> str:
         """The text of tokens, with control tokens where `special`."""
@@ -760,31 +760,31 @@ class Model(Handle):
         tools=[...] and variables={"enable_thinking": False}."""
         request = _request(messages, members)
         flags = add_generation_prompt and _c.RZ_CHAT_ADD_GENERATION_PROMPT
-        return sized(lambda *out: self._call("rz_chat_render_json_into", request, len(request), flags, *out), 4096).decode()
+        return sized(lambda *out: self._call("rz_chat_render_into", request, len(request), flags, *out, None), 4096).decode()
 
     def tokenize_chat(self, messages: Messages, **members: Any) -> List[int]:
         """Messages as tokens, up to where the answer begins; no text in them becomes a control token."""
         request, flags = _request(messages, members), _c.RZ_CHAT_ADD_GENERATION_PROMPT
-        return _ids_of(lambda *out: self._call("rz_chat_tokenize_into", request, len(request), flags, *out), len(request) + 64)
+        return _ids_of(lambda *out: self._call("rz_chat_tokenize_into", request, len(request), flags, *out, None), len(request) + 64)
 
     def grammar(self, kind: str, text: Any = "", *, whitespace: bool = False) -> "Grammar":
         """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a list of texts), "tools" (a
         conversation). What is no text is written as JSON. `whitespace`: JSON may have some between its parts."""
         number, flags, data = _grammar(kind, text, whitespace)
         with self._use() as model:
-            return Grammar(new("rz_grammar_new", model, number, flags, data, len(data)), "rz_grammar_free")
+            return Grammar(new("rz_grammar_new", model, number, flags, data, len(data), None), "rz_grammar_free")
 
     def chat_parser(self, messages: Messages, **members: Any) -> "ChatParser":
         """A parser for the reply to a conversation, whose tokens (`tokenize_chat` with the same arguments) were the prompt."""
         request = _request(messages, members)
         with self._use() as model:
-            return ChatParser(new("rz_chat_parser_new", model, request, len(request)), "rz_chat_parser_free")
+            return ChatParser(new("rz_chat_parser_new", model, request, len(request), None), "rz_chat_parser_free")
 
     def adapter(self, path: Union[str, "os.PathLike[str]"]) -> "Adapter":
         """A low-rank adapter: a GGUF file or a folder of PEFT."""
         name = _path(path)
         with self._use() as model:
-            return Adapter(new("rz_adapter_load", model, name), "rz_adapter_free")
+            return Adapter(new("rz_adapter_load", model, name, None), "rz_adapter_free")
 
     def session(self, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> "Session":
         """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
@@ -795,7 +795,7 @@ class Model(Handle):
     def restore(self, file: BinaryIO) -> "Session":
         """The session that `Session.save` has written."""
         with self._use() as model, _reading(file) as callback:
-            return Session(self, new("rz_cache_load", model, None, callback, None))
+            return Session(self, new("rz_cache_load", model, None, callback, None, None))
 
     def embed(
         self, texts: "Sequence[Union[str, Tokens, Prompt]]", *, pooling: str = "model", normalize: bool = True,
@@ -1142,7 +1142,7 @@ class Encoder(Handle):
     def plan(model: Model, path: Union[str, "os.PathLike[str]"], **options: Any) -> EncoderPlan:
         """The memory that an encoder will take, before a weight is read."""
         found = _c.rz_encoder_plan()
-        model._call("rz_encoder_plan_get", _path(_encoder_of(path)), byref(_encoder_params(**options)), byref(found))
+        model._call("rz_encoder_plan_get", _path(_encoder_of(path)), None, 0, byref(_encoder_params(**options)), byref(found))
         return EncoderPlan(*(getattr(found, name) for name in EncoderPlan._fields))
 
     def encode(
@@ -1291,12 +1291,12 @@ class Media(Handle):
     def load(cls, model: Model, file: BinaryIO) -> "Media":
         """The medium that `save` has written; no encoder is needed."""
         with _use(model) as pointer, _reading(file) as callback:
-            return cls(new("rz_media_load", pointer, callback, None))
+            return cls(new("rz_media_load", pointer, callback, None, None))
 
     def save(self, file: BinaryIO) -> None:
         """Writes the medium; `load` reads it."""
         with self._use() as media, _writing(file) as callback:
-            status("rz_media_save", media, callback, None)
+            status("rz_media_save", media, callback, None, None)
 
     def step(self, seconds: Optional[float] = None) -> bool:
         """Works for about so long on a medium of `Encoder.begin`; None: to its end. True while there is more to do."""
@@ -1356,7 +1356,7 @@ class Prompt(Handle):
         self = cls.__new__(cls)
         with _use(model) as pointer, _use_all(found) as media:
             flags = _c.RZ_CHAT_ADD_GENERATION_PROMPT
-            made = new("rz_prompt_from_chat", pointer, request, len(request), flags, media, len(found))
+            made = new("rz_prompt_from_chat", pointer, request, len(request), flags, media, len(found), None)
         super(Prompt, self).__init__(made, "rz_prompt_free")
         return self
 
@@ -1497,7 +1497,7 @@ class Session(Handle):
     def save(self, file: BinaryIO) -> None:
         """Writes the session, so that it outlives the process; `Model.restore` reads it."""
         with self._use() as cache, _writing(file) as callback:
-            status("rz_cache_save", cache, callback, None)
+            status("rz_cache_save", cache, callback, None, None)
 
     def match(self, prompt: Union[Tokens, Prompt]) -> int:
         """The number of the first tokens of a prompt that the session need not compute again."""
@@ -1533,7 +1533,7 @@ class Session(Handle):
         def call() -> None:
             with self._use() as cache, _use(cancel) as flag:
                 at = out.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-                status("rz_score_into", cache, _at(ids), len(ids), at, flag)
+                status("rz_score", cache, _at(ids), len(ids), at, flag)
 
         interruptible(call, self._stop)
         return out
@@ -1560,7 +1560,7 @@ class Session(Handle):
         """The `k` likeliest tokens after the last one with the logarithms of their probabilities, the likeliest first."""
         k = min(_whole(k, "k"), self.model.info.vocab_size)
         tokens, logprobs, n = (c_uint32 * k)(), (ctypes.c_float * k)(), ctypes.c_size_t()
-        self._call("rz_logprobs_into", k, tokens, logprobs, byref(n))
+        self._call("rz_top_logprobs", k, tokens, logprobs, byref(n))
         return list(zip(tokens, logprobs))[: n.value]
 
     def logits(self, out: Optional["np.ndarray"] = None) -> "np.ndarray":
@@ -1914,11 +1914,8 @@ class Conversation(Handle):
             self._change("rz_conversation_add_text", _string(role, "a role"), text, len(text))
         else:
             data, found = _numbered(messages if isinstance(messages, Mapping) else _list(messages, "messages"))
-            if found:
-                with _use_all(found) as media:
-                    self._change("rz_conversation_add_media", data, len(data), media, len(found))
-            else:
-                self._change("rz_conversation_add", data, len(data))
+            with _use_all(found) as media:
+                self._change("rz_conversation_add", data, len(data), media, len(found))
 
     def _change(self, name: str, *arguments: Any) -> None:
         """Makes a call that gives an unfinished reply up, which an iteration over it is to notice."""
@@ -1929,7 +1926,7 @@ class Conversation(Handle):
     def media(self) -> List[Media]:
         """The media that messages name, by the numbers in their parts."""
         with self._use() as conversation:
-            return [Media(new("rz_conversation_media_get", conversation, i)) for i in range(self.info.n_media)]
+            return [Media(new("rz_conversation_media", conversation, i)) for i in range(self.info.n_media)]
 
     def begin(
         self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Union[None, "Grammar", Tuple[str, Any]] = None,
@@ -2100,7 +2097,7 @@ class Conversation(Handle):
     def save(self, file: BinaryIO) -> None:
         """Writes the conversation and what is computed of it; `load` reads it."""
         with self._use() as conversation, _writing(file) as callback:
-            status("rz_conversation_save", conversation, callback, None)
+            status("rz_conversation_save", conversation, callback, None, None)
 
     @property
     def info(self) -> ConversationInfo:

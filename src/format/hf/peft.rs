@@ -36,24 +36,24 @@ struct Config<'a> {
 
 /// The files of a folder, its factors under the names of a GGUF file, and whether queries and keys are rotated by
 /// halves.
-pub(in crate::format) fn open(folder: &Path, base: &AdapterBase) -> Result<(Contents, Vec<Half>, bool)> {
+pub(in crate::format) fn open(files: Files, folder: &Path, base: &AdapterBase) -> Result<(Contents, Vec<Half>, bool)> {
     let family = of_architecture(base.architecture).ok_or_else(|| {
         let what = format!("adapters of PEFT for the architecture {:?}", base.architecture);
         Error::unsupported(format!("{}: {what}, whose folders are not supported either", folder.display()))
     })?;
     let path = folder.join("adapter_config.json");
-    let bytes = match read(Files::Disk, &path, MAX_CONFIG)? {
+    let bytes = match read(files, &path, MAX_CONFIG)? {
         Some(bytes) => bytes,
-        None => Files::Disk.open(&path)?.read_all(MAX_CONFIG)?,
+        None => files.open(&path)?.read_all(MAX_CONFIG)?,
     };
     let json = Json::parse_python(&path, &bytes)?;
     let config = Config::read(&path, &json)?;
     let weights = folder.join("adapter_model.safetensors");
-    if !Files::Disk.exists(&weights) && Files::Disk.exists(&folder.join("adapter_model.bin")) {
+    if !files.exists(&weights) && files.exists(&folder.join("adapter_model.bin")) {
         let what = "adapter_model.bin is a pickle; adapter_model.safetensors is read";
         return Err(Error::unsupported(format!("{}: {what}", folder.display())));
     }
-    let file = Files::Disk.open(&weights)?;
+    let file = files.open(&weights)?;
     let entries = safetensors::read_header(&file, 0)?;
     let (mut tensors, mut halves) = (try_vec("tensors", entries.len())?, try_vec("factors", entries.len())?);
     for entry in &entries {

@@ -1,6 +1,7 @@
 //! The tokenizer of RWKV: from the start of a text on, always the longest token that it goes on with, byte by byte.
 
 use crate::error::{Error, Result};
+use crate::text::tokenizer::merge::Work;
 use crate::text::tokenizer::trie::Trie;
 use crate::text::tokenizer::vocab::{TokenKind, Vocab, push};
 
@@ -26,9 +27,10 @@ impl Greedy {
     }
 
     /// Bytes that no token has are unknown one by one.
-    pub fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<()> {
+    pub fn encode(&self, text: &str, work: &mut Work, out: &mut Vec<u32>) -> Result<()> {
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
+            work.tick()?;
             let mut longest = None;
             self.trie.prefixes(Trie::ROOT, rest, |len, id| longest = Some((len, id)));
             let (len, id) = longest.map_or((1, self.unknown), |(len, id)| (len, Some(id)));

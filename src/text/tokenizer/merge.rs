@@ -10,6 +10,12 @@ use crate::error::{Error, Result};
 use crate::text::tokenizer::byte_level;
 use crate::text::tokenizer::vocab::{HashIndex, Vocab, push, reserve};
 
+/// Asked now and then within long work; an error ends the work.
+pub type Check<'c> = &'c dyn Fn() -> Result<()>;
+
+/// Small pieces of work (a symbol, a merge, a piece of text) between two questions to a `Check`.
+const CHECK_EVERY: u32 = 4096;
+
 const NONE: u32 = u32::MAX;
 
 /// A run of the piece. Its place in the list is fixed; an absorbed one has length 0.
@@ -35,15 +41,34 @@ struct MergeCandidate {
 }
 
 /// Work space of one encoding, reused from piece to piece.
-#[derive(Default)]
-pub struct Work {
+pub struct Work<'c> {
     symbols: Vec<Symbol>,
     queue: BinaryHeap<Reverse<MergeCandidate>>,
+    check: Check<'c>,
+    unchecked: u32,
 }
 
-impl Work {
+impl<'c> Work<'c> {
+    pub fn new(check: Check<'c>) -> Work<'c> {
+        Work { symbols: Vec::new(), queue: BinaryHeap::new(), check, unchecked: 0 }
+    }
+
+    /// Counts a small piece of work.
+    ///
+    /// # Errors
+    /// The error of the `Check`.
+    pub fn tick(&mut self) -> Result<()> {
+        self.unchecked += 1;
+        if self.unchecked < CHECK_EVERY {
+            return Ok(());
+        }
+        self.unchecked = 0;
+        (self.check)()
+    }
+
     /// Appends a symbol at the end of the piece.
     fn push(&mut self, start: usize, len: usize, id: Option<u32>) -> Result<()> {
+        self.tick()?;
         reserve(&mut self.symbols, 1)?;
         let n = self.symbols.len() as u32;
         if let Some(last) = self.symbols.last_mut() {
@@ -58,9 +83,11 @@ impl Work {
     fn run(&mut self, rule: impl Fn(&Symbol, &Symbol) -> Option<(u32, u32)>) -> Result<()> {
         self.queue.clear();
         for left in 1..self.symbols.len() as u32 {
+            self.tick()?;
             self.propose(left - 1, left, &rule)?;
         }
         while let Some(Reverse(c)) = self.queue.pop() {
+            self.tick()?;
             let (left, right) = (self.symbols[c.left as usize], self.symbols[c.right as usize]);
             if left.len == 0 || left.next != c.right || left.len + right.len != c.len {
                 continue;

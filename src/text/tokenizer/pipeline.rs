@@ -9,7 +9,7 @@ use crate::text::marks::MarkedText;
 use crate::text::tokenizer::added::{Added, TextOrToken};
 use crate::text::tokenizer::greedy::Greedy;
 use crate::text::tokenizer::known::KnownTexts;
-use crate::text::tokenizer::merge::{Bpe, Spm, Work};
+use crate::text::tokenizer::merge::{Bpe, Check, Spm, Work};
 use crate::text::tokenizer::pieces::{Behavior, Splitter, TextStep, pieces};
 use crate::text::tokenizer::unigram::Unigram;
 use crate::text::tokenizer::vocab::{TokenKind, Vocab, extend, push, reserve};
@@ -119,6 +119,22 @@ impl Tokenizer {
     /// # Errors
     /// `InvalidArgument` for a text longer than `MAX_TEXT`, `OutOfMemory`.
     pub fn encode(&self, text: &str, add_special: bool, parse_special: bool, out: &mut Vec<u32>) -> Result<()> {
+        self.encode_until(&|| Ok(()), text, add_special, parse_special, out)
+    }
+
+    /// `encode`, which ends with the error of `check` once it has one.
+    ///
+    /// # Errors
+    /// The errors of `encode` and `check`.
+    pub fn encode_until(
+        &self,
+        check: Check,
+        text: &str,
+        add_special: bool,
+        parse_special: bool,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        check()?;
         if text.len() > MAX_TEXT {
             return Err(Error::invalid(format!("a text of {} bytes, at most {MAX_TEXT} can be tokenized", text.len())));
         }
@@ -127,7 +143,7 @@ impl Tokenizer {
             if add_special { (&self.special.prefix, &self.special.suffix) } else { (&[], &[]) };
         let append = || {
             extend(out, prefix)?;
-            let mut work = Work::default();
+            let mut work = Work::new(check);
             self.added.split(text, parse_special, |part| match part {
                 TextOrToken::Token(id) => push(out, id),
                 TextOrToken::Text(text, at) => self.encode_text(text, at == 0, parse_special, &mut work, out),
@@ -146,23 +162,25 @@ impl Tokenizer {
     /// alone, and the tokens that begin a text come once.
     ///
     /// # Errors
-    /// The errors of `encode`.
-    pub fn encode_chat(&self, chat: &MarkedText, out: &mut Vec<u32>) -> Result<()> {
-        self.encode_chat_around(chat, &[], None)?.iter().try_for_each(|tokens| extend(out, tokens))
+    /// The errors of `encode_until`.
+    pub fn encode_chat(&self, check: Check, chat: &MarkedText, out: &mut Vec<u32>) -> Result<()> {
+        self.encode_chat_around(check, chat, &[], None)?.iter().try_for_each(|tokens| extend(out, tokens))
     }
 
     /// The tokens of a rendered conversation around parts of its text that are no text, ascending: a list more than
     /// there are such parts. `known`: texts that need not be tokenized again.
     ///
     /// # Errors
-    /// The errors of `encode`.
+    /// The errors of `encode_until`.
     pub fn encode_chat_around(
         &self,
+        check: Check,
         chat: &MarkedText,
         parts: &[Range<usize>],
         mut known: Option<&mut KnownTexts>,
     ) -> Result<Vec<Vec<u32>>> {
-        let mut work = Work::default();
+        check()?;
+        let mut work = Work::new(check);
         let plain = |c| chat.marks.unmark_char(c);
         let ends = parts.iter().map(|part| part.start).chain([chat.text.len()]);
         let mut lists = Vec::new();
@@ -232,15 +250,16 @@ impl Tokenizer {
         pieces(&self.steps.normalize, text, at_start, &mut |text, at_start| {
             self.added_normalized.split(text, parse_special, |part| match part {
                 TextOrToken::Token(id) => push(out, id),
-                TextOrToken::Text(text, at) => {
-                    pieces(&self.steps.cut, text, at_start && at == 0, &mut |piece, _| match &self.model {
+                TextOrToken::Text(text, at) => pieces(&self.steps.cut, text, at_start && at == 0, &mut |piece, _| {
+                    work.tick()?;
+                    match &self.model {
                         TokenModel::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
                         TokenModel::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
-                        TokenModel::Unigram(unigram) => unigram.encode(piece, out),
+                        TokenModel::Unigram(unigram) => unigram.encode(piece, work, out),
                         TokenModel::WordPiece(wordpiece) => wordpiece.encode(piece, out),
-                        TokenModel::Greedy(greedy) => greedy.encode(piece, out),
-                    })
-                }
+                        TokenModel::Greedy(greedy) => greedy.encode(piece, work, out),
+                    }
+                }),
             })
         })
     }

@@ -2,6 +2,7 @@
 //! probabilities) have the greatest sum, by Viterbi's algorithm (Kudo, arXiv:1804.10959).
 
 use crate::error::{Error, Result};
+use crate::text::tokenizer::merge::Work;
 use crate::text::tokenizer::trie::Trie;
 use crate::text::tokenizer::vocab::{Vocab, push, reserve};
 
@@ -47,13 +48,14 @@ impl Unigram {
         Ok(Unigram { scores, trie, unknown, unknown_score, byte_tokens: vocab.byte_tokens() })
     }
 
-    pub fn encode(&self, piece: &str, out: &mut Vec<u32>) -> Result<()> {
+    pub fn encode(&self, piece: &str, work: &mut Work, out: &mut Vec<u32>) -> Result<()> {
         let bytes = piece.as_bytes();
         let mut best: Vec<BestPath> = Vec::new();
         reserve(&mut best, bytes.len() + 1)?;
         best.resize(bytes.len() + 1, BestPath { score: f64::NEG_INFINITY, start: 0, id: None });
         best[0].score = 0.0;
         for (start, c) in piece.char_indices() {
+            work.tick()?;
             let so_far = best[start].score;
             let mut relax = |end: usize, score: f64, id: Option<u32>| {
                 if so_far + score > best[end].score || best[end].score == f64::NEG_INFINITY {

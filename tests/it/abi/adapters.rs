@@ -7,10 +7,12 @@ use std::ptr::{null, null_mut};
 use super::host::*;
 use realizar::ffi::adapter::*;
 use realizar::ffi::cache::*;
+use realizar::ffi::cancel::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::job::*;
 use realizar::ffi::model::*;
 use realizar::ffi::saved::*;
+use realizar::ffi::source::*;
 use realizar::ffi::status::*;
 use realizar::ffi::text::*;
 
@@ -22,8 +24,44 @@ const ADAPTED: &str =
 
 fn load_adapter(model: *const rz_model) -> *mut rz_adapter {
     let (path, mut adapter) = (CString::new(ADAPTER).unwrap(), null_mut());
-    expect(RZ_OK, |e| unsafe { rz_adapter_load(model, path.as_ptr(), &mut adapter, e) });
+    expect(RZ_OK, |e| unsafe { rz_adapter_load(model, path.as_ptr(), null(), &mut adapter, e) });
     adapter
+}
+
+/// An adapter from memory computes what the one from its file does; a fired cancel ends either load.
+#[test]
+fn adapters_are_loaded_from_memory_and_cancelled() {
+    let model = load();
+    let bytes = std::fs::read(ADAPTER).expect("the adapter");
+    let (data, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
+    let source =
+        rz_source { struct_size: size_of::<rz_source>() as u32, kind: RZ_SOURCE_MEMORY, data, size, ..zeroed() };
+    let (mut adapter, mut cancel, path) = (null_mut(), null_mut(), CString::new(ADAPTER).unwrap());
+    let cache = new_cache(model, 128);
+    unsafe {
+        expect(RZ_OK, |e| rz_adapter_load_from(model, &source, 1, null(), &mut adapter, e));
+        assert_eq!(set(cache, &[adapter], &[1.0]), RZ_OK);
+        assert!(text(model, cache).starts_with(&format!("{STORY}{ADAPTED}")));
+        let two = [source, source];
+        refused("name is NULL", |e| rz_adapter_load_from(model, two.as_ptr(), 2, null(), &mut adapter, e));
+        refused("0 sources", |e| rz_adapter_load_from(model, null(), 0, null(), &mut adapter, e));
+        expect(RZ_OK, |e| rz_cancel_new(&mut cancel, e));
+        rz_cancel_fire(cancel);
+        let params = rz_adapter_params { struct_size: 16, flags: 0, cancel };
+        let kept = adapter;
+        expect(RZ_ERR_CANCELLED, |e| rz_adapter_load(model, path.as_ptr(), &params, &mut adapter, e));
+        expect(RZ_ERR_CANCELLED, |e| rz_adapter_load_from(model, &source, 1, &params, &mut adapter, e));
+        rz_cancel_reset(cancel);
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 0, e));
+        expect(RZ_ERR_DEADLINE, |e| rz_adapter_load(model, path.as_ptr(), &params, &mut adapter, e));
+        assert_eq!(adapter, kept);
+        let unknown = rz_adapter_params { flags: 1, ..params };
+        expect(RZ_ERR_VERSION, |e| rz_adapter_load(model, path.as_ptr(), &unknown, &mut adapter, e));
+        rz_adapter_free(adapter);
+        rz_cache_free(cache);
+        rz_cancel_free(cancel);
+        rz_model_free(model);
+    }
 }
 
 fn set(cache: *mut rz_cache, adapters: &[*mut rz_adapter], scales: &[f32]) -> rz_status {
@@ -39,7 +77,17 @@ fn text(model: *const rz_model, cache: *mut rz_cache) -> String {
         expect(RZ_OK, |e| rz_cache_truncate(cache, 0, e));
         let special = RZ_TOKENIZE_ADD_SPECIAL;
         expect(RZ_OK, |e| {
-            rz_tokenize_into(model, start.as_ptr().cast(), start.len(), special, tokens.as_mut_ptr(), 100, &mut n, e)
+            rz_tokenize_into(
+                model,
+                start.as_ptr().cast(),
+                start.len(),
+                special,
+                tokens.as_mut_ptr(),
+                100,
+                &mut n,
+                null(),
+                e,
+            )
         });
         expect(RZ_OK, |e| rz_prefill(cache, tokens.as_ptr(), n, null(), e));
         expect(RZ_OK, |e| rz_sample(cache, null_mut(), &mut tokens[n], e));
@@ -100,17 +148,19 @@ fn wrong_arguments_are_refused_and_change_nothing() {
     let path = CString::new(ADAPTER).unwrap();
     let mut out = null_mut();
     unsafe {
-        refused("model is NULL", |e| rz_adapter_load(null(), path.as_ptr(), &mut out, e));
-        refused("path is NULL", |e| rz_adapter_load(model, null(), &mut out, e));
-        refused("out is NULL", |e| rz_adapter_load(model, path.as_ptr(), null_mut(), e));
-        refused("model is a handle of another kind", |e| rz_adapter_load(cache.cast(), path.as_ptr(), &mut out, e));
+        refused("model is NULL", |e| rz_adapter_load(null(), path.as_ptr(), null(), &mut out, e));
+        refused("path is NULL", |e| rz_adapter_load(model, null(), null(), &mut out, e));
+        refused("out is NULL", |e| rz_adapter_load(model, path.as_ptr(), null(), null_mut(), e));
+        refused("model is a handle of another kind", |e| {
+            rz_adapter_load(cache.cast(), path.as_ptr(), null(), &mut out, e)
+        });
         for (name, status) in [("/", RZ_ERR_IO), ("/no such file", RZ_ERR_IO), (MODEL, RZ_ERR_FORMAT)] {
             let path = CString::new(name).unwrap();
-            expect(status, |e| rz_adapter_load(model, path.as_ptr(), &mut out, e));
+            expect(status, |e| rz_adapter_load(model, path.as_ptr(), null(), &mut out, e));
         }
         assert!(out.is_null());
         let text = load_text();
-        refused("without its weights", |e| rz_adapter_load(text, path.as_ptr(), &mut out, e));
+        refused("without its weights", |e| rz_adapter_load(text, path.as_ptr(), null(), &mut out, e));
         rz_model_free(text);
 
         refused("cache is NULL", |e| rz_cache_adapters_set(null_mut(), &adapter, one.as_ptr(), 1, e));
@@ -140,7 +190,7 @@ fn wrong_arguments_are_refused_and_change_nothing() {
         unsafe extern "C" fn write(_: *const std::ffi::c_void, _: usize, _: *mut std::ffi::c_void) -> i32 {
             0
         }
-        let said = expect(RZ_ERR_UNSUPPORTED, |e| rz_cache_save(cache, Some(write), null_mut(), e));
+        let said = expect(RZ_ERR_UNSUPPORTED, |e| rz_cache_save(cache, Some(write), null_mut(), null(), e));
         assert!(said.contains("adapters"), "{said}");
 
         rz_adapter_free(adapter);

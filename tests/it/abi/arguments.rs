@@ -100,10 +100,10 @@ fn a_missing_pointer_is_named() {
         refused("cache", |e| rz_sample(null_mut(), null_mut(), &mut token, e));
         refused("token", |e| rz_sample(cache, null_mut(), null_mut(), e));
         refused("out", |e| rz_sampler_new(null(), null_mut(), e));
-        refused("model", |e| rz_tokenize_into(null(), c"a".as_ptr(), 1, 0, &mut token, 1, &mut n, e));
-        refused("text", |e| rz_tokenize_into(m, null(), 1, 0, &mut token, 1, &mut n, e));
-        refused("out", |e| rz_tokenize_into(m, c"a".as_ptr(), 1, 0, null_mut(), 1, &mut n, e));
-        refused("n is", |e| rz_tokenize_into(m, c"a".as_ptr(), 1, 0, &mut token, 1, null_mut(), e));
+        refused("model", |e| rz_tokenize_into(null(), c"a".as_ptr(), 1, 0, &mut token, 1, &mut n, null(), e));
+        refused("text", |e| rz_tokenize_into(m, null(), 1, 0, &mut token, 1, &mut n, null(), e));
+        refused("out", |e| rz_tokenize_into(m, c"a".as_ptr(), 1, 0, null_mut(), 1, &mut n, null(), e));
+        refused("n is", |e| rz_tokenize_into(m, c"a".as_ptr(), 1, 0, &mut token, 1, null_mut(), null(), e));
         refused("model", |e| rz_detokenize_into(null(), &token, 1, 0, text.as_mut_ptr(), 8, &mut n, e));
         refused("tokens", |e| rz_detokenize_into(m, null(), 1, 0, text.as_mut_ptr(), 8, &mut n, e));
         refused("out", |e| rz_detokenize_into(m, &token, 1, 0, null_mut(), 8, &mut n, e));
@@ -112,10 +112,8 @@ fn a_missing_pointer_is_named() {
         refused("out", |e| rz_textstream_new(m, null_mut(), e));
         refused("text stream", |e| rz_textstream_push_into(null_mut(), BOS, text.as_mut_ptr(), 8, &mut n, e));
         refused("text stream", |e| rz_textstream_flush_into(null_mut(), text.as_mut_ptr(), 8, &mut n, e));
-        refused("model", |e| rz_chat_render_into(null(), null(), 0, 0, text.as_mut_ptr(), 8, &mut n, e));
-        refused("messages", |e| rz_chat_render_into(m, null(), 1, 0, text.as_mut_ptr(), 8, &mut n, e));
-        let message = rz_chat_message { role: c"user".as_ptr(), content: null() };
-        refused("messages[0].content", |e| rz_chat_render_into(m, &message, 1, 0, text.as_mut_ptr(), 8, &mut n, e));
+        refused("model", |e| rz_chat_render_into(null(), null(), 0, 0, text.as_mut_ptr(), 8, &mut n, null(), e));
+        refused("json", |e| rz_chat_render_into(m, null(), 1, 0, text.as_mut_ptr(), 8, &mut n, null(), e));
         refused("out", |e| rz_cancel_new(null_mut(), e));
         refused("out", |e| rz_kv_new(null(), null_mut(), e));
         refused("kv", |e| rz_kv_truncate(null_mut(), 0, e));
@@ -253,9 +251,9 @@ fn unknown_values_of_closed_sets_are_refused() {
     unsafe {
         let messages = [
             expect(RZ_ERR_VERSION, |e| rz_model_load(path.as_ptr(), &params, &mut null_mut(), e)),
-            expect(RZ_ERR_VERSION, |e| rz_tokenize_into(model, c"a".as_ptr(), 1, 4, &mut token, 1, &mut n, e)),
+            expect(RZ_ERR_VERSION, |e| rz_tokenize_into(model, c"a".as_ptr(), 1, 4, &mut token, 1, &mut n, null(), e)),
             expect(RZ_ERR_VERSION, |e| rz_detokenize_into(model, &token, 1, 2, null_mut(), 0, &mut n, e)),
-            expect(RZ_ERR_VERSION, |e| rz_chat_render_into(model, null(), 0, 2, null_mut(), 0, &mut n, e)),
+            expect(RZ_ERR_VERSION, |e| rz_chat_render_into(model, null(), 0, 2, null_mut(), 0, &mut n, null(), e)),
         ];
         assert!(messages.iter().all(|message| message.contains("flags has bits")), "{messages:?}");
         rz_model_free(model);

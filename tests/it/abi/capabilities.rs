@@ -1,7 +1,7 @@
 //! What a model says of itself, against what published templates are known to do, and what its calls then do.
 
 use super::host::*;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use realizar::ffi::chat::*;
 use realizar::ffi::embed::*;
@@ -28,7 +28,7 @@ fn render(model: *const rz_model, chat: &Json) -> Option<String> {
     let (chat, mut out, mut len) = (chat.to_string(), vec![0u8; 1 << 16], 0);
     let status = unsafe {
         let (json, out) = (chat.as_ptr().cast(), out.as_mut_ptr().cast());
-        rz_chat_render_json_into(model, json, chat.len(), 1, out, 1 << 16, &mut len, null_mut())
+        rz_chat_render_into(model, json, chat.len(), 1, out, 1 << 16, &mut len, null(), null_mut())
     };
     out.truncate(len);
     (status == RZ_OK).then(|| String::from_utf8(out).expect("UTF-8"))

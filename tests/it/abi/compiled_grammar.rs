@@ -20,7 +20,9 @@ const TOOLS: &str = r#"{"messages": [{"role": "user", "content": "Hi"}], "tool_c
 
 fn compiled(model: *const rz_model, kind: u32, flags: u32, text: &str) -> *mut rz_grammar {
     let mut grammar = null_mut();
-    expect(RZ_OK, |e| unsafe { rz_grammar_new(model, kind, flags, text.as_ptr().cast(), text.len(), &mut grammar, e) });
+    expect(RZ_OK, |e| unsafe {
+        rz_grammar_new(model, kind, flags, text.as_ptr().cast(), text.len(), null(), &mut grammar, e)
+    });
     grammar
 }
 

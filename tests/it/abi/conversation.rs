@@ -9,6 +9,8 @@ use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
 use realizar::ffi::chat::*;
 use realizar::ffi::conversation::*;
+use realizar::ffi::conversation_saved::*;
+use realizar::ffi::conversation_say::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::grammar::*;
 use realizar::ffi::job::*;
@@ -147,7 +149,17 @@ fn prompt(model: *mut rz_model, messages: &Json, thinking: Option<bool>) -> Vec<
     let (mut tokens, mut n) = (vec![0; 4096], 0);
     expect(RZ_OK, |e| unsafe {
         let flags = RZ_CHAT_ADD_GENERATION_PROMPT;
-        rz_chat_tokenize_into(model, chat.as_ptr().cast(), chat.len(), flags, tokens.as_mut_ptr(), 4096, &mut n, e)
+        rz_chat_tokenize_into(
+            model,
+            chat.as_ptr().cast(),
+            chat.len(),
+            flags,
+            tokens.as_mut_ptr(),
+            4096,
+            &mut n,
+            null(),
+            e,
+        )
     });
     tokens.truncate(n);
     tokens
@@ -169,7 +181,7 @@ pub fn greedy(model: *mut rz_model, tokens: &[u32], n: usize) -> Vec<u32> {
 pub fn parsed(model: *mut rz_model, chat: &str, tokens: &[u32], kind: u32) -> String {
     let (mut parser, mut out) = (null_mut(), String::new());
     unsafe {
-        expect(RZ_OK, |e| rz_chat_parser_new(model, chat.as_ptr().cast(), chat.len(), &mut parser, e));
+        expect(RZ_OK, |e| rz_chat_parser_new(model, chat.as_ptr().cast(), chat.len(), null(), &mut parser, e));
         for &token in tokens {
             expect(RZ_OK, |e| rz_chat_parser_push(parser, token, e));
         }
@@ -301,7 +313,7 @@ fn reasoning_has_a_bound_after_which_the_model_answers() {
     let (mut closing, mut n) = ([0; 16], 0);
     let tag = "</think>";
     expect(RZ_OK, |e| unsafe {
-        rz_tokenize_into(talk.model, tag.as_ptr().cast(), tag.len(), 0, closing.as_mut_ptr(), 16, &mut n, e)
+        rz_tokenize_into(talk.model, tag.as_ptr().cast(), tag.len(), 0, closing.as_mut_ptr(), 16, &mut n, null(), e)
     });
     let mut all = tokens.clone();
     all.extend(greedy(talk.model, &tokens, 5));
@@ -432,7 +444,9 @@ fn calls_and_their_results_are_messages() {
         let result = serde_json::json!({"role": "tool", "tool_call_id": call["id"], "content": "done"}).to_string();
         // The template of these tests has no place for results that it could lose.
         let result = result.replace("\"tool\"", "\"user\"");
-        expect(RZ_OK, |e| unsafe { rz_conversation_add(talk.handle, result.as_ptr().cast(), result.len(), e) });
+        expect(RZ_OK, |e| unsafe {
+            rz_conversation_add(talk.handle, result.as_ptr().cast(), result.len(), null(), 0, e)
+        });
     }
 }
 
@@ -483,7 +497,7 @@ fn forks_and_saved_conversations_go_on_alike() {
     let fork = talk.fork();
     let mut file = (Vec::<u8>::new(), 0usize);
     let user = (&raw mut file).cast::<c_void>();
-    expect(RZ_OK, |e| unsafe { rz_conversation_save(talk.handle, Some(write), user, e) });
+    expect(RZ_OK, |e| unsafe { rz_conversation_save(talk.handle, Some(write), user, null(), e) });
     let load = |status| {
         let mut handle = null_mut();
         expect(status, |e| unsafe { rz_conversation_load(talk.model, null(), Some(read), user, &mut handle, e) });
@@ -500,7 +514,7 @@ fn forks_and_saved_conversations_go_on_alike() {
     let mut handle = null_mut();
     expect(RZ_OK, |e| unsafe { rz_conversation_load(talk.model, &params, Some(read), user, &mut handle, e) });
     let mut again = (Vec::<u8>::new(), 0usize);
-    expect(RZ_OK, |e| unsafe { rz_conversation_save(handle, Some(write), (&raw mut again).cast(), e) });
+    expect(RZ_OK, |e| unsafe { rz_conversation_save(handle, Some(write), (&raw mut again).cast(), null(), e) });
     unsafe { rz_conversation_free(handle) };
     let forgets = |file: &[u8]| String::from_utf8_lossy(file).contains("\"forgets\":true");
     assert!(forgets(&again.0) && !forgets(&file.0));
@@ -513,7 +527,7 @@ fn forks_and_saved_conversations_go_on_alike() {
     assert_eq!(talk.messages(0), fork.messages(0));
     assert_eq!(talk.messages(0), loaded.messages(0));
     talk.begin(reply_params(9));
-    expect(RZ_ERR_BUSY, |e| unsafe { rz_conversation_save(talk.handle, Some(write), user, e) });
+    expect(RZ_ERR_BUSY, |e| unsafe { rz_conversation_save(talk.handle, Some(write), user, null(), e) });
     assert_eq!(talk.fork().messages(0), talk.messages(0));
     // Every damaged byte is found.
     for at in (0..file.0.len()).step_by(file.0.len() / 97) {
@@ -655,7 +669,7 @@ fn a_cancelled_reply_goes_on_or_leaves_no_trace() {
         rz_cancel_reset(cancel);
         talk.begin(rz_reply_params { flags: RZ_REPLY_KEEP, ..reply_params(9) });
         expect(RZ_AGAIN, |e| rz_conversation_step(talk.handle, RZ_NO_LIMIT, e));
-        expect(RZ_OK, |e| rz_conversation_add(talk.handle, c"[]".as_ptr(), 2, e));
+        expect(RZ_OK, |e| rz_conversation_add(talk.handle, c"[]".as_ptr(), 2, null(), 0, e));
         assert_eq!((talk.info().n_messages, talk.info().state), (2, RZ_STATE_ENDED));
         talk.reply(rz_reply_params { flags: RZ_REPLY_CONTINUE, ..reply_params(3) });
         rz_cancel_free(cancel);
@@ -716,14 +730,15 @@ fn what_is_wrong_is_named_and_changes_nothing() {
     talk.add("user", "Hi");
     let before = talk.messages(0);
     let add = |json: &str, word: &str, status| {
-        let call = |e| unsafe { rz_conversation_add(talk.handle, json.as_ptr().cast(), json.len(), e) };
+        let call = |e| unsafe { rz_conversation_add(talk.handle, json.as_ptr().cast(), json.len(), null(), 0, e) };
         let message = expect(status, call);
         assert!(message.contains(word), "{message}");
     };
     add("", "EOF", RZ_ERR_INVALID_ARGUMENT);
     add("[1]", "messages[0]", RZ_ERR_INVALID_ARGUMENT);
     add(r#"[{"role": "user", "content": "a"}, {"content": "b"}]"#, "messages[1].role", RZ_ERR_INVALID_ARGUMENT);
-    add(r#"{"role": "user", "content": [{"type": "image_url"}]}"#, "image_url", RZ_ERR_UNSUPPORTED);
+    add(r#"{"role": "user", "content": [{"type": "image_url"}]}"#, "no number of a medium", RZ_ERR_INVALID_ARGUMENT);
+    add(r#"{"role": "user", "content": [{"type": "file"}]}"#, "\"file\"; only text", RZ_ERR_UNSUPPORTED);
     add(&"[".repeat(100_000), "nested", RZ_ERR_LIMIT);
     let reply = |params: rz_reply_params, word: &str, status| {
         let message = expect(status, |e| unsafe { rz_conversation_reply(talk.handle, &params, e) });

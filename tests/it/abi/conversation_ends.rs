@@ -196,8 +196,9 @@ fn a_result_of_an_unknown_call_is_refused() {
     let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "done"}).to_string();
     let talk = talk(TOOLS, 256);
     let add = |json: &str, status, word: &str| {
-        let message =
-            expect(status, |e| unsafe { rz_conversation_add(talk.handle, json.as_ptr().cast(), json.len(), e) });
+        let message = expect(status, |e| unsafe {
+            rz_conversation_add(talk.handle, json.as_ptr().cast(), json.len(), null(), 0, e)
+        });
         assert!(message.contains(word), "{message}");
     };
     add(&result("a"), RZ_ERR_INVALID_ARGUMENT, "messages[0].tool_call_id is \"a\"");
@@ -229,7 +230,7 @@ fn what_is_kept_ends_at_a_rewind() {
     let rewind = || expect(RZ_OK, |e| unsafe { rz_conversation_rewind(talk.handle, 1, e) });
     // Nothing was said.
     talk.begin(keep);
-    expect(RZ_OK, |e| unsafe { rz_conversation_add(talk.handle, c"[]".as_ptr(), 2, e) });
+    expect(RZ_OK, |e| unsafe { rz_conversation_add(talk.handle, c"[]".as_ptr(), 2, null(), 0, e) });
     assert_eq!((talk.info().n_messages, end(&talk)), (1, (0, 0)));
     // The message comes after those that stay.
     talk.begin(keep);

@@ -95,7 +95,7 @@ fn wrong_calls_are_refused_and_write_nothing() {
         refused("lengths", |e| {
             rz_embed_into(model, &mean, &good.as_ptr(), null(), 1, out.as_mut_ptr(), 64, &mut n, null(), e)
         });
-        refused("written", |e| rz_embed_into(model, &mean, none, null(), 0, null_mut(), 0, null_mut(), null(), e));
+        refused("n is NULL", |e| rz_embed_into(model, &mean, none, null(), 0, null_mut(), 0, null_mut(), null(), e));
         // No texts are no work.
         expect(RZ_OK, |e| rz_embed_into(model, &mean, none, null(), 0, null_mut(), 0, &mut n, null(), e));
         assert_eq!(n, 0);

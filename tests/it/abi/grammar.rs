@@ -16,7 +16,9 @@ use realizar::ffi::text::*;
 
 fn new_grammar(model: *const rz_model, kind: u32, text: &str) -> *mut rz_grammar {
     let mut grammar = null_mut();
-    expect(RZ_OK, |e| unsafe { rz_grammar_new(model, kind, 0, text.as_ptr().cast(), text.len(), &mut grammar, e) });
+    expect(RZ_OK, |e| unsafe {
+        rz_grammar_new(model, kind, 0, text.as_ptr().cast(), text.len(), null(), &mut grammar, e)
+    });
     grammar
 }
 
@@ -99,29 +101,34 @@ fn bad_grammars_are_refused() {
     let model = load_text();
     let mut grammar = null_mut();
     unsafe {
-        refused("model", |e| rz_grammar_new(null(), 1, 0, null(), 0, &mut grammar, e));
-        refused("out is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON, 0, null(), 0, null_mut(), e));
-        refused("text is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, 0, null(), 1, &mut grammar, e));
-        refused("not UTF-8", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, 0, c"\xff".as_ptr(), 1, &mut grammar, e));
-        refused("kind is 8", |e| rz_grammar_new(model, 8, 0, null(), 0, &mut grammar, e));
+        refused("model", |e| rz_grammar_new(null(), 1, 0, null(), 0, null(), &mut grammar, e));
+        refused("out is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON, 0, null(), 0, null(), null_mut(), e));
+        refused("text is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, 0, null(), 1, null(), &mut grammar, e));
+        refused("not UTF-8", |e| {
+            rz_grammar_new(model, RZ_GRAMMAR_REGEX, 0, c"\xff".as_ptr(), 1, null(), &mut grammar, e)
+        });
+        refused("kind is 8", |e| rz_grammar_new(model, 8, 0, null(), 0, null(), &mut grammar, e));
         // A flag is no part of a kind.
-        refused("kind is 257", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA | 256, 0, null(), 0, &mut grammar, e));
-        let message = expect(RZ_ERR_VERSION, |e| rz_grammar_new(model, RZ_GRAMMAR_JSON, 4, null(), 0, &mut grammar, e));
+        refused("kind is 257", |e| {
+            rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA | 256, 0, null(), 0, null(), &mut grammar, e)
+        });
+        let message =
+            expect(RZ_ERR_VERSION, |e| rz_grammar_new(model, RZ_GRAMMAR_JSON, 4, null(), 0, null(), &mut grammar, e));
         assert!(message.contains("flags has bits 0x4"), "{message}");
         for (kind, flags, what) in [
             (RZ_GRAMMAR_REGEX, RZ_GRAMMAR_FLAG_WHITESPACE, "RZ_GRAMMAR_FLAG_WHITESPACE needs"),
             (RZ_GRAMMAR_JSON, RZ_GRAMMAR_FLAG_BEST_EFFORT, "RZ_GRAMMAR_FLAG_BEST_EFFORT needs"),
             (RZ_GRAMMAR_TOOLS, RZ_GRAMMAR_FLAG_BEST_EFFORT, "RZ_GRAMMAR_FLAG_BEST_EFFORT needs"),
         ] {
-            refused(what, |e| rz_grammar_new(model, kind, flags, c"a".as_ptr(), 1, &mut grammar, e));
+            refused(what, |e| rz_grammar_new(model, kind, flags, c"a".as_ptr(), 1, null(), &mut grammar, e));
         }
-        refused("kind is 0", |e| rz_grammar_new(model, 0, 0, null(), 0, &mut grammar, e));
-        refused("schema", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, 0, null(), 0, &mut grammar, e));
-        refused("root", |e| rz_grammar_new(model, RZ_GRAMMAR_GBNF, 0, null(), 0, &mut grammar, e));
-        refused("conversation", |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, null(), 0, &mut grammar, e));
+        refused("kind is 0", |e| rz_grammar_new(model, 0, 0, null(), 0, null(), &mut grammar, e));
+        refused("schema", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, 0, null(), 0, null(), &mut grammar, e));
+        refused("root", |e| rz_grammar_new(model, RZ_GRAMMAR_GBNF, 0, null(), 0, null(), &mut grammar, e));
+        refused("conversation", |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, null(), 0, null(), &mut grammar, e));
         let long = " ".repeat(300_000);
         expect(RZ_ERR_LIMIT, |e| {
-            rz_grammar_new(model, RZ_GRAMMAR_LARK, 0, long.as_ptr().cast(), long.len(), &mut grammar, e)
+            rz_grammar_new(model, RZ_GRAMMAR_LARK, 0, long.as_ptr().cast(), long.len(), null(), &mut grammar, e)
         });
         refused("sampler", |e| rz_sampler_grammar_set(null_mut(), null(), e));
         assert!(grammar.is_null());
@@ -141,7 +148,7 @@ fn conversations_in_json_become_text_and_tokens() {
     let (mut text, mut tokens, mut n) = ([0u8; 64], [0u32; 64], 0);
     unsafe {
         expect(RZ_OK, |e| {
-            rz_chat_render_json_into(
+            rz_chat_render_into(
                 model,
                 json.as_ptr().cast(),
                 json.len(),
@@ -149,14 +156,27 @@ fn conversations_in_json_become_text_and_tokens() {
                 text.as_mut_ptr().cast(),
                 64,
                 &mut n,
+                null(),
                 e,
             )
         });
         assert_eq!(&text[..n], b"<s>Hi</s>f<s>1");
-        expect(RZ_OK, |e| rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, &mut n, e));
+        expect(RZ_OK, |e| {
+            rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, &mut n, null(), e)
+        });
         let needed = n;
         expect(RZ_OK, |e| {
-            rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, tokens.as_mut_ptr(), 64, &mut n, e)
+            rz_chat_tokenize_into(
+                model,
+                json.as_ptr().cast(),
+                json.len(),
+                0,
+                tokens.as_mut_ptr(),
+                64,
+                &mut n,
+                null(),
+                e,
+            )
         });
         assert!(
             n == needed && tokens[0] == BOS && !tokens[1..n].contains(&BOS) && !tokens[..n].contains(&2),
@@ -164,15 +184,15 @@ fn conversations_in_json_become_text_and_tokens() {
         );
         for (json, what) in [("", "EOF"), ("{\"a\": 1}", "\"a\""), ("{\"messages\": [{}]}", "messages[0].role")] {
             refused(what, |e| {
-                rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, &mut n, e)
+                rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, &mut n, null(), e)
             });
         }
-        refused("json is NULL", |e| rz_chat_render_json_into(model, null(), 5, 0, null_mut(), 0, &mut n, e));
+        refused("json is NULL", |e| rz_chat_render_into(model, null(), 5, 0, null_mut(), 0, &mut n, null(), e));
         refused("len is NULL", |e| {
-            rz_chat_render_json_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, null_mut(), e)
+            rz_chat_render_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, null_mut(), null(), e)
         });
         expect(RZ_ERR_VERSION, |e| {
-            rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 2, null_mut(), 0, &mut n, e)
+            rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 2, null_mut(), 0, &mut n, null(), e)
         });
         rz_model_free(model);
     }

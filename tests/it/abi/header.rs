@@ -353,7 +353,7 @@ fn the_layouts_are_pinned() {
         ("rz_layout", "field_name", 44),
         ("rz_logit_bias", "bias", 4),
         ("rz_token_sequence", "n_tokens", 8),
-        ("rz_chat_message", "content", 8),
+        ("rz_adapter_params", "cancel", 8),
         ("rz_attention_params", "device", 20),
         ("rz_kv_params", "device", 28),
     ];

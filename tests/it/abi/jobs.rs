@@ -333,7 +333,9 @@ fn a_job_whose_grammar_passes_its_bounds_fails_alone() {
     let struct_size = size_of::<rz_sampler_params>() as u32;
     let liking = rz_sampler_params { struct_size, biases: &letter, n_biases: 1, ..zeroed() };
     unsafe {
-        expect(RZ_OK, |e| rz_grammar_new(model, RZ_GRAMMAR_LARK, 0, text.as_ptr().cast(), text.len(), &mut grammar, e));
+        expect(RZ_OK, |e| {
+            rz_grammar_new(model, RZ_GRAMMAR_LARK, 0, text.as_ptr().cast(), text.len(), null(), &mut grammar, e)
+        });
         expect(RZ_OK, |e| rz_sampler_new(&liking, &mut sampler, e));
     }
     let caches: Vec<_> = (0..3).map(|_| new_cache(model, 128)).collect();
@@ -425,7 +427,7 @@ fn logprobs(job: *mut rz_job, k: usize) -> Vec<(u32, f32, Vec<u32>, Vec<u32>)> {
     rows.map(|(t, v)| (t[0], v[0], t[1..].to_vec(), v[1..].iter().map(|x| x.to_bits()).collect())).collect()
 }
 
-/// Those of each token are what rz_logprobs_into tells ahead of it in an uninterrupted run, to the bit: alone, in a
+/// Those of each token are what rz_top_logprobs tells ahead of it in an uninterrupted run, to the bit: alone, in a
 /// batch, in slices, with drafts, and with a sampler.
 #[test]
 fn jobs_keep_the_logprobs_of_their_tokens() {
@@ -439,7 +441,7 @@ fn jobs_keep_the_logprobs_of_their_tokens() {
         for &token in &made {
             let (mut tokens, mut values, mut n) = ([0u32; 512], [0f32; 512], 0);
             let (to, values_to) = (tokens.as_mut_ptr(), values.as_mut_ptr());
-            expect(RZ_OK, |e| rz_logprobs_into(host.cache, 512, to, values_to, &mut n, e));
+            expect(RZ_OK, |e| rz_top_logprobs(host.cache, 512, to, values_to, &mut n, e));
             let own = values[tokens.iter().position(|t| *t == token).expect("a token")];
             wanted.push((
                 token,

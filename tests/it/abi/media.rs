@@ -420,12 +420,12 @@ fn caches_are_saved_with_their_pictures() {
     host.rewind(30);
     let mut file = File { bytes: Vec::new(), at: 0 };
     let user = (&raw mut file).cast::<c_void>();
-    expect(RZ_OK, |e| unsafe { rz_cache_save(host.cache, Some(write), user, e) });
+    expect(RZ_OK, |e| unsafe { rz_cache_save(host.cache, Some(write), user, null(), e) });
     let whole = file.bytes.clone();
     let load = |bytes: &[u8]| {
         let (mut cache, mut err) = (null_mut(), no_error());
         unsafe { *user.cast::<File>() = File { bytes: bytes.to_vec(), at: 0 } };
-        let status = unsafe { rz_cache_load(host.model, null(), Some(read), user, &mut cache, &mut err) };
+        let status = unsafe { rz_cache_load(host.model, null(), Some(read), user, null(), &mut cache, &mut err) };
         (status, cache)
     };
     let (status, loaded) = load(&whole);
@@ -457,12 +457,12 @@ fn media_are_saved_alone() {
     let medium = Medium::of(host.model, &ids(9));
     let mut file = File { bytes: Vec::new(), at: 0 };
     let user = (&raw mut file).cast::<c_void>();
-    expect(RZ_OK, |e| unsafe { rz_media_save(medium.0, Some(write), user, e) });
+    expect(RZ_OK, |e| unsafe { rz_media_save(medium.0, Some(write), user, null(), e) });
     let whole = file.bytes.clone();
     let load = |status, bytes: &[u8]| {
         let mut media = null_mut();
         unsafe { *user.cast::<File>() = File { bytes: bytes.to_vec(), at: 0 } };
-        expect(status, |e| unsafe { rz_media_load(host.model, Some(read), user, &mut media, e) });
+        expect(status, |e| unsafe { rz_media_load(host.model, Some(read), user, null(), &mut media, e) });
         Medium(media)
     };
     let loaded = load(RZ_OK, &whole);
@@ -546,9 +546,7 @@ fn prompts_of_what_does_not_belong_together_are_refused() {
         let tokens = [3, id];
         refused("index 1", |e| unsafe { rz_prefill(host.cache, tokens.as_ptr(), 2, null(), e) });
         let mut scores = [0.0; 2];
-        refused("index 1", |e| unsafe {
-            rz_score_into(host.cache, tokens.as_ptr(), 2, scores.as_mut_ptr(), null(), e)
-        });
+        refused("index 1", |e| unsafe { rz_score(host.cache, tokens.as_ptr(), 2, scores.as_mut_ptr(), null(), e) });
         refused("index 0", |e| unsafe { rz_decode_token(host.cache, id, null_mut(), &mut 0, e) });
         let params =
             rz_job_params { struct_size: size_of::<rz_job_params>() as u32, tokens: &id, n_tokens: 1, ..zeroed() };
@@ -637,7 +635,7 @@ fn pictures_whose_rows_see_each_other_stay_whole() {
     other.rewind(554);
     expect(RZ_OK, |e| unsafe { rz_cache_shift(other.cache, 554, 0, e) });
     let mut scores = [0.0; 30];
-    expect(RZ_OK, |e| unsafe { rz_score_into(other.cache, behind.as_ptr(), 30, scores.as_mut_ptr(), null(), e) });
+    expect(RZ_OK, |e| unsafe { rz_score(other.cache, behind.as_ptr(), 30, scores.as_mut_ptr(), null(), e) });
     other.rewind(0);
     other.fill(&ends, 0);
     let logits: Vec<f32> = other.bits().into_iter().map(f32::from_bits).collect();

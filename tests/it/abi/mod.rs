@@ -6,6 +6,7 @@
 mod adapters;
 mod arguments;
 mod c;
+mod cancels;
 mod capabilities;
 mod compiled_grammar;
 mod conversation;

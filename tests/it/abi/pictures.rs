@@ -3,7 +3,7 @@
 
 use super::host::*;
 use super::media::{Medium, Prompt, text};
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 
@@ -14,6 +14,7 @@ use realizar::ffi::encoder::*;
 use realizar::ffi::media::*;
 use realizar::ffi::model::*;
 use realizar::ffi::prompt::*;
+use realizar::ffi::source::*;
 use realizar::ffi::status::*;
 use realizar::media::WHITE;
 
@@ -137,9 +138,23 @@ fn pictures_become_the_rows_of_the_engine() {
         assert!(about.weight_bytes > 0 && about.scratch_bytes > 0);
         let mut plan = rz_encoder_plan { struct_size: size_of::<rz_encoder_plan>() as u32, ..zeroed() };
         let path = CString::new(seer.path().to_str().expect("UTF-8")).expect("no NUL");
-        expect(RZ_OK, |e| unsafe { rz_encoder_plan_get(seer.model, path.as_ptr(), null(), &mut plan, e) });
+        expect(RZ_OK, |e| unsafe { rz_encoder_plan_get(seer.model, path.as_ptr(), null(), 0, null(), &mut plan, e) });
         assert_eq!((plan.weights_host, plan.max_rows, plan.row), (about.weight_bytes, about.max_rows, 4 * 64));
         assert_eq!(plan.scratch_host, about.scratch_bytes);
+        let file = std::fs::read(seer.path()).unwrap_or_default();
+        let (data, size) = (file.as_ptr().cast(), file.len() as u64);
+        let kind = RZ_SOURCE_MEMORY;
+        let source = rz_source { struct_size: size_of::<rz_source>() as u32, kind, data, size, ..zeroed() };
+        let ask = |path: *const c_char, n: usize, out: &mut rz_encoder_plan, e: *mut rz_error| unsafe {
+            rz_encoder_plan_get(seer.model, path, &source, n, null(), out, e)
+        };
+        if !file.is_empty() {
+            let mut same = rz_encoder_plan { struct_size: plan.struct_size, ..zeroed() };
+            expect(RZ_OK, |e| ask(null(), 1, &mut same, e));
+            assert_eq!((same.weights_host, same.scratch_host), (plan.weights_host, plan.scratch_host));
+        }
+        refused("either a path or sources", |e| ask(path.as_ptr(), 1, &mut plan, e));
+        refused("either a path or sources", |e| ask(null(), 0, &mut plan, e));
 
         // All tokens of a prompt: those around and between rows, or the rows alone.
         let prompt = Prompt::new(seer.model, &[text(&[5]), medium.part(), text(&[6])]);
@@ -326,6 +341,7 @@ pub fn chat(model: *const rz_model, json: &str, media: &[*mut rz_media]) -> (rz_
             0,
             media.as_ptr(),
             media.len(),
+            null(),
             &mut prompt,
             &mut err,
         )
@@ -337,7 +353,7 @@ fn tokens_of(model: *const rz_model, json: &str) -> Vec<u32> {
     let (mut tokens, mut n) = (vec![0; 1000], 0);
     let json_at = json.as_ptr().cast();
     expect(RZ_OK, |e| unsafe {
-        rz_chat_tokenize_into(model, json_at, json.len(), 0, tokens.as_mut_ptr(), 1000, &mut n, e)
+        rz_chat_tokenize_into(model, json_at, json.len(), 0, tokens.as_mut_ptr(), 1000, &mut n, null(), e)
     });
     tokens.truncate(n);
     tokens
@@ -347,9 +363,11 @@ fn tokens_of(model: *const rz_model, json: &str) -> Vec<u32> {
 fn refused_as_text(model: *const rz_model, json: &str) {
     let (at, len) = (json.as_ptr().cast(), json.len());
     for message in [
-        expect(RZ_ERR_UNSUPPORTED, |e| unsafe { rz_chat_tokenize_into(model, at, len, 0, null_mut(), 0, &mut 0, e) }),
         expect(RZ_ERR_UNSUPPORTED, |e| unsafe {
-            rz_chat_render_json_into(model, at, len, 0, null_mut(), 0, &mut 0, e)
+            rz_chat_tokenize_into(model, at, len, 0, null_mut(), 0, &mut 0, null(), e)
+        }),
+        expect(RZ_ERR_UNSUPPORTED, |e| unsafe {
+            rz_chat_render_into(model, at, len, 0, null_mut(), 0, &mut 0, null(), e)
         }),
     ] {
         assert!(message.contains("only text"), "{message}");

@@ -88,11 +88,10 @@ fn a_query_writes_the_count_and_takes_nothing() {
     let (mut stream, mut parser) = (null_mut(), null_mut());
     unsafe {
         expect(RZ_OK, |e| rz_textstream_new(model, &mut stream, e));
-        expect(RZ_OK, |e| rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), &mut parser, e));
+        expect(RZ_OK, |e| rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), null(), &mut parser, e));
         // The end alone, a part without text.
         expect(RZ_OK, |e| rz_chat_parser_end(parser, e));
     }
-    let messages = [rz_chat_message { role: c"user".as_ptr(), content: c"Hi".as_ptr() }];
     let (ids, lengths) = ([BOS, 403], [2]);
     let (texts, prompts) = ([ids.as_ptr()], [prompt.0]);
     let (list, crab) = (c"tokenizer.ggml.scores", (3 + 0xf0, 403));
@@ -128,13 +127,12 @@ fn a_query_writes_the_count_and_takes_nothing() {
         rz_model_meta_into(model, c"general.architecture".as_ptr();),
         rz_model_meta_key_into(model, 0;),
         rz_model_meta_element_into(model, list.as_ptr(), 1;),
-        rz_tokenize_into(model, json, json_len, 0;),
+        rz_tokenize_into(model, json, json_len, 0; null()),
         rz_detokenize_into(model, ids.as_ptr(), 2, RZ_DETOKENIZE_SPECIAL;),
         rz_token_bytes_into(model, 403; null_mut()),
         rz_textstream_push_into(stream, crab.1;),
-        rz_chat_render_into(model, messages.as_ptr(), 1, 0;),
-        rz_chat_render_json_into(model, json, json_len, 0;),
-        rz_chat_tokenize_into(model, json, json_len, 0;),
+        rz_chat_render_into(model, json, json_len, 0; null()),
+        rz_chat_tokenize_into(model, json, json_len, 0; null()),
         rz_cache_tokens_into(host.cache;),
         rz_logits_into(host.cache;),
         rz_media_rows_into(medium.0;),
@@ -250,7 +248,7 @@ fn a_reply_without_a_part_goes_on_or_has_ended() {
     assert_eq!((take(&of_talk).0, last), (RZ_DONE, RZ_CHAT_EVENT_END));
 
     let mut parser = null_mut();
-    expect(RZ_OK, |e| unsafe { rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), &mut parser, e) });
+    expect(RZ_OK, |e| unsafe { rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), null(), &mut parser, e) });
     let of_parser = |to: *mut u32, out: *mut u8, len: *mut usize, e: *mut rz_error| unsafe {
         rz_chat_parser_next_into(parser, to, to.add(1), to.add(2), out.cast(), 256, len, e)
     };

@@ -72,13 +72,13 @@ fn a_generated_call_is_taken_apart() {
     let (mut tokens, mut n) = ([0u32; 200], 0);
     unsafe {
         expect(RZ_OK, |e| {
-            rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT.as_ptr().cast(), CHAT.len(), &mut grammar, e)
+            rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT.as_ptr().cast(), CHAT.len(), null(), &mut grammar, e)
         });
         expect(RZ_OK, |e| rz_sampler_new(null(), &mut sampler, e));
         expect(RZ_OK, |e| rz_sampler_grammar_set(sampler, grammar, e));
         let status = rz_generate_into(host.cache, BOS, sampler, tokens.as_mut_ptr(), 200, &mut n, null(), null_mut());
         assert_eq!(status, RZ_DONE);
-        expect(RZ_OK, |e| rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), &mut parser, e));
+        expect(RZ_OK, |e| rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), null(), &mut parser, e));
         for &token in &tokens[..n] {
             expect(RZ_OK, |e| rz_chat_parser_push(parser, token, e));
         }
@@ -101,7 +101,7 @@ fn parts_wait_until_there_is_room() {
     let model = load_with(file.path().to_str().expect("UTF-8"), null());
     let mut parser = null_mut();
     unsafe {
-        expect(RZ_OK, |e| rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), &mut parser, e));
+        expect(RZ_OK, |e| rz_chat_parser_new(model, CHAT.as_ptr().cast(), CHAT.len(), null(), &mut parser, e));
         rz_model_free(model);
         push(parser, "é <call>no");
         let ([mut kind, mut flags, mut index], mut len, mut out) = ([7; 3], 0, [0u8; 2]);
@@ -179,7 +179,7 @@ fn stops_of_a_job_act_on_the_content_of_its_reply() {
     // It stands in a call, and the job goes on.
     let mut grammar = null_mut();
     expect(RZ_OK, |e| unsafe {
-        rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT.as_ptr().cast(), CHAT.len(), &mut grammar, e)
+        rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, CHAT.as_ptr().cast(), CHAT.len(), null(), &mut grammar, e)
     });
     let stops = [c"\"n\"".as_ptr(), c"go".as_ptr(), c"call".as_ptr()];
     let within = rz_job_params { stops: stops.as_ptr(), n_stops: 3, grammar, ..zeroed() };
@@ -201,14 +201,14 @@ fn bad_arguments_are_refused() {
     let ([mut kind, mut flags, mut index], mut len) = ([0; 3], 0);
     let (json, n) = (CHAT.as_ptr().cast(), CHAT.len());
     unsafe {
-        refused("model", |e| rz_chat_parser_new(null(), json, n, &mut parser, e));
-        refused("json is NULL", |e| rz_chat_parser_new(model, null(), 1, &mut parser, e));
-        refused("out is NULL", |e| rz_chat_parser_new(model, json, n, null_mut(), e));
-        refused("EOF", |e| rz_chat_parser_new(model, null(), 0, &mut parser, e));
-        refused("no \"messages\"", |e| rz_chat_parser_new(loses, "{}".as_ptr().cast(), 2, &mut parser, e));
-        expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_parser_new(model, json, n, &mut parser, e));
-        expect(RZ_ERR_UNSUPPORTED, |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, json, n, &mut grammar, e));
-        let message = expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_parser_new(loses, json, n, &mut parser, e));
+        refused("model", |e| rz_chat_parser_new(null(), json, n, null(), &mut parser, e));
+        refused("json is NULL", |e| rz_chat_parser_new(model, null(), 1, null(), &mut parser, e));
+        refused("out is NULL", |e| rz_chat_parser_new(model, json, n, null(), null_mut(), e));
+        refused("EOF", |e| rz_chat_parser_new(model, null(), 0, null(), &mut parser, e));
+        refused("no \"messages\"", |e| rz_chat_parser_new(loses, "{}".as_ptr().cast(), 2, null(), &mut parser, e));
+        expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_parser_new(model, json, n, null(), &mut parser, e));
+        expect(RZ_ERR_UNSUPPORTED, |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, 0, json, n, null(), &mut grammar, e));
+        let message = expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_parser_new(loses, json, n, null(), &mut parser, e));
         assert!(message.contains("tools[0]"), "{message}");
         refused("chat parser", |e| rz_chat_parser_push(null_mut(), 0, e));
         refused("chat parser", |e| rz_chat_parser_end(null_mut(), e));
@@ -216,7 +216,7 @@ fn bad_arguments_are_refused() {
             rz_chat_parser_next_into(null_mut(), &mut kind, &mut flags, &mut index, null_mut(), 0, &mut len, e)
         });
         let plain = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}";
-        expect(RZ_OK, |e| rz_chat_parser_new(loses, plain.as_ptr().cast(), plain.len(), &mut parser, e));
+        expect(RZ_OK, |e| rz_chat_parser_new(loses, plain.as_ptr().cast(), plain.len(), null(), &mut parser, e));
         refused("kind is NULL", |e| {
             rz_chat_parser_next_into(parser, null_mut(), &mut flags, &mut index, null_mut(), 0, &mut len, e)
         });

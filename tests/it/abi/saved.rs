@@ -54,12 +54,12 @@ fn a_cache_goes_to_a_file_and_comes_back() {
     let user = (&raw mut file).cast::<c_void>();
     let (mut loaded, mut tokens, mut n, mut common) = (null_mut(), [0; 8], 0, 0);
     unsafe {
-        expect(RZ_OK, |e| rz_cache_save(host.cache, Some(write), user, e));
+        expect(RZ_OK, |e| rz_cache_save(host.cache, Some(write), user, null(), e));
         let model = host.model;
         let shape = |capacity, k_type| rz_cache_params { struct_size: 16, capacity, k_type, v_type: 0 };
         let mut load = |status, params: *const rz_cache_params, from: usize| {
             (*user.cast::<File>()).at = from;
-            expect(status, |e| rz_cache_load(model, params, Some(read), user, &mut loaded, e));
+            expect(status, |e| rz_cache_load(model, params, Some(read), user, null(), &mut loaded, e));
             loaded
         };
         load(RZ_ERR_FORMAT, null(), 1);
@@ -86,10 +86,10 @@ fn a_cache_goes_to_a_file_and_comes_back() {
         file.room = 500;
         file.bytes.clear();
         let mut err = no_error();
-        assert_eq!(rz_cache_save(host.cache, Some(write), user, &mut err), RZ_ERR_IO);
+        assert_eq!(rz_cache_save(host.cache, Some(write), user, null(), &mut err), RZ_ERR_IO);
         assert_eq!(err.system_code, 28);
-        refused("write is NULL", |e| rz_cache_save(host.cache, None, user, e));
-        refused("read is NULL", |e| rz_cache_load(host.model, null(), None, user, &mut null_mut(), e));
+        refused("write is NULL", |e| rz_cache_save(host.cache, None, user, null(), e));
+        refused("read is NULL", |e| rz_cache_load(host.model, null(), None, user, null(), &mut null_mut(), e));
         refused("common", |e| rz_cache_match(host.cache, null(), 0, null_mut(), e));
     }
 }
@@ -116,7 +116,7 @@ fn texts_are_scored() {
     let (mut tokens, mut logprobs) = ([0; 600], [0f32; 600]);
     let mut score = |tokens: &[u32], status, cancel| {
         expect(status, |e| unsafe {
-            rz_score_into(host.cache, tokens.as_ptr(), tokens.len(), scores.as_mut_ptr(), cancel, e)
+            rz_score(host.cache, tokens.as_ptr(), tokens.len(), scores.as_mut_ptr(), cancel, e)
         });
         scores[..tokens.len()].to_vec()
     };
@@ -135,7 +135,7 @@ fn texts_are_scored() {
     near(&score(&text[80..], RZ_OK, null()), &expected[80..]);
     assert_eq!((host.len(), host.logits()), (200, plain.logits()));
     unsafe {
-        expect(RZ_OK, |e| rz_logprobs_into(host.cache, 600, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e));
+        expect(RZ_OK, |e| rz_top_logprobs(host.cache, 600, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e));
         let all = log_softmax(&host.logits());
         assert_eq!(n, 512);
         for (token, logprob) in tokens[..n].iter().zip(&logprobs) {
@@ -143,7 +143,7 @@ fn texts_are_scored() {
         }
         assert!(logprobs[..n].is_sorted_by(|a, b| a >= b));
         let best = tokens[..3].to_vec();
-        expect(RZ_OK, |e| rz_logprobs_into(host.cache, 3, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e));
+        expect(RZ_OK, |e| rz_top_logprobs(host.cache, 3, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e));
         assert_eq!((n, &tokens[..3]), (3, &best[..]));
 
         // A call that fails leaves everything as it was.
@@ -158,7 +158,7 @@ fn texts_are_scored() {
         assert_eq!((host.len(), host.logits()), (200, plain.logits()));
         let empty = new_cache(host.model, 8);
         fails(RZ_ERR_NOT_READY, "logits", |e| {
-            rz_logprobs_into(empty, 3, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e)
+            rz_top_logprobs(empty, 3, tokens.as_mut_ptr(), logprobs.as_mut_ptr(), &mut n, e)
         });
         rz_cache_free(empty);
     }

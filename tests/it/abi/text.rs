@@ -18,14 +18,13 @@ fn text_is_utf8() {
     let (mut n, mut token) = (0, 0);
     unsafe {
         refused("text is not UTF-8 at byte 2", |e| {
-            rz_tokenize_into(model, c"ab\xff".as_ptr(), 3, 0, &mut token, 1, &mut n, e)
+            rz_tokenize_into(model, c"ab\xff".as_ptr(), 3, 0, &mut token, 1, &mut n, null(), e)
         });
         refused("key is not UTF-8 at byte 0", |e| {
             rz_model_meta_into(model, c"\xff".as_ptr(), null_mut(), 0, &mut n, e)
         });
-        let message = rz_chat_message { role: c"\xc3".as_ptr(), content: c"".as_ptr() };
-        refused("messages[0].role is not UTF-8", |e| {
-            rz_chat_render_into(model, &message, 1, 0, null_mut(), 0, &mut n, e)
+        refused("json is not UTF-8 at byte 0", |e| {
+            rz_chat_render_into(model, c"\xc3".as_ptr(), 1, 0, null_mut(), 0, &mut n, null(), e)
         });
         fails(RZ_ERR_NOT_FOUND, "no metadata key", |e| {
             rz_model_meta_into(model, c"no.such".as_ptr(), null_mut(), 0, &mut n, e)
@@ -57,14 +56,16 @@ fn sizes_are_asked_for_in_two_calls() {
         let mut tokens = [u32::MAX; 32];
         let mut n = 0;
         let tokenize = |capacity, out: &mut [u32; 32], n: &mut usize, status| {
-            expect(status, |e| rz_tokenize_into(model, hello.as_ptr(), 16, 1, out.as_mut_ptr(), capacity, n, e));
+            expect(status, |e| {
+                rz_tokenize_into(model, hello.as_ptr(), 16, 1, out.as_mut_ptr(), capacity, n, null(), e)
+            });
         };
         tokenize(1, &mut tokens, &mut n, RZ_ERR_BUFFER_TOO_SMALL);
         assert!(n > 1 && tokens == [u32::MAX; 32]);
         let needed = n;
         tokenize(n, &mut tokens, &mut n, RZ_OK);
         assert_eq!((n, tokens[0]), (needed, BOS));
-        expect(RZ_OK, |e| rz_tokenize_into(model, null(), 0, 0, null_mut(), 0, &mut n, e));
+        expect(RZ_OK, |e| rz_tokenize_into(model, null(), 0, 0, null_mut(), 0, &mut n, null(), e));
         assert_eq!(n, 0, "no text, no tokens");
 
         let mut back = [0 as c_char; 64];
@@ -86,7 +87,7 @@ fn a_text_stream_waits_for_room() {
     let mut collected = Vec::new();
     unsafe {
         expect(RZ_OK, |e| {
-            rz_tokenize_into(model, text.as_ptr().cast(), text.len(), 0, tokens.as_mut_ptr(), 64, &mut n, e)
+            rz_tokenize_into(model, text.as_ptr().cast(), text.len(), 0, tokens.as_mut_ptr(), 64, &mut n, null(), e)
         });
         expect(RZ_OK, |e| rz_textstream_new(model, &mut stream, e));
         rz_model_free(model);
@@ -122,7 +123,7 @@ fn a_text_stream_follows_a_prompt() {
     let tokens = |text: &str| {
         let (mut tokens, mut n) = ([0; 32], 0);
         expect(RZ_OK, |e| unsafe {
-            rz_tokenize_into(model, text.as_ptr().cast(), text.len(), 1, tokens.as_mut_ptr(), 32, &mut n, e)
+            rz_tokenize_into(model, text.as_ptr().cast(), text.len(), 1, tokens.as_mut_ptr(), 32, &mut n, null(), e)
         });
         tokens[..n].to_vec()
     };
@@ -154,28 +155,37 @@ fn a_model_without_weights_has_text_only() {
     let (mut n, mut tokens) = (0, [0; 8]);
     let mut cache = null_mut();
     unsafe {
-        expect(RZ_OK, |e| rz_tokenize_into(model, c"a".as_ptr(), 1, 0, tokens.as_mut_ptr(), 8, &mut n, e));
+        expect(RZ_OK, |e| rz_tokenize_into(model, c"a".as_ptr(), 1, 0, tokens.as_mut_ptr(), 8, &mut n, null(), e));
         refused("without its weights", |e| rz_cache_new(model, null(), &mut cache, e));
         assert_eq!((rz_token_is_end(model, 2), rz_token_is_end(model, 5), rz_token_is_end(model, u32::MAX)), (1, 0, 0));
-        expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_render_into(model, null(), 0, 0, null_mut(), 0, &mut n, e));
+        expect(RZ_ERR_UNSUPPORTED, |e| {
+            rz_chat_render_into(model, CHAT.as_ptr(), CHAT.count_bytes(), 0, null_mut(), 0, &mut n, null(), e)
+        });
         rz_model_free(model);
     }
     assert!(cache.is_null());
 }
 
+const CHAT: &CStr =
+    c"{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", \"content\": \"Gr\xc3\xbc\xc3\x9fe!\"}]}";
+
 /// Renders with a template; the status and the text or the message.
 fn chat(template: &str) -> (rz_status, String) {
     let file = with_template(template);
     let model = load_with(file.path().to_str().expect("UTF-8"), null());
-    let message = |role: &'static CStr, content: &'static CStr| rz_chat_message {
-        role: role.as_ptr(),
-        content: content.as_ptr(),
-    };
-    let messages = [message(c"system", c"Be brief."), message(c"user", c"Gr\xc3\xbc\xc3\x9fe!")];
     let (mut text, mut len, mut err) = ([0u8; 256], 0, no_error());
     unsafe {
-        let status =
-            rz_chat_render_into(model, messages.as_ptr(), 2, 1, text.as_mut_ptr().cast(), 256, &mut len, &mut err);
+        let status = rz_chat_render_into(
+            model,
+            CHAT.as_ptr(),
+            CHAT.count_bytes(),
+            1,
+            text.as_mut_ptr().cast(),
+            256,
+            &mut len,
+            null(),
+            &mut err,
+        );
         // Whatever the template is, the model goes on.
         let cache = new_cache(model, 4);
         expect(RZ_OK, |e| rz_decode_token(cache, BOS, null_mut(), &mut 0, e));
@@ -286,7 +296,7 @@ fn the_bytes_of_every_token_can_be_read() {
     let text = "Zoë said: naïve 🦀!";
     let (mut tokens, mut n) = ([0; 64], 0);
     expect(RZ_OK, |e| unsafe {
-        rz_tokenize_into(model, text.as_ptr().cast(), text.len(), 0, tokens.as_mut_ptr(), 64, &mut n, e)
+        rz_tokenize_into(model, text.as_ptr().cast(), text.len(), 0, tokens.as_mut_ptr(), 64, &mut n, null(), e)
     });
     let bytes: Vec<u8> = tokens[..n].iter().flat_map(|&id| token(id).0.expect("a token")).collect();
     assert_eq!(String::from_utf8(bytes).expect("UTF-8"), format!(" {text}"));

@@ -117,10 +117,7 @@ fn a_waiting_call_heeds_cancels_deadlines_and_budgets() {
                 rz_generate_into(cache.get(), BOS, null_mut(), tokens.as_mut_ptr(), 4, &mut made, c, e)
             }),
         ),
-        (
-            "score",
-            Box::new(|c, e| unsafe { rz_score_into(cache.get(), PROMPT.as_ptr(), 3, scores.as_mut_ptr(), c, e) }),
-        ),
+        ("score", Box::new(|c, e| unsafe { rz_score(cache.get(), PROMPT.as_ptr(), 3, scores.as_mut_ptr(), c, e) })),
         (
             "embed",
             Box::new(|c, e| unsafe {

@@ -118,7 +118,7 @@ fn bad_files_are_refused_by_name() {
         bytes[at] ^= 0xff;
         let path = case.dir.path().join("bad.gguf");
         fs::write(&path, &bytes).unwrap();
-        let _ = Adapter::load(&model, &path);
+        let _ = Adapter::load(&model, &path, None);
     }
     for len in [0, 3, 24, header / 2, header + 100, bytes.len() - 1] {
         check_bytes(&case, &model, &bytes[..len], is_format, &["bad.gguf"]);

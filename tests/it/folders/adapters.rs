@@ -178,7 +178,7 @@ impl Llama {
     }
 
     fn refusal(&self, config: &Value, tensors: &[Tensor]) -> Error {
-        Adapter::load(&self.model, &self.put(config, tensors)).err().expect("a refusal")
+        Adapter::load(&self.model, &self.put(config, tensors), None).err().expect("a refusal")
     }
 }
 
@@ -298,7 +298,7 @@ fn what_changes_a_result_and_is_not_understood_is_refused_by_name() {
 
     // Files that are not there.
     let folder = llama.put(&with(&[]), &tensors);
-    let refused = || Adapter::load(&llama.model, &folder).err().expect("a refusal");
+    let refused = || Adapter::load(&llama.model, &folder, None).err().expect("a refusal");
     fs::rename(folder.join("adapter_model.safetensors"), folder.join("adapter_model.bin")).unwrap();
     assert!(matches!(refused(), Error::Unsupported(said) if said.contains("pickle")));
     fs::remove_file(folder.join("adapter_model.bin")).unwrap();

@@ -38,7 +38,7 @@ pub fn logits_of(model: &Arc<Model>) -> Vec<f32> {
 pub fn logits_of_each(model: &Arc<Model>, capacity: u32, adapter: Option<&Path>) -> Vec<Vec<f32>> {
     let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity };
     let mut session = Session::new(model, &params).unwrap();
-    let adapters: Vec<_> = adapter.into_iter().map(|path| Adapter::load(model, path).unwrap()).collect();
+    let adapters: Vec<_> = adapter.into_iter().map(|path| Adapter::load(model, path, None).unwrap()).collect();
     session.set_adapters(&adapters, &vec![1.0; adapters.len()]).unwrap();
     let mut one = |token: &u32| {
         session.prefill(&[*token], None).unwrap();

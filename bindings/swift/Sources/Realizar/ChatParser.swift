@@ -22,7 +22,7 @@ public final class ChatParser: Sendable {
     /// `conversation`: the JSON whose tokens were the prompt.
     public init(_ model: Model, conversation: String) throws {
         handle = try Handle(free: { rz_chat_parser_free($0) }) { out, error in
-            model.handle.use { model in withText(conversation) { rz_chat_parser_new(model, $0, $1, out, error) } }
+            model.handle.use { model in withText(conversation) { rz_chat_parser_new(model, $0, $1, nil, out, error) } }
         }
     }
 

@@ -125,16 +125,11 @@ public final class Conversation: @unchecked Sendable {
     }
 
     /// Appends a message, or an array of them, such as the result of a tool: "role", "tool_call_id", "content".
-    public func add(_ message: JSON) throws {
-        try withText(message.text) { json, length in try change { rz_conversation_add($0, json, length, $1) } }
-    }
-
-    /// Appends messages whose contents have parts with the numbers of media, {"type": "image", "media": 0}, which the
-    /// conversation keeps alive.
-    public func add(_ messages: JSON, media: [Media]) throws {
-        try withText(messages.text) { json, length in
+    /// Parts of contents have the numbers of `media`, {"type": "image", "media": 0}, which the conversation keeps alive.
+    public func add(_ message: JSON, media: [Media] = []) throws {
+        try withText(message.text) { json, length in
             try useAll(media.map { $0.handle }) { media in
-                try change { rz_conversation_add_media($0, json, length, media, media.count, $1) }
+                try change { rz_conversation_add($0, json, length, media, media.count, $1) }
             }
         }
     }
@@ -142,7 +137,7 @@ public final class Conversation: @unchecked Sendable {
     /// A medium by its number in the parts of messages, of which there are `info().media`.
     public func media(_ number: Int) throws -> Media {
         let number = try whole(number, "number")
-        return try Media.made { out, error in handle.use { rz_conversation_media_get($0, number, out, error) } }
+        return try Media.made { out, error in handle.use { rz_conversation_media($0, number, out, error) } }
     }
 
     /// Forgets the messages after the first `count`.
@@ -252,7 +247,7 @@ public final class Conversation: @unchecked Sendable {
         guard changing.try() else { return }
         defer { changing.unlock() }
         guard isCurrent(turn), let info = try? info(), info.state != .ended else { return }
-        if handle.use({ rz_conversation_add($0, "[]", 2, nil) }) == RZ_OK.rawValue { passed() }
+        if handle.use({ rz_conversation_add($0, "[]", 2, nil, 0, nil) }) == RZ_OK.rawValue { passed() }
     }
 
     /// A message of the user and the reply to it: its content, piece by piece, when it is asked for. A loop that is

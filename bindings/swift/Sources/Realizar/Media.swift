@@ -178,7 +178,7 @@ public final class Encoder: Sendable {
     public static func plan(_ model: Model, _ path: String, options: EncoderOptions = EncoderOptions()) throws -> EncoderPlan {
         var c = sizedStruct(rz_encoder_plan(), \.struct_size)
         _ = try options.with(path, nil) { name, params in
-            try model.handle.use { model in try call { rz_encoder_plan_get(model, name, params, &c, $0) } }
+            try model.handle.use { model in try call { rz_encoder_plan_get(model, name, nil, 0, params, &c, $0) } }
         }
         return EncoderPlan(maxRows: Int(c.max_rows), weightsHost: c.weights_host, scratchHost: c.scratch_host, row: c.row)
     }
@@ -359,7 +359,7 @@ public final class Media: Sendable {
     public static func load(_ model: Model, read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) throws -> Media {
         try Transfer(read).call { user in
             try made { out, error in
-                model.handle.use { rz_media_load($0, { Transfer.move($0, $1, $2) }, user, out, error) }
+                model.handle.use { rz_media_load($0, { Transfer.move($0, $1, $2) }, user, nil, out, error) }
             }
         }
     }
@@ -369,7 +369,7 @@ public final class Media: Sendable {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { media in
                 try Realizar.call { error in
-                    rz_media_save(media, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, error)
+                    rz_media_save(media, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, nil, error)
                 }
             }
         }
@@ -427,7 +427,7 @@ public final class Prompt: Sendable {
             try withText(json) { json, length in
                 try Handle(free: { rz_prompt_free($0) }) { out, error in
                     model.handle.use {
-                        rz_prompt_from_chat($0, json, length, UInt32(RZ_CHAT_ADD_GENERATION_PROMPT), media, media.count, out, error)
+                        rz_prompt_from_chat($0, json, length, UInt32(RZ_CHAT_ADD_GENERATION_PROMPT), media, media.count, nil, out, error)
                     }
                 }
             }

@@ -410,7 +410,7 @@ public final class Model: Sendable {
         let flags = addGenerationPrompt ? UInt32(RZ_CHAT_ADD_GENERATION_PROMPT) : 0
         return try handle.use { model in
             try withText(json) { json, length in
-                try sizedText(4096) { rz_chat_render_json_into(model, json, length, flags, $0, $1, $2, $3) }
+                try sizedText(4096) { rz_chat_render_into(model, json, length, flags, $0, $1, $2, nil, $3) }
             }
         }
     }
@@ -421,7 +421,7 @@ public final class Model: Sendable {
         let flags = (special ? UInt32(RZ_TOKENIZE_ADD_SPECIAL) : 0) | (parse ? UInt32(RZ_TOKENIZE_PARSE_SPECIAL) : 0)
         return try handle.use { model in
             try withText(text) { text, length in
-                try sized(length + 2) { rz_tokenize_into(model, text, length, flags, $0, $1, $2, $3) }
+                try sized(length + 2) { rz_tokenize_into(model, text, length, flags, $0, $1, $2, nil, $3) }
             }
         }
     }
@@ -444,7 +444,7 @@ public final class Model: Sendable {
         try handle.use { model in
             try withText(json) { json, length in
                 try sized(length) {
-                    rz_chat_tokenize_into(model, json, length, UInt32(RZ_CHAT_ADD_GENERATION_PROMPT), $0, $1, $2, $3)
+                    rz_chat_tokenize_into(model, json, length, UInt32(RZ_CHAT_ADD_GENERATION_PROMPT), $0, $1, $2, nil, $3)
                 }
             }
         }
@@ -502,7 +502,7 @@ public final class Model: Sendable {
 
     func grammar(_ grammar: Grammar) throws -> Handle {
         try Handle(free: { rz_grammar_free($0) }) { out, error in
-            handle.use { model in withText(grammar.text) { rz_grammar_new(model, grammar.kind.rawValue, grammar.flags, $0, $1, out, error) } }
+            handle.use { model in withText(grammar.text) { rz_grammar_new(model, grammar.kind.rawValue, grammar.flags, $0, $1, nil, out, error) } }
         }
     }
 
@@ -510,7 +510,7 @@ public final class Model: Sendable {
     public func adapter(_ path: String) throws -> Adapter {
         let path = try terminated(path, "the path")
         return try Adapter(Handle(free: { rz_adapter_free($0) }) { out, error in
-            handle.use { model in rz_adapter_load(model, path, out, error) }
+            handle.use { model in rz_adapter_load(model, path, nil, out, error) }
         })
     }
 

@@ -281,7 +281,7 @@ public final class Session: Sendable {
         try handle.use { cache in
             try use(cancel?.handle) { cancel in
                 try scores.withUnsafeMutableBufferPointer { scores in
-                    try call { rz_score_into(cache, tokens, tokens.count, scores.baseAddress, cancel, $0) }
+                    try call { rz_score(cache, tokens, tokens.count, scores.baseAddress, cancel, $0) }
                 }
             }
         }
@@ -294,7 +294,7 @@ public final class Session: Sendable {
         var tokens = [UInt32](repeating: 0, count: k)
         var values = [Float](repeating: 0, count: k)
         var n = 0
-        try handle.use { cache in try call { rz_logprobs_into(cache, UInt32(k), &tokens, &values, &n, $0) } }
+        try handle.use { cache in try call { rz_top_logprobs(cache, UInt32(k), &tokens, &values, &n, $0) } }
         return (0..<n).map { Logprob(token: tokens[$0], logprob: values[$0]) }
     }
 

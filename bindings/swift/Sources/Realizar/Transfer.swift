@@ -39,7 +39,7 @@ extension Session {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { cache in
                 try Realizar.call { error in
-                    rz_cache_save(cache, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, error)
+                    rz_cache_save(cache, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, nil, error)
                 }
             }
         }
@@ -53,7 +53,7 @@ extension Model {
             try Session(
                 self,
                 Handle(free: { rz_cache_free($0) }) { out, error in
-                    handle.use { model in rz_cache_load(model, nil, { Transfer.move($0, $1, $2) }, user, out, error) }
+                    handle.use { model in rz_cache_load(model, nil, { Transfer.move($0, $1, $2) }, user, nil, out, error) }
                 })
         }
     }
@@ -65,7 +65,7 @@ extension Conversation {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { conversation in
                 try Realizar.call { error in
-                    rz_conversation_save(conversation, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, error)
+                    rz_conversation_save(conversation, { Transfer.move(UnsafeMutableRawPointer(mutating: $0), $1, $2) }, user, nil, error)
                 }
             }
         }

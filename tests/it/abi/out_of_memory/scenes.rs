@@ -12,6 +12,8 @@ use realizar::ffi::cancel::*;
 use realizar::ffi::chat::*;
 use realizar::ffi::conversation::*;
 use realizar::ffi::conversation_media::*;
+use realizar::ffi::conversation_saved::*;
+use realizar::ffi::conversation_say::*;
 use realizar::ffi::conversation_set::*;
 use realizar::ffi::device::*;
 use realizar::ffi::element::*;
@@ -233,7 +235,7 @@ fn loads(calls: &mut Calls, f: &Fixture) -> Option<()> {
     };
     drop(new!(calls, rz_model_free, rz_model_load_from(&source, 1, &params)));
     let mut plan = rz_encoder_plan { struct_size: size::<rz_encoder_plan>(), ..zeroed() };
-    call!(calls, rz_encoder_plan_get(f.sees, f.sees_encoder.as_ptr(), null(), &mut plan));
+    call!(calls, rz_encoder_plan_get(f.sees, f.sees_encoder.as_ptr(), null(), 0, null(), &mut plan));
     let bytes = std::fs::read(f.sees_encoder.to_str().expect("UTF-8")).expect("a file");
     let source = rz_source { data: bytes.as_ptr().cast(), size: bytes.len() as u64, ..source };
     drop(new!(calls, rz_encoder_free, rz_encoder_load_from(f.sees, &source, 1, null())));
@@ -277,7 +279,10 @@ fn texts(calls: &mut Calls, f: &Fixture) -> Option<()> {
     calls.quietly(|| unsafe { rz_metrics_reset(model) });
 
     let said = c"Once upon a time, there was a little girl named Lily.";
-    call!(calls, rz_tokenize_into(model, said.as_ptr(), said.count_bytes(), 1, tokens.as_mut_ptr(), 600, &mut n));
+    call!(
+        calls,
+        rz_tokenize_into(model, said.as_ptr(), said.count_bytes(), 1, tokens.as_mut_ptr(), 600, &mut n, null())
+    );
     let some = tokens[..n].to_vec();
     call!(calls, rz_detokenize_into(model, some.as_ptr(), some.len(), 0, out, 4096, &mut n));
     call!(calls, rz_token_bytes_into(model, 403, out.cast(), 4096, &mut n, null_mut()));
@@ -287,14 +292,15 @@ fn texts(calls: &mut Calls, f: &Fixture) -> Option<()> {
     call!(calls, rz_textstream_push_into(stream.p, 403, out, 4096, &mut n));
     call!(calls, rz_textstream_flush_into(stream.p, out, 4096, &mut n));
 
-    let message = rz_chat_message { role: c"user".as_ptr(), content: said.as_ptr() };
-    call!(calls, rz_chat_render_into(model, &message, 1, 1, out, 4096, &mut n));
     let (json, json_len) = (CHAT.as_ptr().cast(), CHAT.len());
-    call!(calls, rz_chat_render_json_into(model, json, json_len, 1, out, 4096, &mut n));
-    call!(calls, rz_chat_tokenize_into(model, json, json_len, 1, tokens.as_mut_ptr(), 600, &mut n));
-    let parser = new!(calls, rz_chat_parser_free, rz_chat_parser_new(model, json, json_len));
+    call!(calls, rz_chat_render_into(model, json, json_len, 1, out, 4096, &mut n, null()));
+    call!(calls, rz_chat_tokenize_into(model, json, json_len, 1, tokens.as_mut_ptr(), 600, &mut n, null()));
+    let parser = new!(calls, rz_chat_parser_free, rz_chat_parser_new(model, json, json_len, null()));
     let reply = c"a thought</think>Hello <call>{\"name\": \"look\", \"arguments\": {\"at\": \"x\"}}</call>";
-    call!(calls, rz_tokenize_into(model, reply.as_ptr(), reply.count_bytes(), 0, tokens.as_mut_ptr(), 600, &mut n));
+    call!(
+        calls,
+        rz_tokenize_into(model, reply.as_ptr(), reply.count_bytes(), 0, tokens.as_mut_ptr(), 600, &mut n, null())
+    );
     for token in &tokens[..n] {
         call!(calls, rz_chat_parser_push(parser.p, *token));
     }
@@ -327,7 +333,7 @@ fn grammars(calls: &mut Calls, f: &Fixture) -> Option<()> {
     ] {
         // The vocabulary is prepared once for a model.
         let at = text.as_ptr().cast();
-        let grammar = new!(calls, rz_grammar_free, rz_grammar_new(f.text[0], kind, flags, at, text.len()));
+        let grammar = new!(calls, rz_grammar_free, rz_grammar_new(f.text[0], kind, flags, at, text.len(), null()));
         let cold = rz_sampler_params { struct_size: size::<rz_sampler_params>(), ..zeroed() };
         let sampler = new!(calls, rz_sampler_free, rz_sampler_new(&cold));
         call!(calls, rz_sampler_grammar_set(sampler.p, grammar.p));
@@ -363,12 +369,16 @@ fn caches(calls: &mut Calls, f: &Fixture) -> Option<()> {
     call!(calls, rz_decode_batch(both.as_ptr(), [1u32, 2].as_ptr(), 2, null(), next.as_mut_ptr()));
     call!(calls, rz_cache_shift(fork.p, 2, 3));
     call!(calls, rz_cache_release(cache.p));
-    call!(calls, rz_score_into(fork.p, [5u32, 7, 9].as_ptr(), 3, floats.as_mut_ptr(), null()));
-    call!(calls, rz_logprobs_into(fork.p, 8, out.as_mut_ptr(), floats.as_mut_ptr(), &mut n));
+    call!(calls, rz_score(fork.p, [5u32, 7, 9].as_ptr(), 3, floats.as_mut_ptr(), null()));
+    call!(calls, rz_top_logprobs(fork.p, 8, out.as_mut_ptr(), floats.as_mut_ptr(), &mut n));
     let user = saved.user();
-    call!(calls, rz_cache_save(fork.p, Some(write), user));
-    drop(new!(calls, rz_cache_free, rz_cache_load(model, null(), Some(read), user)));
-    let adapter = new!(calls, rz_adapter_free, rz_adapter_load(model, f.adapter.as_ptr()));
+    call!(calls, rz_cache_save(fork.p, Some(write), user, null()));
+    drop(new!(calls, rz_cache_free, rz_cache_load(model, null(), Some(read), user, null())));
+    let adapter = new!(calls, rz_adapter_free, rz_adapter_load(model, f.adapter.as_ptr(), null()));
+    let file = std::fs::read(Path::new(f.adapter.to_str().ok()?)).ok()?;
+    let (struct_size, kind, data) = (size::<rz_source>(), RZ_SOURCE_MEMORY, file.as_ptr().cast());
+    let source = rz_source { struct_size, kind, data, size: file.len() as u64, ..zeroed() };
+    drop(new!(calls, rz_adapter_free, rz_adapter_load_from(model, &source, 1, null())));
     call!(calls, rz_cache_adapters_set(fork.p, [adapter.p].as_ptr(), null(), 1));
     call!(calls, rz_prefill(fork.p, prompt.as_ptr(), 4, null()));
     let mean = rz_embed_params { struct_size: 16, pooling: RZ_POOLING_MEAN, flags: 0, reserved: 0 };
@@ -434,7 +444,7 @@ fn conversations(calls: &mut Calls, f: &Fixture) -> Option<()> {
     };
     let talk = new!(calls, rz_conversation_free, rz_conversation_new(model, &params));
     let more = r#"{"role": "user", "content": "And then?"}"#;
-    call!(calls, rz_conversation_add(talk.p, more.as_ptr().cast(), more.len()));
+    call!(calls, rz_conversation_add(talk.p, more.as_ptr().cast(), more.len(), null(), 0));
     call!(calls, rz_conversation_add_text(talk.p, c"user".as_ptr(), c"Then".as_ptr(), 4));
     let choices = "[\" red and then\", \" blue\"]";
     let mut reply = rz_reply_params { logprobs: 2, grammar_kind: RZ_GRAMMAR_CHOICES, ..reply_params(8) };
@@ -472,7 +482,7 @@ fn conversations(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let mut info = rz_conversation_info { struct_size: size::<rz_conversation_info>(), ..zeroed() };
     call!(calls, rz_conversation_info_get(talk.p, &mut info));
     let user = saved.user();
-    call!(calls, rz_conversation_save(talk.p, Some(write), user));
+    call!(calls, rz_conversation_save(talk.p, Some(write), user, null()));
     drop(new!(calls, rz_conversation_free, rz_conversation_load(model, &short, Some(read), user)));
     Some(())
 }
@@ -548,8 +558,8 @@ fn pictures(calls: &mut Calls, f: &Fixture) -> Option<()> {
     call!(calls, rz_media_info_get(medium.p, &mut about));
     call!(calls, rz_media_rows_into(medium.p, floats.as_mut_ptr(), floats.len(), &mut n));
     let user = saved.user();
-    call!(calls, rz_media_save(medium.p, Some(write), user));
-    drop(new!(calls, rz_media_free, rz_media_load(model, Some(read), user)));
+    call!(calls, rz_media_save(medium.p, Some(write), user, null()));
+    drop(new!(calls, rz_media_free, rz_media_load(model, Some(read), user, null())));
     let own = floats.as_ptr();
     drop(new!(calls, rz_media_free, rz_media_from_rows(model, RZ_MEDIA_IMAGE, own, 4, info.row_dim, 0, 0)));
     let source = [5u32, 9, 60, 1];
@@ -557,7 +567,7 @@ fn pictures(calls: &mut Calls, f: &Fixture) -> Option<()> {
 
     let json = r#"{"messages": [{"role": "user", "content": [{"type": "image", "media": 0}]}]}"#;
     let (at, len, handles) = (json.as_ptr().cast(), json.len(), [medium.p]);
-    let prompt = new!(calls, rz_prompt_free, rz_prompt_from_chat(model, at, len, 0, handles.as_ptr(), 1));
+    let prompt = new!(calls, rz_prompt_free, rz_prompt_from_chat(model, at, len, 0, handles.as_ptr(), 1, null()));
     calls.quietly(|| unsafe { rz_prompt_len(prompt.p) });
     call!(calls, rz_prompt_tokens_into(prompt.p, tokens.as_mut_ptr(), 2048, &mut n));
     let cache = new!(calls, rz_cache_free, rz_cache_new(model, null()));
@@ -571,8 +581,8 @@ fn pictures(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let talk = new!(calls, rz_conversation_free, rz_conversation_new(model, &params));
     let message = r#"{"role": "user", "content": [{"type": "image", "media": 0}]}"#;
     let (at, len) = (message.as_ptr().cast(), message.len());
-    call!(calls, rz_conversation_add_media(talk.p, at, len, handles.as_ptr(), 1));
-    drop(new!(calls, rz_media_free, rz_conversation_media_get(talk.p, 0)));
+    call!(calls, rz_conversation_add(talk.p, at, len, handles.as_ptr(), 1));
+    drop(new!(calls, rz_media_free, rz_conversation_media(talk.p, 0)));
     Some(())
 }
 

@@ -1,0 +1,43 @@
+//! A message and its whole reply in one call.
+
+use std::ffi::{c_char, c_void};
+
+use super::conversation::rz_conversation;
+use super::guard::guarded;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
+/// NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
+/// may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
+/// exception.
+pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
+
+/// A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
+/// default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
+/// ends the reply, which keeps what was said, with "finish_reason": "cancelled"; the call returns RZ_OK then. It does
+/// so too if the cache is full in the middle of the reply: rz_conversation_info.end_reason tells RZ_END_CONTEXT, and
+/// the message "context".
+///
+/// A cancel that is fired or a deadline that passes after the first piece ends the reply, which keeps what was said,
+/// with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. All other errors leave the messages and an unfinished reply as
+/// they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_conversation_say(
+    conversation: *mut rz_conversation,
+    text: *const c_char,
+    on_text: rz_text_callback,
+    user: *mut c_void,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let conversation = call.handle(conversation)?;
+        let text = call.c_str(text, "text")?;
+        let mut on_text = |piece: &str| match on_text {
+            // SAFETY: the header asks for a function that may be called so during the call.
+            Some(on_text) => unsafe { on_text(piece.as_ptr().cast(), piece.len(), user) == 0 },
+            None => true,
+        };
+        conversation.change(|conversation| conversation.say(text, &mut on_text))?;
+        Ok(RZ_OK)
+    })
+}
