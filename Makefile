@@ -42,7 +42,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I'$(STAGE)/include' -L'$(STAGE)/lib' -lrealizar -Wl,-rpath,'$(STAGE)/lib'
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/see build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo serve build/bin/serve need-go need-python3 lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
+.PHONY: help demo serve build/bin/serve need-go need-python3 lib edit check stage programs test test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders docs test-docs test-windows test-aarch64 test-wasm check-abi check-systems aar wheel dist dist-systems test-packages test-release release test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install uninstall clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -116,7 +116,7 @@ check: ## Check a change quickly: format, clippy, unit tests, some tests of each
 	$(CARGO) test --quiet --lib
 	$(CARGO) test --quiet --test it -- layering:: words:: text:: abi::
 
-test: test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-release test-docs ## Run every test but those of packages
+test: test-rust test-programs test-go test-python test-csharp test-java test-kotlin test-android test-swift test-js test-godot test-unreal test-install test-binders test-release test-docs ## Run every test but those of packages
 
 test-rust: ## Run the tests of the engine
 	$(TEST_ENV) CARGO="$(CARGO)" scripts/test-rust
@@ -169,6 +169,9 @@ docs: ## Build the site for users in build/docs, and check its links
 
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh
+
+test-binders: ## Read the header with tools by which other languages bind to C, as far as they are here
+	@tests/binders.sh
 
 test-sanitizers: ## Run tests of the engine under AddressSanitizer and ThreadSanitizer  [TESTS="--test it embed::"]
 	@CARGO="$(CARGO)" scripts/test-sanitized $(TESTS)
