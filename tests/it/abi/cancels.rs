@@ -144,13 +144,13 @@ fn saves_and_loads_end_between_two_pieces() {
     };
     for (save, load) in pairs {
         set(1, true);
-        expect(RZ_ERR_CANCELLED, |e| save(e));
+        expect(RZ_ERR_CANCELLED, &save);
         set(usize::MAX, true);
-        expect(RZ_OK, |e| save(e));
+        expect(RZ_OK, &save);
         set(1, false);
-        expect(RZ_ERR_CANCELLED, |e| load(e));
+        expect(RZ_ERR_CANCELLED, &load);
         set(usize::MAX, false);
-        expect(RZ_OK, |e| load(e));
+        expect(RZ_OK, &load);
     }
     unsafe {
         rz_conversation_free(talk);

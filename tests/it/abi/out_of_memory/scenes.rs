@@ -622,8 +622,8 @@ fn kernels(calls: &mut Calls, _: &Fixture) -> Option<()> {
     let (q, k, v, out) = (q.as_ptr(), k.as_ptr(), v.as_ptr(), out.as_mut_ptr());
     call!(calls, rz_attention_gqa_into(&params, q, null(), null(), 0, k, v, out));
     let (weights, x, mut y) = ([1f32, 2.0, 3.0, 4.0], [10f32, 100.0], [0f32; 2]);
-    call!(calls, rz_matvec_into(0, weights.as_ptr().cast(), 2, 2, x.as_ptr(), y.as_mut_ptr()));
-    call!(calls, rz_dequantize_into(0, weights.as_ptr().cast(), 2, y.as_mut_ptr()));
+    call!(calls, rz_matvec_into(RZ_TYPE_F32, weights.as_ptr().cast(), 2, 2, x.as_ptr(), y.as_mut_ptr()));
+    call!(calls, rz_dequantize_into(RZ_TYPE_F32, weights.as_ptr().cast(), 2, y.as_mut_ptr()));
     let params = rz_kv_params {
         struct_size: size::<rz_kv_params>(),
         n_layers: 2,
