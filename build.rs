@@ -178,15 +178,17 @@ fn header(texts: &[(&str, &str, String)], groups: &[Group]) -> String {
 
 /// The version of the package, for programs to compare while they are compiled.
 fn version() -> String {
-    let numbers = ["MAJOR", "MINOR", "PATCH"].map(|part| {
-        let number = env::var(format!("CARGO_PKG_VERSION_{part}")).expect("set by cargo");
+    let mut text = String::new();
+    let mut number = 0;
+    for part in ["MAJOR", "MINOR", "PATCH"] {
+        let value = env::var(format!("CARGO_PKG_VERSION_{part}")).expect("set by cargo");
+        number = number * 1000 + value.parse::<u32>().expect("a number");
         let name = part.to_lowercase();
-        format!("// The {name} version of this header.\n#define RZ_VERSION_{part} {number}\n")
-    });
-    let number = "// The three as one number, as rz_version_number() is that of the library.\n\
-                  #define RZ_VERSION_NUMBER \
-                  (RZ_VERSION_MAJOR * 1000000 + RZ_VERSION_MINOR * 1000 + RZ_VERSION_PATCH)\n";
-    numbers.concat() + number + "\n"
+        text += &format!("// The {name} version of this header.\n#define RZ_VERSION_{part} {value}\n");
+    }
+    // No expression, for readers that know only numbers.
+    let comment = "1,000,000 times the major, 1,000 times the minor, and the patch version of this header.";
+    text + &format!("// {comment}\n#define RZ_VERSION_NUMBER {number}\n\n")
 }
 
 /// The text of the comment at the head of the header.

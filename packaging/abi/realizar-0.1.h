@@ -40,7 +40,7 @@
  * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
  *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written; rz_generate_into keeps the tokens that it has made before it
  *   fails: in the cache, in `out`, and counted in `*n`; and a cancelled rz_conversation_say keeps what was said.
- * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, of text `*len`).
+ * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, for text `*len`).
  *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
  *   the handle or changes. rz_generate_into makes no token then.
  * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
@@ -167,7 +167,8 @@ extern "C" {
  * Status codes and errors
  * ------------------------------------------------------------------------------------------------ */
 
-/* In fields of 32 bits in which 0 stands for the default, and whose comments name this: none, a real 0. */
+/* An explicit zero (none) for 32-bit fields in which 0 stands for the default. Only fields whose comments name RZ_NONE
+ * take it. */
 #define RZ_NONE 0xFFFFFFFFu
 
 /* Outcome of a call: 0 is success, a positive number is progress, a negative one is failure. */
@@ -228,8 +229,8 @@ enum rz_status_code {
 #define RZ_VERSION_MAJOR 0  /* The major version of this header. */
 #define RZ_VERSION_MINOR 1  /* The minor version of this header. */
 #define RZ_VERSION_PATCH 0  /* The patch version of this header. */
-/* The three as one number, as rz_version_number() is that of the library. */
-#define RZ_VERSION_NUMBER (RZ_VERSION_MAJOR * 1000000 + RZ_VERSION_MINOR * 1000 + RZ_VERSION_PATCH)
+/* 1,000,000 times the major, 1,000 times the minor, and the patch version of this header. */
+#define RZ_VERSION_NUMBER 1000
 
 /* The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
  * built against an older header could notice, so a program that loads the library at run time compares it first:
@@ -238,7 +239,7 @@ enum rz_status_code {
 #define RZ_ABI_VERSION 1
 
 enum rz_feature {
-  /* Bit of rz_features: CUDA kernels are built in, so that models can be loaded onto NVIDIA GPUs. */
+  /* Bit of rz_features: kernels of a GPU are built in. Today those are kernels in CUDA, for NVIDIA GPUs. */
   RZ_FEATURE_GPU = 1,
   /* Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone. */
   RZ_FEATURE_IMAGES = 2,
@@ -325,10 +326,10 @@ enum rz_device_kind {
 /* A device. Since 0.1.0. */
 typedef struct rz_device_info {
   uint32_t struct_size;  /* sizeof(rz_device_info), set by the caller. */
-  uint32_t index;        /* Index of the device, which may be another one in another process. */
-  /* What names the device in every process on this machine, whatever other devices there are: "cpu", or the UUID of
+  uint32_t index;        /* Index of the device; it may differ between processes. */
+  /* Identifier, the same in every process on this machine, whatever other devices are visible: "cpu", or the UUID of
    * a GPU, such as "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools show after "GPU-" or "MIG-"; empty
-   * where unknown. Equal models of GPU differ in it. */
+   * if unknown. Two GPUs of the same model have different ids. */
   char id[64];
   char name[64];          /* Name, such as "cuda:0 NVIDIA H200". */
   uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_GPU. */
@@ -544,26 +545,30 @@ rz_cancel_is_fired(const rz_cancel *RZ_NULLABLE cancel);
 enum rz_element_type {
   /* In a field that takes an element type: the default, or none, as the comment of the field says.
    *
-   * Element types have one numbering wherever they are passed. It is GGML's, but for RZ_TYPE_F32 and the types that GGML
-   * does not have, which are numbered from 256. Each field says which types it takes; others are
-   * RZ_ERR_INVALID_ARGUMENT, with a message that names the type. */
+   * All element types share one numbering. It is GGML's, except for RZ_TYPE_F32 and for types that GGML does not have,
+   * which are numbered from 256; RZ_TYPE_PQ2_0 and RZ_TYPE_PTQ1_0 have PrismML's numbers. The comment of each field says
+   * which types it takes; any other type is RZ_ERR_INVALID_ARGUMENT, and the message names it. */
   RZ_TYPE_DEFAULT = 0,
-  RZ_TYPE_F32 = 256,      /* Element type: single precision. Its number at GGML, 0, stands for the default here. */
+  RZ_TYPE_F32 = 256,      /* Element type: single precision. GGML's number for it, 0, is RZ_TYPE_DEFAULT here. */
   RZ_TYPE_F16 = 1,        /* Element type: half precision. */
   RZ_TYPE_BF16 = 30,      /* Element type: bfloat16. */
-  RZ_TYPE_F8_E4M3 = 257,  /* Element type: 8-bit floats with 4 bits of exponent (OCP), which GGML does not have. */
-  RZ_TYPE_Q4_0 = 2,       /* Element type: blocks of 32 values with 4 bits each and a scale, 4.5 bits a value. */
-  RZ_TYPE_Q4_1 = 3,       /* Element type: blocks of 32 values with 4 bits each, a scale and a minimum, 5 bits a value. */
-  RZ_TYPE_Q5_0 = 6,       /* Element type: blocks of 32 values with 5 bits each and a scale, 5.5 bits a value. */
-  RZ_TYPE_Q5_1 = 7,       /* Element type: blocks of 32 values with 5 bits each, a scale and a minimum, 6 bits a value. */
-  RZ_TYPE_Q8_0 = 8,       /* Element type: blocks of 32 values with 8 bits each and a scale, 8.5 bits a value. */
-  /* Element type: K-quants: blocks of 256 values in groups with scales and minima; the digit is the bits of a value. */
+  RZ_TYPE_F8_E4M3 = 257,  /* Element type: 8-bit floats E4M3 (OCP); GGML has no such type. */
+  RZ_TYPE_Q4_0 = 2,       /* Element type: blocks of 32 values with 4 bits each and a scale, 4.5 bits per value. */
+  /* Element type: blocks of 32 values with 4 bits each, a scale and a minimum, 5 bits per value. */
+  RZ_TYPE_Q4_1 = 3,
+  RZ_TYPE_Q5_0 = 6,  /* Element type: blocks of 32 values with 5 bits each and a scale, 5.5 bits per value. */
+  /* Element type: blocks of 32 values with 5 bits each, a scale and a minimum, 6 bits per value. */
+  RZ_TYPE_Q5_1 = 7,
+  RZ_TYPE_Q8_0 = 8,  /* Element type: blocks of 32 values with 8 bits each and a scale, 8.5 bits per value. */
+  /* Element type: K-quants: blocks of 256 values in groups; each group has a scale, in Q2_K, Q4_K and Q5_K also a
+   * minimum; the digit is the number of bits per value. */
   RZ_TYPE_Q2_K = 10,
   RZ_TYPE_Q3_K = 11,
   RZ_TYPE_Q4_K = 12,
   RZ_TYPE_Q5_K = 13,
   RZ_TYPE_Q6_K = 14,
-  /* Element type: I-quants: blocks of 256 values as entries of fixed grids; the digit is about the bits of a value. */
+  /* Element type: I-quants: blocks of 256 values as entries of fixed grids; the digit is the approximate number of bits
+   * per value. */
   RZ_TYPE_IQ1_S = 19,
   RZ_TYPE_IQ1_M = 29,
   RZ_TYPE_IQ2_XXS = 16,
@@ -571,15 +576,17 @@ enum rz_element_type {
   RZ_TYPE_IQ2_S = 22,
   RZ_TYPE_IQ3_XXS = 18,
   RZ_TYPE_IQ3_S = 21,
-  RZ_TYPE_IQ4_NL = 20,  /* Element type: blocks of 32 values as entries of a table of 16 numbers, with a scale. */
-  RZ_TYPE_IQ4_XS = 23,  /* Element type: the same in blocks of 256 values. */
-  RZ_TYPE_TQ1_0 = 34,   /* Element type: ternary values, blocks of 256. */
+  /* Element type: blocks of 32 values with a scale; each value is a 4-bit index into a table of 16 numbers. */
+  RZ_TYPE_IQ4_NL = 20,
+  RZ_TYPE_IQ4_XS = 23,  /* Element type: as RZ_TYPE_IQ4_NL, in blocks of 256 values. */
+  RZ_TYPE_TQ1_0 = 34,   /* Element type: blocks of 256 ternary values with a scale. */
   RZ_TYPE_TQ2_0 = 35,
-  RZ_TYPE_MXFP4 = 39,   /* Element type: 4-bit floats in blocks of 32 with a power of two (OCP microscaling). */
-  RZ_TYPE_NVFP4 = 40,   /* Element type: 4-bit floats in blocks of 16 with a scale of 8 bits. */
-  RZ_TYPE_Q1_0 = 41,    /* Element type: blocks of 128 signs with a scale. */
-  RZ_TYPE_Q2_0 = 42,    /* Element type: blocks of 64 values with 2 bits each and a scale. */
-  RZ_TYPE_PQ2_0 = 142,  /* Element type: ternary values in blocks with a scale, as PrismML's files have them. */
+  RZ_TYPE_MXFP4 = 39,  /* Element type: blocks of 32 4-bit floats with a power of two as scale (OCP microscaling). */
+  RZ_TYPE_NVFP4 = 40,  /* Element type: blocks of 64 4-bit floats with an 8-bit scale for each 16 of them. */
+  RZ_TYPE_Q1_0 = 41,   /* Element type: blocks of 128 signs with a scale. */
+  RZ_TYPE_Q2_0 = 42,   /* Element type: blocks of 64 values with 2 bits each and a scale. */
+  /* Element type of PrismML's files: blocks of 128 values with a scale, 2 bits each (PQ2_0) or ternary (PTQ1_0). */
+  RZ_TYPE_PQ2_0 = 142,
   RZ_TYPE_PTQ1_0 = 143,
 };
 
@@ -592,29 +599,30 @@ enum rz_placed {
 };
 
 enum rz_place {
-  /* `rz_placement.place`: on GPUs as many as fit next to everything else and a cache of default capacity, those of the
-   * last layers. */
+  /* `rz_placement.place`: on GPUs, for as many of the last layers as fit there in addition to everything else and a
+   * cache of default capacity; on the CPU for the others. */
   RZ_PLACE_AUTO = 0,
   RZ_PLACE_CPU = 1,  /* `rz_placement.place`: on the CPU. */
-  /* `rz_placement.place`: on GPUs, in the last layers, as many as take at most `bytes` together. */
+  /* `rz_placement.place`: on GPUs, for as many of the last layers as take at most `bytes` together; on the CPU for the
+   * others. */
   RZ_PLACE_GPU = 2,
 };
 
 /* A part of a model and its place (rz_model_params.placements). Since 0.1.0.
  *
- * Of a layer whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by
- * the experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of the GPUs has
- * there what every token needs. */
+ * For a layer whose experts are on the CPU, the GPU computes attention, router and shared expert, the CPU computes the
+ * experts that the router has chosen, and the GPU adds their sum. So GPUs hold the weights that every token needs, of
+ * a model several times as large as their memory. */
 typedef struct rz_placement {
   uint32_t struct_size;  /* sizeof(rz_placement), the same in all elements of an array. */
-  uint32_t what;         /* RZ_PLACED_...; there is one placement of each. */
+  uint32_t what;         /* RZ_PLACED_...; at most one element for each. */
   uint32_t place;        /* RZ_PLACE_... */
-  uint32_t first_layer;  /* With RZ_PLACE_CPU: layers before this one, counted from 0, are not meant. */
-  /* With RZ_PLACE_CPU: layers from `first_layer` on, of those that have experts; 0: all of them. `n_layers` 16 is
-   * what llama.cpp calls --n-cpu-moe 16 for a model that has experts in all layers. */
+  uint32_t first_layer;  /* With RZ_PLACE_CPU: the first layer that the placement applies to, from 0. Otherwise 0. */
+  /* With RZ_PLACE_CPU: number of layers with experts, from `first_layer` on, that the placement applies to; 0: all
+   * of them. For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. Otherwise 0. */
   uint32_t n_layers;
   uint32_t reserved;  /* 0. */
-  uint64_t bytes;     /* With RZ_PLACE_GPU: bytes of experts on all GPUs together, not 0. */
+  uint64_t bytes;     /* With RZ_PLACE_GPU: the most bytes of experts on all GPUs together, not 0. Otherwise 0. */
 } rz_placement;
 
 /* ------------------------------------------------------------------------------------------------
@@ -704,10 +712,10 @@ typedef struct rz_model_params {
   /* Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
    * them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
    * memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
-   * stand for all. RZ_NONE: none, the model is on the CPU whatever `device` and `devices` say. */
+   * stand for all. RZ_NONE: none; the whole model is on the CPU, whatever `device` and `devices` are. */
   uint32_t gpu_layers;
-  /* Element type to which matrices of floats are converted while they are loaded; RZ_TYPE_DEFAULT: none, they
-   * keep that of the file. Others: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K, _Q6_K. */
+  /* Element type to which float matrices are quantized during the load: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1,
+   * _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K or _Q6_K; RZ_TYPE_DEFAULT: the matrices keep the types of the file. */
   uint32_t quantize;
   /* Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
    * that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
@@ -746,13 +754,14 @@ typedef struct rz_model_params {
    * proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
    * RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied. */
   const float *RZ_NULLABLE device_split;
-  /* Parts of the model that have a place of their own, `n_placements` of them; NULL: everything is where its layer
-   * is. Copied.
+  /* Parts of the model that are on another device than their layers (expert offload), `n_placements` elements; NULL:
+   * every part is on the device of its layer. Copied.
    *
-   * Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
-   * with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or fewer layers with
-   * experts than are named, and RZ_PLACE_GPU if no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the runtime's
-   * ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has ended. */
+   * Layers on the CPU (the first ones, by `gpu_layers`) always have their experts on the CPU. With `placements` and
+   * without `devices`, a `device` of 0 is the CPU, like 1. Errors, before a weight is read: RZ_ERR_INVALID_ARGUMENT
+   * for layers that the model does not have, for fewer layers with experts than rz_placement.n_layers, and for
+   * RZ_PLACE_GPU without a named GPU; RZ_ERR_LIMIT for more memory than the runtime's limit. With experts on the
+   * CPU, each step begins after the previous step has ended. */
   const rz_placement *RZ_NULLABLE placements;
   size_t n_placements;  /* Number of `placements`. */
   /* Path of a file in which the tests that GPUs have passed are kept, NUL-terminated; NULL: they are forgotten with
@@ -763,20 +772,22 @@ typedef struct rz_model_params {
    * is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
    * have failed are not kept: each process tests them again. Since 0.1.0. */
   const char *RZ_NULLABLE tested_path;
-  /* A chat template in Jinja, `chat_template_len` bytes, in place of the model's own, for all conversations and
-   * rz_chat_* functions: for a base model, which has none, or for a template that is not implemented. It has the
-   * variables that templates of Hugging Face have (`messages`, `tools`, `add_generation_prompt`, `bos_token` ...),
-   * and reasoning and tool calls of replies are read in the form that it writes them. NULL: the model's own. Copied.
-   * A text that is no template is RZ_ERR_INVALID_ARGUMENT with the line, before a weight is read; a model without a
-   * tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still gives the model's own. */
+  /* Chat template in Jinja, `chat_template_len` bytes, that replaces the model's own in all conversations and
+   * rz_chat_* functions: for a base model, which has none, or for a model whose template uses features that are not
+   * implemented. It gets the variables of Hugging Face's chat templates (`messages`, `tools`,
+   * `add_generation_prompt`, `bos_token` ...). Reasoning and tool calls of replies are parsed in the form that this
+   * template writes. NULL: the model's own. Copied. A template that cannot be compiled is RZ_ERR_INVALID_ARGUMENT
+   * before a weight is read, and the message names the line; a model without a tokenizer is RZ_ERR_UNSUPPORTED.
+   * rz_model_meta_into still returns the model's own template. */
   const char *RZ_NULLABLE chat_template;
   size_t chat_template_len;
-  /* Steps of so many tokens or more, as of prompts, copy the experts on the CPU to the GPU, some at a time, which
-   * multiplies by them; 0: those for which this takes less time than the CPU, as the load measures. RZ_NONE: no
-   * step. rz_model_info.experts_copied_from has the result.
+  /* Steps of at least this many tokens, such as prefill steps, copy the experts that are on the CPU to the GPU, a
+   * few at a time, and multiply there; 0: from the number of tokens at which this takes less time than the CPU,
+   * which the load measures; RZ_NONE: no step does. rz_model_info.experts_copied_from has the number in effect.
    *
-   * Executors take memory for it on the GPU, twice 32 MiB or one matrix of the largest expert. No step copies
-   * experts in a model with RZ_MODEL_DETERMINISTIC, or experts that kernels of GPUs lack. */
+   * Each executor takes GPU memory for the copies, two buffers of at most 32 MiB, or of one matrix of the largest
+   * expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts that the GPU
+   * has no kernels for. */
   uint32_t experts_copied_from;
   uint32_t reserved;  /* 0. */
 } rz_model_params;
@@ -922,7 +933,7 @@ typedef struct rz_model_info {
   uint32_t reads_source;
   /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
   char isa[32];
-  /* Steps of so many tokens or more copy the experts that are on the CPU to the GPU; RZ_NONE: no step does. */
+  /* Steps of at least this many tokens copy the experts that are on the CPU to the GPU; RZ_NONE: no step does. */
   uint32_t experts_copied_from;
   /* What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together. */
   uint32_t capabilities;
@@ -931,14 +942,14 @@ typedef struct rz_model_info {
    * has to. */
   uint32_t pooling;
   uint32_t n_scores;   /* Scores of its classifier (RZ_POOLING_RANK); 0: it has none. */
-  uint32_t n_devices;  /* GPUs that have layers: rz_model_device_get. */
+  uint32_t n_devices;  /* Number of GPUs that have layers (rz_model_device_get). */
 } rz_model_info;
 
 /* A GPU that has layers of a model. Since 0.1.0. */
 typedef struct rz_model_device {
   uint32_t struct_size;  /* sizeof(rz_model_device), set by the caller. */
   uint32_t device;       /* Index of the device. */
-  uint32_t n_layers;     /* Layers that are on it. */
+  uint32_t n_layers;     /* Number of layers on the GPU. */
 } rz_model_device;
 
 /* Describes a model. `out->struct_size` is set by the caller. All of it was computed by the load. Any thread. Since
@@ -946,9 +957,9 @@ typedef struct rz_model_device {
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *RZ_NULLABLE err);
 
-/* Describes the GPU with number `index` of those that have layers of a model, in the order of the layers; GPUs are
- * asked for from 0 until RZ_ERR_NOT_FOUND, or rz_model_info.n_devices of them. `out->struct_size` is set by the
- * caller. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last. Since 0.1.0. */
+/* Describes GPU number `index`, from 0 to rz_model_info.n_devices - 1, of the GPUs that have layers of the model, in
+ * the order of the layers. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the
+ * last. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_device_get(const rz_model *model, uint32_t index, rz_model_device *out, rz_error *RZ_NULLABLE err);
 
@@ -1136,8 +1147,8 @@ enum rz_chat_flag {
   RZ_CHAT_ADD_GENERATION_PROMPT = 1,
 };
 
-/* Writes a conversation in JSON, `json_len` bytes of UTF-8 as servers take it, as the text that the model was trained
- * on, by the chat template in its file:
+/* Renders a conversation with the model's chat template, as the text that the model was trained on. The conversation
+ * is JSON, `json_len` bytes of UTF-8, in the form that servers take:
  *
  * {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
  * "add_generation_prompt": true, "response_format": {...}}
@@ -1161,13 +1172,13 @@ enum rz_chat_flag {
  * thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
  *
  * `*len` receives the bytes of the text; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL. The text is for people: special tokens that somebody spells in a message cannot be told
- * from tokens of the template in it. rz_chat_tokenize_into gives the tokens for the model. Any thread. Errors:
- * RZ_ERR_UNSUPPORTED (no template, one that uses what is not implemented, a part that is no text, an integer of more
- * than 64 bits, and tool calls, tool results or tools that the template leaves out), RZ_ERR_INVALID_ARGUMENT (the
- * template rejects the messages; what is unknown or of the wrong type, by name), RZ_ERR_VERSION (unknown flags),
- * RZ_ERR_RESOURCES (rz_runtime_params.threads), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY.
- * Since 0.1.0. */
+ * RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same
+ * in it as a special token of the template. For a prompt, use rz_chat_tokenize_into. Any thread. Errors:
+ * RZ_ERR_UNSUPPORTED (no template, a template with a feature that is not implemented, a part that is not text, an
+ * integer of more than 64 bits, or tool calls, tool results or tools that the template leaves out),
+ * RZ_ERR_INVALID_ARGUMENT (the template rejects the messages, or a member is unknown or of the wrong type; the message
+ * names it), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (rz_runtime_params.threads), RZ_ERR_CANCELLED,
+ * RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_render_into(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -1179,7 +1190,7 @@ rz_chat_render_into(const rz_model *model,
                     const rz_cancel *RZ_NULLABLE cancel,
                     rz_error *RZ_NULLABLE err);
 
-/* Writes the tokens of a conversation in JSON, which is that of rz_chat_render_into.
+/* Renders and tokenizes a conversation in the JSON of rz_chat_render_into.
  *
  * Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
  * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
@@ -1217,9 +1228,10 @@ enum rz_chat_event_kind {
 };
 
 enum rz_chat_event_flag {
-  /* Flag of a part of a reply. Of content or reasoning: it begins like a call or holds a control token, and was not
-   * understood. Of the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete,
-   * or a call whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels). */
+  /* Flag of a part of a reply. With content or reasoning: the text begins like a tool call or has a control token, and
+   * could not be parsed. With RZ_CHAT_EVENT_END: the reply has such a text, half a tag, a call whose arguments are
+   * incomplete, or a call whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than
+   * 127 levels). */
   RZ_CHAT_EVENT_FLAG_UNPARSED = 1,
 };
 
@@ -1232,8 +1244,8 @@ typedef struct rz_chat_parser rz_chat_parser;
  *
  * The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
  * conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
- * the runtime; `cancel` ends the wait for it, and may be NULL. Any thread. Errors: as rz_chat_tokenize_into, and
- * RZ_ERR_UNSUPPORTED if there are tools and the form of calls cannot be inferred from the template. Since 0.1.0. */
+ * the runtime; `cancel` ends the wait for that thread, and may be NULL. Any thread. Errors: as rz_chat_tokenize_into,
+ * and RZ_ERR_UNSUPPORTED if there are tools and the form of calls cannot be inferred from the template. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_new(const rz_model *model,
                    const char *RZ_NULLABLE json,
@@ -1257,22 +1269,22 @@ rz_chat_parser_push(rz_chat_parser *parser, uint32_t token, rz_error *RZ_NULLABL
 RZ_API rz_status RZ_CALL
 rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
 
-/* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., its `*flags`, RZ_CHAT_EVENT_FLAG_... or-ed or 0,
- * the number of the call it belongs to in `*index`, from 0 on (0 for other kinds), and its text of `*len` bytes, whole
- * characters, not NUL-terminated. RZ_OK: there was one. RZ_AGAIN: there is none right now. RZ_DONE: the reply has
+/* Takes the next part of the reply. `*kind` receives RZ_CHAT_EVENT_..., `*flags` RZ_CHAT_EVENT_FLAG_... or-ed or 0,
+ * `*index` the number of the part's tool call, from 0 (0 for other kinds), and `out` the text of `*len` bytes, whole
+ * characters, not NUL-terminated. RZ_OK: a part was taken. RZ_AGAIN: there is none right now. RZ_DONE: the reply has
  * ended, and all its parts were taken.
  *
  * A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
  * arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
- * schema. White space next to tags is left out, and the tags are; all else is handed on, as content with
- * RZ_CHAT_EVENT_FLAG_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls;
- * what follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of
- * one that is the whole reply, fenced or not, is a call.
+ * schema. Tags and the white space next to them are left out. All other text is handed on, with
+ * RZ_CHAT_EVENT_FLAG_UNPARSED if it could not be parsed. Calls within reasoning are calls if the reply ends with them;
+ * if more text follows, they are reasoning. If there are tools, a reply that is only an object with the name and the
+ * arguments of a tool, fenced or not, is a call.
  *
  * With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays; a part may be of any length.
- * NULL with a capacity of 0 is a query: RZ_OK, and the part stays too, so that a loop that takes parts needs a buffer
- * from the start, also for parts without text. It writes `*kind`, `*flags` and `*index` too. Any thread. Errors:
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `out` NULL with a `capacity` of 0 is a query: the result is RZ_OK, `*kind`, `*flags`, `*index` and `*len` are
+ * written, and the part stays. So a loop that takes parts needs a buffer from the start, also for parts without text.
+ * Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_next_into(rz_chat_parser *parser,
                          uint32_t *kind,
@@ -1311,7 +1323,8 @@ enum rz_sampler_flag {
  * number of rz_job_new may copy it at once. Usable with caches of any model. */
 typedef struct rz_sampler rz_sampler;
 
-/* Added to one logit before anything else; -INFINITY forbids the token. Never grows. Since 0.1.0. */
+/* Added to one logit after rz_sampler_params.edit_logits and before all filters; -INFINITY forbids the token. Never
+ * grows. Since 0.1.0. */
 typedef struct rz_logit_bias {
   /* Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT. */
   uint32_t token;
@@ -1325,24 +1338,26 @@ typedef struct rz_token_sequence {
 } rz_token_sequence;
 
 /* Logits callback (a logits processor): edits logits before a token is chosen from them, for a sampler of your own, a
- * watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary, which it may
- * change, for the call only; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them.
+ * watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary, which the
+ * callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them. Both are
+ * valid only during the callback.
  *
- * Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: with each token that a
- * job, a reply or rz_generate_into makes, and with each rz_sample, rz_decode_token and rz_decode_batch. -INFINITY or
- * NaN forbids a token; INFINITY at one token forces it, unless a grammar or a ban forbids it. A logit that was
- * -INFINITY stays so. If all are forbidden, the call fails as if the model had forbidden all. Log probabilities
- * (rz_job_logprobs_into) and rz_logits_into give the model's logits, not the edited ones.
+ * Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job,
+ * a reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of
+ * rz_decode_batch. -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a
+ * ban forbids it. A logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails like
+ * any choice without a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's
+ * logits, not the edited logits.
  *
- * Returns 0. With another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
- * end with RZ_ERR_INVALID_ARGUMENT and a message that has the number, as after any failed choice. In rz_job_step,
- * rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply of this sampler ends, with
- * RZ_END_FAILED, and rz_job_error has this status; all others go on.
+ * Returns 0. After another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
+ * fail with RZ_ERR_INVALID_ARGUMENT, and the message has the number. In rz_job_step, rz_jobs_step,
+ * rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with RZ_END_FAILED,
+ * and rz_job_error or rz_conversation_error returns this status; all others go on.
  *
- * Comes from the thread that calls the library, one at a time of a call. Calls of the library from several threads may
- * share a sampler's `edit_logits_user`, because a job or reply has a copy of the sampler. It may call the library, but
- * caches, jobs, conversations and samplers of the call that it comes from are RZ_ERR_BUSY. It must return normally: no
- * longjmp, no C++ exception. */
+ * Comes from the thread that calls the library, once at a time within one call. A job or reply has a copy of its
+ * sampler with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the
+ * same time. It may call the library, but caches, jobs, conversations and samplers of the call that it comes from are
+ * RZ_ERR_BUSY. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
                                               size_t n_logits,
                                               const uint32_t *tokens,
@@ -1354,25 +1369,26 @@ typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
  *
  * `edit_logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
  * banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that
- * those ahead of it left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
- * temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
- * RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes
- * last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are left is
- * chosen.
+ * the previous ones left. The default order is llama.cpp's: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
+ * temperature. So a higher temperature flattens the distribution of the tokens that the filters keep, and adds no
+ * tokens. With RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes before all filters, as in transformers and vLLM. The
+ * draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are
+ * left is chosen.
  *
- * A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
- * temperature, in the default order, with at most 512 biases and tokens of a penalty_window together; else the host
- * chooses, from logits that are copied for each token, by the same numbers. Since 0.1.0. */
+ * A GPU samples if nothing is on except biases, penalties other than DRY, top_k, top_p, min_p and the temperature, in
+ * the default order, and biases and `penalty_window` (0 is too long if penalties are on) are at most 512 together.
+ * Otherwise the host samples, from logits that are copied for each token, by the same numbers. Since 0.1.0. */
 typedef struct rz_sampler_params {
-  uint32_t struct_size;                     /* sizeof(rz_sampler_params). */
-  float temperature;                        /* Divides the logits; 0: always the most likely token. */
-  uint32_t top_k;                           /* Keep the k most likely tokens. */
-  float top_p;                              /* Keep the most likely tokens that together reach this probability. */
-  float min_p;                              /* Drop tokens less likely than this share of the likeliest one. */
-  float repeat_penalty;                     /* Divides positive logits of recent tokens, multiplies negative ones. */
-  float presence_penalty;                   /* Taken from the logit of every recent token. */
-  float frequency_penalty;                  /* Taken from the logit of a recent token as often as it occurred. */
-  uint32_t penalty_window;                  /* Number of the last tokens, the prompt's included, that count as recent; 0: all. */
+  uint32_t struct_size;     /* sizeof(rz_sampler_params). */
+  float temperature;        /* Divides the logits; 0: always the most likely token. */
+  uint32_t top_k;           /* Keep the k most likely tokens. */
+  float top_p;              /* Keep the most likely tokens that together reach this probability. */
+  float min_p;              /* Drop tokens less likely than this share of the likeliest one. */
+  float repeat_penalty;     /* Divides positive logits of recent tokens, multiplies negative ones. */
+  float presence_penalty;   /* Taken from the logit of every recent token. */
+  float frequency_penalty;  /* Taken from the logit of a recent token as often as it occurred. */
+  /* Number of the last tokens, including tokens of the prompt, that count as recent; 0: all. */
+  uint32_t penalty_window;
   uint32_t flags;                           /* RZ_SAMPLER_..., or-ed. */
   uint64_t seed;                            /* Seed of the random numbers; 0 is one like any other. */
   const rz_logit_bias *RZ_NULLABLE biases;  /* Copied; NULL: none. */
@@ -1417,10 +1433,11 @@ typedef struct rz_sampler_params {
   /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
-  /* Edits the logits of each choice; NULL: nothing does. The host chooses then, also on a GPU. Drafts of a job
-   * change nothing: wrong tokens of a draft are never among the `tokens` that it gets. */
+  /* Edits the logits of each choice; NULL: none. With a callback the host samples, also if the model is on a GPU.
+   * The callback works with speculative decoding: its `tokens` never include rejected draft tokens. */
   rz_logits_callback RZ_NULLABLE edit_logits;
-  /* Handed to `edit_logits` as it is. It must last until the sampler and all jobs and replies with it are freed. */
+  /* Passed to `edit_logits` unchanged. It must stay valid until the sampler and all jobs with a copy of it are
+   * freed, and all replies with a copy have ended or their conversations are freed. */
   void *RZ_NULLABLE edit_logits_user;
 } rz_sampler_params;
 
@@ -1467,9 +1484,9 @@ enum rz_grammar_kind {
 };
 
 enum rz_grammar_flag {
-  /* Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: up to 40 characters of white space between the
-   * parts of JSON, line ends too. Without it JSON has none, which costs fewer tokens, and JSON of RZ_GRAMMAR_TOOLS has
-   * one space or none after commas and colons, as templates write it. */
+  /* Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: allows up to 40 characters of white space,
+   * including line breaks, between the parts of JSON. Without the flag, JSON has no white space, which saves tokens;
+   * with RZ_GRAMMAR_TOOLS it has at most one space after commas and colons, as templates write it. */
   RZ_GRAMMAR_FLAG_WHITESPACE = 1,
   /* Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the
    * log (rz_runtime_params.log); they do not fail with RZ_ERR_UNSUPPORTED, RZ_ERR_INVALID_ARGUMENT or RZ_ERR_LIMIT.
@@ -1484,17 +1501,18 @@ enum rz_grammar_flag {
 typedef struct rz_grammar rz_grammar;
 
 /* Compiles a grammar of `kind`, RZ_GRAMMAR_..., with `flags`, RZ_GRAMMAR_FLAG_... or-ed or 0, from `len` bytes of
- * UTF-8. `*out` is freed with rz_grammar_free, before or after the model. For a model with a chat template, a grammar
- * is compiled for the content of replies too, after the reasoning that the template begins.
+ * UTF-8. `*out` is freed with rz_grammar_free, before or after the model. If the model has a chat template, the call
+ * also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
  *
  * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
  * complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
  * long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
- * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for it, and may
- * be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text
- * matches; the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or
- * without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no
- * thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread,
+ * and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the kind does not take, a
+ * grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
+ * implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
+ * RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_grammar_new(const rz_model *model,
                uint32_t kind,
@@ -1537,15 +1555,15 @@ typedef struct rz_cache_params {
   /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
    * warning. */
   uint32_t capacity;
-  /* Element type of the keys; RZ_TYPE_DEFAULT: RZ_TYPE_F16. Others are RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 and RZ_TYPE_F32.
+  /* Element type of the keys: RZ_TYPE_F16, RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 or RZ_TYPE_F32; RZ_TYPE_DEFAULT: RZ_TYPE_F16.
    *
-   * RZ_TYPE_F16 takes 16 bits a value: half precision on a GPU, and on the CPU integers of 14 bits with scales,
-   * which it multiplies faster. RZ_TYPE_Q8_0 takes 8.5 bits; on the CPU each head is rotated by a Hadamard transform
-   * first, and the queries and weights that multiply keys and values are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
-   * 4.5 bits, and on a GPU each 32 values are rotated by themselves. It suits values better than keys: keys of 4
-   * bits change what small models choose. */
+   * RZ_TYPE_F16 takes 16 bits per value: half precision on a GPU; on the CPU 14-bit integers with scales, because
+   * the CPU multiplies integers faster. RZ_TYPE_Q8_0 takes 8.5 bits per value; on the CPU a Hadamard transform
+   * rotates each head first, and the queries and the attention weights are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
+   * 4.5 bits per value; the CPU treats it like RZ_TYPE_Q8_0, and a GPU rotates each block of 32 values separately.
+   * Use RZ_TYPE_Q4_0 for values rather than for keys: with 4-bit keys, small models choose other tokens. */
   uint32_t k_type;
-  uint32_t v_type;  /* Element type of the values, of the same types. */
+  uint32_t v_type;  /* Element type of the values; the same types as for `k_type`. */
 } rz_cache_params;
 
 /* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
@@ -1640,11 +1658,12 @@ rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
  * of threads and caches may use it at once. Counts its users, so it may be freed before them. */
 typedef struct rz_adapter rz_adapter;
 
-/* Parameters of the load of an adapter. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL for all of them, stands for the
+ * default. Since 0.1.0. */
 typedef struct rz_adapter_params {
   uint32_t struct_size;                 /* sizeof(rz_adapter_params). */
   uint32_t flags;                       /* 0. */
-  const rz_cancel *RZ_NULLABLE cancel;  /* Stops the load when fired; NULL: nothing does. */
+  const rz_cancel *RZ_NULLABLE cancel;  /* Cancels the load when it is fired; NULL: none. */
 } rz_adapter_params;
 
 /* Loads an adapter for `model`.
@@ -1672,9 +1691,9 @@ rz_adapter_load(const rz_model *model,
                 rz_adapter **out,
                 rz_error *RZ_NULLABLE err);
 
-/* rz_adapter_load for files that are not files of their own, as rz_model_load_from takes them: a .gguf file, or those
- * of a folder of PEFT by their names, adapter_config.json and adapter_model.safetensors. `*out` is freed with
- * rz_adapter_free. Any thread. Errors: those of rz_adapter_load and rz_model_load_from. Since 0.1.0. */
+/* Like rz_adapter_load, but reads `n` sources, as rz_model_load_from does: one GGUF file, or the files of a PEFT
+ * folder under their names, adapter_config.json and adapter_model.safetensors. `params` may be NULL. `*out` is freed
+ * with rz_adapter_free. Any thread. Errors: those of rz_adapter_load and rz_model_load_from. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_adapter_load_from(const rz_model *model,
                      const rz_source *RZ_NULLABLE sources,
@@ -1783,9 +1802,9 @@ typedef struct rz_plan {
 
 /* The part of a plan that is on one GPU, in bytes. Since 0.1.0. */
 typedef struct rz_plan_device {
-  uint32_t struct_size;  /* sizeof(rz_plan_device), set by the caller in all elements of an array alike. */
+  uint32_t struct_size;  /* sizeof(rz_plan_device), set by the caller in every element of the array. */
   uint32_t device;       /* Index of the device. */
-  uint32_t n_layers;     /* Layers that are on it. */
+  uint32_t n_layers;     /* Number of layers on the GPU. */
   uint32_t reserved;     /* 0. */
   uint64_t weights;      /* The part of rz_plan.weights_device. */
   uint64_t cache;        /* The part of rz_plan.cache_device. */
@@ -1802,9 +1821,10 @@ typedef struct rz_plan_device {
  * Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
  * may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
  *
- * The parts of the GPUs that have layers go to `devices`, an array of `capacity` elements whose struct_size the caller
- * has set, in the order of the layers; `*n_devices` receives their number, at most RZ_DEVICES_MAX. `devices` and
- * `n_devices` may be NULL with a capacity of 0; otherwise too small a capacity is RZ_ERR_BUFFER_TOO_SMALL.
+ * `devices`, an array of `capacity` elements whose struct_size the caller has set, receives one element for each GPU
+ * that has layers, in the order of the layers. `*n_devices` receives the number of these GPUs, at most RZ_DEVICES_MAX.
+ * `devices` and `n_devices` may be NULL with a `capacity` of 0; otherwise too small a `capacity` is
+ * RZ_ERR_BUFFER_TOO_SMALL.
  *
  * Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
  * stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
@@ -2068,7 +2088,8 @@ typedef struct rz_encoder_params {
    * loaded, or that of sound where there is none. */
   uint32_t flags;
   uint32_t device;  /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
-  /* Element type to which matrices of floats are converted, as rz_model_params.quantize; RZ_TYPE_DEFAULT: none is. */
+  /* Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
+   * keep the types of the file. */
   uint32_t quantize;
   /* The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
   uint32_t max_rows;
@@ -2176,12 +2197,13 @@ rz_encoder_free(rz_encoder *RZ_NULLABLE encoder);
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *RZ_NULLABLE err);
 
-/* Tells what rz_encoder_load would take of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources if `path`
- * is NULL, before a weight is read. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors:
- * those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
+/* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
+ * take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL.
+ * `out->struct_size` is set by the caller. Any thread. Errors: those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT
+ * for both a path and sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
-                    const char *path,
+                    const char *RZ_NULLABLE path,
                     const rz_source *RZ_NULLABLE sources,
                     size_t n,
                     const rz_encoder_params *RZ_NULLABLE params,
@@ -2338,9 +2360,9 @@ typedef struct rz_part {
 /* Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
- * vocabulary, a medium that rz_media_step is not done with; the message has the number of the part), RZ_ERR_MISMATCH
- * (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR), RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
+ * vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done
+ * with), RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR),
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_new(const rz_model *model,
               const rz_part *RZ_NULLABLE parts,
@@ -2349,9 +2371,8 @@ rz_prompt_new(const rz_model *model,
               rz_prompt **out,
               rz_error *RZ_NULLABLE err);
 
-/* Makes a prompt of a conversation in JSON, which is that of rz_chat_render_into, where the content of a message
- * may also have parts of the types "image", "audio" and "video" with a member "media", the number of one of the
- * `n_media` media:
+/* Makes a prompt of a conversation in the JSON of rz_chat_render_into. The content of a message may also have parts of
+ * the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
  *
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
@@ -2362,8 +2383,8 @@ rz_prompt_new(const rz_model *model,
  * special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
  * the prompt. `cancel` ends the call and may be NULL. `*out` is freed with rz_prompt_free. Any thread. Errors: those
  * of rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another
- * kind, a medium without a part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template
- * leaves a medium out). Since 0.1.0. */
+ * kind, a medium without a part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED
+ * (the template leaves a medium out). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -2455,8 +2476,8 @@ enum rz_end_reason {
   /* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
    * bound. */
   RZ_END_FAILED = 6,
-  /* A reply of a conversation ended because it was stopped: by rz_conversation_stop, by the callback or a cancel of
-   * rz_conversation_say, or given up with RZ_REPLY_KEEP. */
+  /* A reply of a conversation was stopped: by rz_conversation_stop, by the callback or a cancel of rz_conversation_say,
+   * or because it was given up with RZ_REPLY_KEEP. */
   RZ_END_CANCELLED = 7,
 };
 
@@ -2495,8 +2516,8 @@ typedef struct rz_job_params {
   /* With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps
    * it alive. */
   const rz_model *RZ_NULLABLE draft_model;
-  /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0:
-   * nothing is kept; RZ_NONE: none of them, the log-probability of the token itself alone. */
+  /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32;
+   * RZ_NONE: only the log-probability of the token itself; 0: nothing is kept. */
   uint32_t logprobs;
   int32_t priority;  /* Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there. */
   /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
@@ -2612,7 +2633,7 @@ rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *le
 
 /* Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
  * become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
- * end. NULL with a capacity of 0 is a query, which takes nothing.
+ * end. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -2634,11 +2655,11 @@ rz_job_next_into(rz_job *job,
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
-/* Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
- * rz_job_params.logprobs: for each a row of that number and one entries (of one with RZ_NONE), in `tokens` the token
- * itself and then the likeliest in its place, descending, and in `logprobs` the natural logarithms of their
- * probabilities. These are those of rz_top_logprobs ahead of the token: the softmax of the logits, before any
- * sampler. A vocabulary of fewer tokens makes rows shorter.
+/* Copies the log-probabilities of the tokens generated since the last call that succeeded, for a job with
+ * rz_job_params.logprobs. Each token has a row of rz_job_params.logprobs + 1 entries, or of one entry with RZ_NONE: in
+ * `tokens` the token itself, then the likeliest tokens at its position in descending order; in `logprobs` the natural
+ * logarithms of their probabilities. The probabilities are the softmax of the model's logits, before any sampler, as
+ * in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
  *
  * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
@@ -2804,11 +2825,13 @@ enum rz_reasoning {
 };
 
 enum rz_reply_flag {
-  /* Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled",
-   * unless no token was made. Without it such a reply leaves no trace. rz_conversation_stop needs no flag. */
+  /* Flag of a reply: if the reply is given up, the tokens that it has generated become a message with "finish_reason":
+   * "cancelled"; a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a message.
+   * rz_conversation_stop does not need the flag. */
   RZ_REPLY_KEEP = 1,
-  /* Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length", "context" or
-   * "cancelled". Its parts are those that come after it. A tool call in which the reply broke off is completed. */
+  /* Flag of a reply: continues the last message, which must be a reply with the "finish_reason" "length", "context" or
+   * "cancelled". rz_conversation_next_into returns only the new parts. If that reply broke off within a tool call, the
+   * call is completed. */
   RZ_REPLY_CONTINUE = 2,
 };
 
@@ -2849,21 +2872,23 @@ typedef struct rz_reply_params {
   /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
    * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
   const rz_sampler_params *RZ_NULLABLE sampler;
-  /* RZ_GRAMMAR_... but _TOOLS: the kind of a grammar for the content, which follows the reasoning; 0: any text. The
-   * first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new). If the
-   * conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of RZ_GRAMMAR_TOOLS.
-   * With a grammar for the content too, the reply is either tool calls or that content; "required" and a named tool
-   * allow only tool calls. */
+  /* Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except RZ_GRAMMAR_TOOLS;
+   * 0: any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
+   * If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
+   * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
+   * and a named tool allow only tool calls. */
   uint32_t grammar_kind;
-  uint32_t grammar_flags;           /* RZ_GRAMMAR_FLAG_..., or-ed. */
+  uint32_t grammar_flags;           /* Flags of the grammar: RZ_GRAMMAR_FLAG_..., or-ed. */
   uint32_t flags;                   /* RZ_REPLY_..., or-ed. */
   uint32_t reserved;                /* 0. */
   const char *RZ_NULLABLE grammar;  /* The grammar, `grammar_len` bytes. */
   size_t grammar_len;
-  /* A grammar that rz_grammar_new has compiled, in place of the text, so that the call which begins the reply
-   * compiles nothing: for the content, or of RZ_GRAMMAR_TOOLS for the whole reply, made from the JSON of a
-   * conversation with the tools, "tool_choice" and "parallel_tool_calls" of this one; NULL: none. Any number of
-   * conversations may use it at once. It may be freed when rz_conversation_reply has returned. */
+  /* Grammar from rz_grammar_new, instead of `grammar`; NULL: none. It is either a grammar for the content, or a
+   * grammar of RZ_GRAMMAR_TOOLS for the whole reply, compiled for the same tools, "tool_choice" and
+   * "parallel_tool_calls" as the reply has. rz_conversation_reply then compiles nothing, except once for tools next
+   * to a content grammar, and once for a `reasoning` that is not the default; the grammar keeps the last four such
+   * results. Any number of conversations may use it at once. It may be freed when rz_conversation_reply has
+   * returned. */
   const rz_grammar *RZ_NULLABLE compiled_grammar;
   /* Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
   const char *const *RZ_NULLABLE stops;
@@ -2877,16 +2902,16 @@ typedef struct rz_reply_params {
   uint32_t draft_max;
   const rz_model *RZ_NULLABLE draft_model;
   /* Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
-   * 32; 0: nothing is kept; RZ_NONE: none of them, the log-probability of the token itself alone. */
+   * 32; RZ_NONE: only the log-probability of the token itself; 0: nothing is kept. */
   uint32_t logprobs;
   int32_t priority;  /* Among the replies of rz_conversations_step the higher go first, as in rz_job_params. */
   /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
   const rz_cancel *RZ_NULLABLE cancel;
-  /* Tools and template variables of this reply alone, `json_len` bytes: a JSON object with the members of
-   * rz_chat_tokenize_into but "messages". "tools" replaces the tools of the conversation ([]: none, which needs
-   * another "tool_choice" too if the conversation's is "required" or names a tool), "tool_choice" and
-   * "parallel_tool_calls" replace the conversation's, and "variables" are set in addition to the conversation's.
-   * NULL: all as the conversation has it. */
+  /* Tools and template variables for this reply only: a JSON object of `json_len` bytes with the members that
+   * rz_chat_tokenize_into takes, except "messages". "tools" replaces the tools of the conversation; [] means no
+   * tools, and then "tool_choice" must be set too if the conversation's is "required" or names a tool. "tool_choice"
+   * and "parallel_tool_calls" replace the conversation's. "variables" are set in addition to the conversation's.
+   * NULL: as in the conversation. */
   const char *RZ_NULLABLE json;
   size_t json_len;
 } rz_reply_params;
@@ -2898,10 +2923,10 @@ typedef struct rz_conversation_info {
    * (RZ_OVERFLOW_FORGET). */
   uint32_t n_messages;
   uint32_t first_in_prompt;
-  /* State of the reply: RZ_STATE_..., 0 before the first one and where it was given up without a message. */
+  /* State of the reply: RZ_STATE_..., 0 before the first reply, and after a reply was given up without a message. */
   uint32_t state;
-  /* Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 where it has
-   * not. */
+  /* Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if it has
+   * not ended. */
   uint32_t end_reason;
   /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
    * 0. */
@@ -2935,21 +2960,21 @@ rz_conversation_new(const rz_model *model,
                     rz_conversation **out,
                     rz_error *RZ_NULLABLE err);
 
-/* Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
- * rz_chat_render_into. Of users, of the system, results of tools, or replies from elsewhere. The "tool_call_id" of a
- * result is the id of a call in a message before it. An unfinished reply is given up first (rz_conversation_reply).
+/* Appends messages in JSON: one entry of "messages" as in rz_chat_render_into, or a list of entries. A message may be
+ * of the user, of the system, a tool result, or a reply from elsewhere. The "tool_call_id" of a tool result must be
+ * the id of a call in an earlier message. An unfinished reply is given up first (rz_conversation_reply).
  *
- * Parts of contents may be media, as in rz_prompt_from_chat: each has the number of one of the `n_media` media, and
- * each of these is in at least one part; without media `media` may be NULL and `n_media` is 0. The conversation keeps
- * the media alive, each once, told apart by their hashes, and forgets those of messages that rz_conversation_rewind
- * forgets. In its JSON a part has the number of its medium in the conversation (rz_conversation_media). Rows that its
- * cache holds are not computed again.
+ * A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
+ * and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
+ * conversation keeps the media alive, equal ones (by hash) once, until rz_conversation_rewind forgets their messages.
+ * In rz_conversation_json_into a part has the number of its medium in the conversation (rz_conversation_media). Rows
+ * that the cache holds are not computed again.
  *
  * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (another form, an unknown
  * "tool_call_id", a part without a medium or with one of another kind, a medium without a part), RZ_ERR_MISMATCH (a
  * medium of another model), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED,
- * RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template reads the messages in rz_conversation_reply, which
- * is RZ_ERR_UNSUPPORTED for a picture that it leaves out, for instance. Since 0.1.0. */
+ * RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template is applied later, by rz_conversation_reply, which
+ * fails with RZ_ERR_UNSUPPORTED if the template leaves a picture out, for instance. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_add(rz_conversation *conversation,
                     const char *RZ_NULLABLE json,
@@ -2970,14 +2995,14 @@ rz_conversation_add_text(rz_conversation *conversation,
 /* Begins a reply to the messages: writes the prompt and tokenizes it, in a time that grows with the messages, and
  * computes nothing yet. `params` may be NULL.
  *
- * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
- * compiles the grammar of tools or of the content, unless rz_reply_params.compiled_grammar has it, or one of the last
- * four grammars of the conversation and its forks is the same (rz_grammar_new). rz_conversation_step generates the
- * reply, and rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the
- * conversation. A call that changes the conversation before then abandons the reply: rz_conversation_add, _reply,
- * _rewind, _say; to end it and keep what it has said, see rz_conversation_stop. A reply that cannot be begun or fails
- * leaves the messages that were added: begin another one, or take them back with rz_conversation_rewind. While the
- * call waits for the thread, it heeds the cancels of the conversation and of `params`.
+ * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads). The same
+ * thread compiles the grammar of tools or of the content (rz_grammar_new), unless it is
+ * rz_reply_params.compiled_grammar or one of the last four grammars of the conversation and its forks.
+ * rz_conversation_step generates the reply, and rz_conversation_next_into returns its parts. When the reply has ended,
+ * it is a message of the conversation. Before then, rz_conversation_add, _reply, _read, _rewind and _say give the
+ * reply up (RZ_REPLY_KEEP), and rz_conversation_stop ends it and keeps what it has generated. If a reply cannot be
+ * begun or fails, the messages that were added stay: begin another reply, or remove them with rz_conversation_rewind.
+ * While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
  *
  * Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
  * refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
@@ -3000,9 +3025,9 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
- * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
- * alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_error returns the error. Any thread.
- * Errors: those of rz_jobs_step. Since 0.1.0. */
+ * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. If a reply fails, only that
+ * reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and rz_conversation_error returns its error.
+ * Any thread. Errors: those of rz_jobs_step. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
                       size_t n,
@@ -3011,8 +3036,8 @@ rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
 
 /* Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_AGAIN: there is none right now. RZ_DONE: the
  * reply has ended, by an error too, and all its parts were taken, or there is no reply. What may yet become a stop
- * string is held back until that is decided. Parts of one kind that were made since the last call are one, of any
- * length; NULL with a capacity of 0 is a query, which takes nothing. A whole reply, in C:
+ * string is held back until that is decided. Consecutive text of one kind that was generated since the last call is
+ * one part, of any length. `out` NULL with a `capacity` of 0 queries the size and takes nothing. A whole reply, in C:
  *
  *     rz_status speak(rz_conversation *chat, rz_error *err) {
  *       size_t room = 4096, len;
@@ -3049,18 +3074,20 @@ rz_conversation_next_into(rz_conversation *conversation,
                           size_t *len,
                           rz_error *RZ_NULLABLE err);
 
-/* Ends an unfinished reply at once. What it has made becomes a message with "finish_reason": "cancelled", with
- * RZ_REPLY_KEEP or without, unless no token was made; its state is RZ_STATE_ENDED by RZ_END_CANCELLED. Parts that
- * were not taken yet still come out of rz_conversation_next_into, with RZ_CHAT_EVENT_END last, and RZ_REPLY_CONTINUE
- * goes on with it. Nothing changes where no reply is unfinished.
+/* Ends an unfinished reply at once. The tokens that it has generated become a message with "finish_reason":
+ * "cancelled", also without RZ_REPLY_KEEP; a reply without tokens leaves no message. The state of the reply is then
+ * RZ_STATE_ENDED, its end_reason RZ_END_CANCELLED. rz_conversation_next_into still returns the parts that were not
+ * taken, RZ_CHAT_EVENT_END last. A later reply with RZ_REPLY_CONTINUE continues the message. Without an unfinished
+ * reply, nothing changes.
  *
- * While a thread steps the reply a second one gets RZ_ERR_BUSY: fire the cancel of the reply, so that the step
- * returns, and stop it then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * While another thread steps the reply, the result is RZ_ERR_BUSY: fire the cancel of the reply, wait until the step
+ * has returned, and stop the reply then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_stop(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
-/* Returns the status of the error with which the last reply has ended (RZ_END_FAILED), and its message in `err`; RZ_OK
- * for any other reply, and where there is none. Any thread, while another call works on the conversation too. Since
+/* Returns the error with which the last reply has failed (RZ_END_FAILED), with its message in `err`; RZ_OK if the last
+ * reply has not failed, or if there is none. Any thread, also while another call works on the conversation. Since
  * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_error(const rz_conversation *conversation, rz_error *RZ_NULLABLE err);
@@ -3078,9 +3105,9 @@ rz_conversation_logprobs_into(rz_conversation *conversation,
 
 /* Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
  * "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
- * tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. A tool call in which a
- * reply broke off is not in its message, because no template can write half a call: rz_conversation_next_into hands
- * its parts on, and RZ_REPLY_CONTINUE completes it.
+ * tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. If a reply broke off within
+ * a tool call, that call is not in its message, because no template can write half a call: rz_conversation_next_into
+ * returns its parts, and a reply with RZ_REPLY_CONTINUE completes it.
  *
  * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
@@ -3094,9 +3121,9 @@ rz_conversation_json_into(const rz_conversation *conversation,
                           rz_error *RZ_NULLABLE err);
 
 /* Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
- * stays. An unfinished reply is given up first, and leaves no message even with RZ_REPLY_KEEP, because its message
- * would come after the others: rz_conversation_stop keeps it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are
- * fewer), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * stays. An unfinished reply is given up first and leaves no message, even with RZ_REPLY_KEEP, because that message
+ * would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
@@ -3128,15 +3155,15 @@ rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
  * exception. */
 typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
 
-/* A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
- * default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
- * ends the reply, which keeps what was said, with "finish_reason": "cancelled"; the call returns RZ_OK then. It does
- * so too if the cache is full in the middle of the reply: rz_conversation_info.end_reason tells RZ_END_CONTEXT, and
- * the message "context".
+/* Adds the NUL-terminated `text` as a message of the user, and generates the whole reply with default parameters.
+ * `on_text`, which may be NULL, gets the pieces of the reply's content as they come, on this thread. If `on_text`
+ * returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the call returns
+ * RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is RZ_END_CONTEXT,
+ * and the message has "finish_reason": "context".
  *
- * A cancel that is fired or a deadline that passes after the first piece ends the reply, which keeps what was said,
- * with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. All other errors leave the messages and an unfinished reply as
- * they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
+ * If a cancel is fired or a deadline passes after the first piece, the reply keeps what was said, and the call returns
+ * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors, which otherwise leave the messages and an unfinished reply
+ * as they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_say(rz_conversation *conversation,
                     const char *text,
@@ -3148,48 +3175,48 @@ rz_conversation_say(rz_conversation *conversation,
  * Conversations between replies
  * ------------------------------------------------------------------------------------------------ */
 
-/* Begins to read the messages into the cache without making a reply, so that the next reply begins sooner: a long
- * document, the world of a game. rz_conversation_step and rz_conversations_step do the work as they do for replies,
- * with the same states; RZ_DONE: all is read, and rz_conversation_info.end_reason is RZ_END_LENGTH. No message is
- * added.
+/* Begins a prefill of the messages without generating a reply, for a shorter time to first token (TTFT) of the next
+ * reply, for example with a long document or the world of a game. rz_conversation_step and rz_conversations_step do
+ * the work, with the states of a reply. RZ_DONE: all messages are in the cache, and rz_conversation_info.end_reason is
+ * RZ_END_LENGTH. No message is added.
  *
- * `params` are the parameters of the reply that will follow; NULL: the defaults. Of them `json`, `reasoning`,
- * `priority` and `cancel` count. An unfinished reply is given up as by rz_conversation_reply. Any thread. Errors:
- * those of rz_conversation_reply. Since 0.1.0. */
+ * `params` are the parameters of the reply that will follow; NULL: the defaults. Only `json`, `reasoning`, `priority`
+ * and `cancel` have an effect. An unfinished reply is given up, as by rz_conversation_reply. Any thread. Errors: those
+ * of rz_conversation_reply. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_read(rz_conversation *conversation,
                      const rz_reply_params *RZ_NULLABLE params,
                      rz_error *RZ_NULLABLE err);
 
-/* Gives the memory of what the cache holds back, also as it counts against rz_runtime_params.memory_limit, such as for
- * an app in the background. The messages stay; the next reply computes their tokens again, or finds them in the store.
- * Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0. */
+/* Frees the memory of the cache, which then does not count against rz_runtime_params.memory_limit, for example when an
+ * app goes to the background. The messages stay; the next reply computes their tokens again, or finds them in the
+ * store. Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_release(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
-/* Gives the cache room for `capacity` tokens; 0: the default of rz_cache_params. What it holds is forgotten, and the
- * next reply computes it again. Any thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished
- * too), RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
+/* Sets the capacity of the cache to `capacity` tokens; 0: the default of rz_cache_params. Clears the cache; the next
+ * reply computes the messages again. Any thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is
+ * unfinished too), RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_capacity_set(rz_conversation *conversation, uint32_t capacity, rz_error *RZ_NULLABLE err);
 
-/* Sets what later replies do where the cache has no room: RZ_OVERFLOW_... Any thread. Errors: RZ_ERR_INVALID_ARGUMENT,
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+/* Sets what later replies do if the messages do not fit in the cache; `mode`: RZ_OVERFLOW_... Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_overflow_set(rz_conversation *conversation, uint32_t mode, rz_error *RZ_NULLABLE err);
 
-/* Replaces the cancel that every call which computes heeds, which the conversation keeps alive; `cancel` may be NULL,
- * for none. Forks that were made before keep their own cancel. Any thread. Errors: RZ_ERR_BUSY (while a reply is
- * unfinished too), RZ_ERR_POISONED. Since 0.1.0. */
+/* Replaces the cancel of the conversation, which all calls that compute check. The conversation keeps the cancel
+ * alive; `cancel` may be NULL, for none. Forks that were made before keep their own cancel. Any thread. Errors:
+ * RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_cancel_set(rz_conversation *conversation,
                            const rz_cancel *RZ_NULLABLE cancel,
                            rz_error *RZ_NULLABLE err);
 
-/* Replaces the adapters of later replies, as rz_cache_adapters_set does; what the cache holds is forgotten. `adapters`
- * and `scales` may be NULL: none, and factors of 1. The conversation keeps the adapters alive. Any thread. Errors,
- * which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_MISMATCH (adapters of another model), RZ_ERR_BUSY (while a
- * reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+/* Sets the LoRA adapters of later replies, as rz_cache_adapters_set does, and clears the cache. `adapters` may be
+ * NULL, for none; `scales` may be NULL, for scales of 1. The conversation keeps the adapters alive. Any thread.
+ * Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_MISMATCH (adapters of another model), RZ_ERR_BUSY
+ * (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_adapters_set(rz_conversation *conversation,
                              rz_adapter *const *RZ_NULLABLE adapters,
@@ -3197,7 +3224,7 @@ rz_conversation_adapters_set(rz_conversation *conversation,
                              size_t n_adapters,
                              rz_error *RZ_NULLABLE err);
 
-/* Replaces the store in which prefixes of prompts are looked up and left, which the conversation keeps alive; `store`
+/* Replaces the store (prefix cache) that later replies read and write. The conversation keeps the store alive; `store`
  * may be NULL, for none. Any thread. Errors: RZ_ERR_MISMATCH (a store of another model), RZ_ERR_BUSY, RZ_ERR_POISONED.
  * Since 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -3217,8 +3244,9 @@ rz_conversation_save(const rz_conversation *conversation,
                      rz_error *RZ_NULLABLE err);
 
 /* Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
- * would have, to the bit. `params` may be NULL; of it `cache`, `cancel` (which ends this call too), `store` and
- * `overflow` count, whose 0 stands for what was saved, and `json` and `adapters` have to be absent.
+ * would have, to the bit. `params` may be NULL. Of its fields, `cache`, `cancel` (which ends this call too), `store`
+ * and `overflow` have an effect; 0 in `overflow` or in a field of `cache` stands for what was saved. `json` and
+ * `adapters` must be absent.
  *
  * `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
  * other parameters. Since 0.1.0. */
@@ -3301,11 +3329,11 @@ typedef struct rz_embed_params {
 /* Turns `n_texts` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
  * RZ_POOLING_RANK.
  *
- * `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of
- * the first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the
- * last layer behind its pooling where it has one, or the number of the classifier's scores. `*n` receives the number
- * of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed. On any other
- * failure neither changes.
+ * `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]` floats, for all tokens
+ * of the first text, then of the second. dims is the width of the network (rz_model_info.hidden_dim), the width of the
+ * last layer after the pooling if the model has such a layer, or the number of scores of the classifier. `*n` receives
+ * the number of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed.
+ * After any other failure `out` and `*n` are unchanged.
  *
  * Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
  * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
@@ -3331,9 +3359,10 @@ rz_embed_into(const rz_model *model,
               const rz_cancel *RZ_NULLABLE cancel,
               rz_error *RZ_NULLABLE err);
 
-/* rz_embed_into for `n_prompts` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
- * (rz_prompt_from_chat). Rows count as tokens. `params` and `cancel` may be NULL. Any thread. Errors: those of
- * rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
+/* Like rz_embed_into, for `n_prompts` prompts, which may have media, for multimodal embedding models. For
+ * Qwen3-VL-Embedding a prompt is a conversation (rz_prompt_from_chat). Rows of media count as tokens. `params` and
+ * `cancel` may be NULL. Any thread. Errors: those of rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_embed_prompts_into(const rz_model *model,
                       const rz_embed_params *RZ_NULLABLE params,
@@ -3436,9 +3465,8 @@ typedef struct rz_kv_params {
   uint32_t n_kv_heads;   /* Key and value heads. */
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
   uint32_t capacity;     /* Positions to make room for. */
-  /* Element type of keys and values, one that rz_cache_params takes; RZ_TYPE_DEFAULT: RZ_TYPE_F16. */
-  uint32_t kv_type;
-  uint32_t device;  /* Index of a device; 0: choose for me, which is the CPU. */
+  uint32_t kv_type;      /* Element type of keys and values, as in rz_cache_params; RZ_TYPE_DEFAULT: RZ_TYPE_F16. */
+  uint32_t device;       /* Index of a device; 0: choose for me, which is the CPU. */
 } rz_kv_params;
 
 /* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
@@ -3467,8 +3495,8 @@ rz_attention_gqa_into(const rz_attention_params *RZ_NULLABLE params,
 /* y = weights * x on the CPU, on the calling thread.
  *
  * `weights`: `rows` rows of `cols` values in blocks of `weight_type`, one row after the other, at any alignment; `x`:
- * [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... but RZ_TYPE_DEFAULT, and `cols` a multiple of its block.
- * `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+ * [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... except RZ_TYPE_DEFAULT, and `cols` is a multiple of the
+ * values in its block. `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_matvec_into(uint32_t weight_type,
                const void *weights,
@@ -3478,7 +3506,7 @@ rz_matvec_into(uint32_t weight_type,
                float *y,
                rz_error *RZ_NULLABLE err);
 
-/* Expands blocks of `weight_type`, any RZ_TYPE_... but RZ_TYPE_DEFAULT, to f32.
+/* Dequantizes blocks of `weight_type`, any RZ_TYPE_... except RZ_TYPE_DEFAULT, to f32.
  *
  * `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
  * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT.

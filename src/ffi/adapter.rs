@@ -28,7 +28,8 @@ impl Handle for rz_adapter {
     }
 }
 
-/// Parameters of the load of an adapter. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL for all of them, stands for the
+/// default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_adapter_params {
@@ -36,7 +37,7 @@ pub struct rz_adapter_params {
     pub struct_size: u32,
     /// 0.
     pub flags: u32,
-    /// Stops the load when fired; NULL: nothing does.
+    /// Cancels the load when it is fired; NULL: none.
     pub cancel: *const rz_cancel,
 }
 
@@ -75,9 +76,9 @@ pub unsafe extern "C" fn rz_adapter_load(
     })
 }
 
-/// rz_adapter_load for files that are not files of their own, as rz_model_load_from takes them: a .gguf file, or those
-/// of a folder of PEFT by their names, adapter_config.json and adapter_model.safetensors. `*out` is freed with
-/// rz_adapter_free. Any thread. Errors: those of rz_adapter_load and rz_model_load_from. Since 0.1.0.
+/// Like rz_adapter_load, but reads `n` sources, as rz_model_load_from does: one GGUF file, or the files of a PEFT
+/// folder under their names, adapter_config.json and adapter_model.safetensors. `params` may be NULL. `*out` is freed
+/// with rz_adapter_free. Any thread. Errors: those of rz_adapter_load and rz_model_load_from. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_adapter_load_from(
     model: *const rz_model,

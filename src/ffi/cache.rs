@@ -127,15 +127,15 @@ pub struct rz_cache_params {
     /// Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
     /// warning.
     pub capacity: u32,
-    /// Element type of the keys; RZ_TYPE_DEFAULT: RZ_TYPE_F16. Others are RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 and RZ_TYPE_F32.
+    /// Element type of the keys: RZ_TYPE_F16, RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 or RZ_TYPE_F32; RZ_TYPE_DEFAULT: RZ_TYPE_F16.
     ///
-    /// RZ_TYPE_F16 takes 16 bits a value: half precision on a GPU, and on the CPU integers of 14 bits with scales,
-    /// which it multiplies faster. RZ_TYPE_Q8_0 takes 8.5 bits; on the CPU each head is rotated by a Hadamard transform
-    /// first, and the queries and weights that multiply keys and values are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
-    /// 4.5 bits, and on a GPU each 32 values are rotated by themselves. It suits values better than keys: keys of 4
-    /// bits change what small models choose.
+    /// RZ_TYPE_F16 takes 16 bits per value: half precision on a GPU; on the CPU 14-bit integers with scales, because
+    /// the CPU multiplies integers faster. RZ_TYPE_Q8_0 takes 8.5 bits per value; on the CPU a Hadamard transform
+    /// rotates each head first, and the queries and the attention weights are rounded to 8 bits too. RZ_TYPE_Q4_0 takes
+    /// 4.5 bits per value; the CPU treats it like RZ_TYPE_Q8_0, and a GPU rotates each block of 32 values separately.
+    /// Use RZ_TYPE_Q4_0 for values rather than for keys: with 4-bit keys, small models choose other tokens.
     pub k_type: u32,
-    /// Element type of the values, of the same types.
+    /// Element type of the values; the same types as for `k_type`.
     pub v_type: u32,
 }
 

@@ -26,7 +26,7 @@ impl Handle for rz_cancel {
     const NAME: &'static str = "cancel";
 }
 
-/// The flag of a handle that was given; `None` for NULL.
+/// Returns the flag of an optional handle; `None` if the caller passed NULL.
 pub(super) fn flag(cancel: &Option<Held<rz_cancel>>) -> Option<&Cancel> {
     cancel.as_deref().map(|cancel| cancel.0.as_ref())
 }

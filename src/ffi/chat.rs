@@ -15,8 +15,8 @@ use super::text::timed;
 /// Flag of rz_chat_render_into and rz_chat_tokenize_into: end with the opening of the assistant's turn.
 pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 
-/// Writes a conversation in JSON, `json_len` bytes of UTF-8 as servers take it, as the text that the model was trained
-/// on, by the chat template in its file:
+/// Renders a conversation with the model's chat template, as the text that the model was trained on. The conversation
+/// is JSON, `json_len` bytes of UTF-8, in the form that servers take:
 ///
 /// {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
 /// "add_generation_prompt": true, "response_format": {...}}
@@ -40,13 +40,13 @@ pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 /// thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
 ///
 /// `*len` receives the bytes of the text; it is not NUL-terminated. With too small a `capacity` the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. The text is for people: special tokens that somebody spells in a message cannot be told
-/// from tokens of the template in it. rz_chat_tokenize_into gives the tokens for the model. Any thread. Errors:
-/// RZ_ERR_UNSUPPORTED (no template, one that uses what is not implemented, a part that is no text, an integer of more
-/// than 64 bits, and tool calls, tool results or tools that the template leaves out), RZ_ERR_INVALID_ARGUMENT (the
-/// template rejects the messages; what is unknown or of the wrong type, by name), RZ_ERR_VERSION (unknown flags),
-/// RZ_ERR_RESOURCES (rz_runtime_params.threads), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY.
-/// Since 0.1.0.
+/// RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same
+/// in it as a special token of the template. For a prompt, use rz_chat_tokenize_into. Any thread. Errors:
+/// RZ_ERR_UNSUPPORTED (no template, a template with a feature that is not implemented, a part that is not text, an
+/// integer of more than 64 bits, or tool calls, tool results or tools that the template leaves out),
+/// RZ_ERR_INVALID_ARGUMENT (the template rejects the messages, or a member is unknown or of the wrong type; the message
+/// names it), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (rz_runtime_params.threads), RZ_ERR_CANCELLED,
+/// RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn rz_chat_render_into(
     })
 }
 
-/// Writes the tokens of a conversation in JSON, which is that of rz_chat_render_into.
+/// Renders and tokenizes a conversation in the JSON of rz_chat_render_into.
 ///
 /// Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
 /// text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.

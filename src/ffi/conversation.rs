@@ -126,11 +126,13 @@ pub const RZ_REASONING_OFF: u32 = 1;
 /// The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning.
 pub const RZ_REASONING_ON: u32 = 2;
 
-/// Flag of a reply: what was said of it becomes a message where it is given up, with "finish_reason": "cancelled",
-/// unless no token was made. Without it such a reply leaves no trace. rz_conversation_stop needs no flag.
+/// Flag of a reply: if the reply is given up, the tokens that it has generated become a message with "finish_reason":
+/// "cancelled"; a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a message.
+/// rz_conversation_stop does not need the flag.
 pub const RZ_REPLY_KEEP: u32 = 1;
-/// Flag of a reply: it goes on with the last message, a reply whose "finish_reason" is "length", "context" or
-/// "cancelled". Its parts are those that come after it. A tool call in which the reply broke off is completed.
+/// Flag of a reply: continues the last message, which must be a reply with the "finish_reason" "length", "context" or
+/// "cancelled". rz_conversation_next_into returns only the new parts. If that reply broke off within a tool call, the
+/// call is completed.
 pub const RZ_REPLY_CONTINUE: u32 = 2;
 
 /// Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0.
@@ -144,13 +146,13 @@ pub struct rz_reply_params {
     /// How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
     /// filters, with the number of the conversation's reply as seed; without advice always the most likely token.
     pub sampler: *const rz_sampler_params,
-    /// RZ_GRAMMAR_... but _TOOLS: the kind of a grammar for the content, which follows the reasoning; 0: any text. The
-    /// first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new). If the
-    /// conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of RZ_GRAMMAR_TOOLS.
-    /// With a grammar for the content too, the reply is either tool calls or that content; "required" and a named tool
-    /// allow only tool calls.
+    /// Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except RZ_GRAMMAR_TOOLS;
+    /// 0: any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
+    /// If the conversation has tools and its "tool_choice" is not "none", tool calls follow the grammar of
+    /// RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
+    /// and a named tool allow only tool calls.
     pub grammar_kind: u32,
-    /// RZ_GRAMMAR_FLAG_..., or-ed.
+    /// Flags of the grammar: RZ_GRAMMAR_FLAG_..., or-ed.
     pub grammar_flags: u32,
     /// RZ_REPLY_..., or-ed.
     pub flags: u32,
@@ -159,10 +161,12 @@ pub struct rz_reply_params {
     /// The grammar, `grammar_len` bytes.
     pub grammar: *const c_char,
     pub grammar_len: usize,
-    /// A grammar that rz_grammar_new has compiled, in place of the text, so that the call which begins the reply
-    /// compiles nothing: for the content, or of RZ_GRAMMAR_TOOLS for the whole reply, made from the JSON of a
-    /// conversation with the tools, "tool_choice" and "parallel_tool_calls" of this one; NULL: none. Any number of
-    /// conversations may use it at once. It may be freed when rz_conversation_reply has returned.
+    /// Grammar from rz_grammar_new, instead of `grammar`; NULL: none. It is either a grammar for the content, or a
+    /// grammar of RZ_GRAMMAR_TOOLS for the whole reply, compiled for the same tools, "tool_choice" and
+    /// "parallel_tool_calls" as the reply has. rz_conversation_reply then compiles nothing, except once for tools next
+    /// to a content grammar, and once for a `reasoning` that is not the default; the grammar keeps the last four such
+    /// results. Any number of conversations may use it at once. It may be freed when rz_conversation_reply has
+    /// returned.
     pub compiled_grammar: *const rz_grammar,
     /// Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params.
     pub stops: *const *const c_char,
@@ -179,17 +183,17 @@ pub struct rz_reply_params {
     pub draft_max: u32,
     pub draft_model: *const rz_model,
     /// Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
-    /// 32; 0: nothing is kept; RZ_NONE: none of them, the log-probability of the token itself alone.
+    /// 32; RZ_NONE: only the log-probability of the token itself; 0: nothing is kept.
     pub logprobs: u32,
     /// Among the replies of rz_conversations_step the higher go first, as in rz_job_params.
     pub priority: i32,
     /// Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none.
     pub cancel: *const rz_cancel,
-    /// Tools and template variables of this reply alone, `json_len` bytes: a JSON object with the members of
-    /// rz_chat_tokenize_into but "messages". "tools" replaces the tools of the conversation ([]: none, which needs
-    /// another "tool_choice" too if the conversation's is "required" or names a tool), "tool_choice" and
-    /// "parallel_tool_calls" replace the conversation's, and "variables" are set in addition to the conversation's.
-    /// NULL: all as the conversation has it.
+    /// Tools and template variables for this reply only: a JSON object of `json_len` bytes with the members that
+    /// rz_chat_tokenize_into takes, except "messages". "tools" replaces the tools of the conversation; [] means no
+    /// tools, and then "tool_choice" must be set too if the conversation's is "required" or names a tool. "tool_choice"
+    /// and "parallel_tool_calls" replace the conversation's. "variables" are set in addition to the conversation's.
+    /// NULL: as in the conversation.
     pub json: *const c_char,
     pub json_len: usize,
 }
@@ -204,10 +208,10 @@ pub struct rz_conversation_info {
     /// (RZ_OVERFLOW_FORGET).
     pub n_messages: u32,
     pub first_in_prompt: u32,
-    /// State of the reply: RZ_STATE_..., 0 before the first one and where it was given up without a message.
+    /// State of the reply: RZ_STATE_..., 0 before the first reply, and after a reply was given up without a message.
     pub state: u32,
-    /// Why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 where it has
-    /// not.
+    /// Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if it has
+    /// not ended.
     pub end_reason: u32,
     /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
     /// 0.
@@ -275,21 +279,21 @@ pub(super) fn read_json<T>(json: &str, read: impl FnOnce(&str) -> Result<T>) -> 
     secured("the conversation", VALUE * json.len().max(1024), || read(json))
 }
 
-/// Appends a message, or a list of messages, in JSON: an entry of "messages", or such a list, as in
-/// rz_chat_render_into. Of users, of the system, results of tools, or replies from elsewhere. The "tool_call_id" of a
-/// result is the id of a call in a message before it. An unfinished reply is given up first (rz_conversation_reply).
+/// Appends messages in JSON: one entry of "messages" as in rz_chat_render_into, or a list of entries. A message may be
+/// of the user, of the system, a tool result, or a reply from elsewhere. The "tool_call_id" of a tool result must be
+/// the id of a call in an earlier message. An unfinished reply is given up first (rz_conversation_reply).
 ///
-/// Parts of contents may be media, as in rz_prompt_from_chat: each has the number of one of the `n_media` media, and
-/// each of these is in at least one part; without media `media` may be NULL and `n_media` is 0. The conversation keeps
-/// the media alive, each once, told apart by their hashes, and forgets those of messages that rz_conversation_rewind
-/// forgets. In its JSON a part has the number of its medium in the conversation (rz_conversation_media). Rows that its
-/// cache holds are not computed again.
+/// A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
+/// and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
+/// conversation keeps the media alive, equal ones (by hash) once, until rz_conversation_rewind forgets their messages.
+/// In rz_conversation_json_into a part has the number of its medium in the conversation (rz_conversation_media). Rows
+/// that the cache holds are not computed again.
 ///
 /// Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (another form, an unknown
 /// "tool_call_id", a part without a medium or with one of another kind, a medium without a part), RZ_ERR_MISMATCH (a
 /// medium of another model), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED,
-/// RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template reads the messages in rz_conversation_reply, which
-/// is RZ_ERR_UNSUPPORTED for a picture that it leaves out, for instance. Since 0.1.0.
+/// RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template is applied later, by rz_conversation_reply, which
+/// fails with RZ_ERR_UNSUPPORTED if the template leaves a picture out, for instance. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_add(
     conversation: *mut rz_conversation,
@@ -330,14 +334,14 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// Begins a reply to the messages: writes the prompt and tokenizes it, in a time that grows with the messages, and
 /// computes nothing yet. `params` may be NULL.
 ///
-/// The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads), which also
-/// compiles the grammar of tools or of the content, unless rz_reply_params.compiled_grammar has it, or one of the last
-/// four grammars of the conversation and its forks is the same (rz_grammar_new). rz_conversation_step generates the
-/// reply, and rz_conversation_next_into returns its parts. When the reply has ended, it is a message of the
-/// conversation. A call that changes the conversation before then abandons the reply: rz_conversation_add, _reply,
-/// _rewind, _say; to end it and keep what it has said, see rz_conversation_stop. A reply that cannot be begun or fails
-/// leaves the messages that were added: begin another one, or take them back with rz_conversation_rewind. While the
-/// call waits for the thread, it heeds the cancels of the conversation and of `params`.
+/// The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads). The same
+/// thread compiles the grammar of tools or of the content (rz_grammar_new), unless it is
+/// rz_reply_params.compiled_grammar or one of the last four grammars of the conversation and its forks.
+/// rz_conversation_step generates the reply, and rz_conversation_next_into returns its parts. When the reply has ended,
+/// it is a message of the conversation. Before then, rz_conversation_add, _reply, _read, _rewind and _say give the
+/// reply up (RZ_REPLY_KEEP), and rz_conversation_stop ends it and keeps what it has generated. If a reply cannot be
+/// begun or fails, the messages that were added stay: begin another reply, or remove them with rz_conversation_rewind.
+/// While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
 ///
 /// Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
 /// refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
@@ -433,9 +437,9 @@ pub unsafe extern "C" fn rz_conversation_step(
 }
 
 /// rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
-/// weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. One whose reply fails ends
-/// alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and rz_conversation_error returns the error. Any thread.
-/// Errors: those of rz_jobs_step. Since 0.1.0.
+/// weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. If a reply fails, only that
+/// reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and rz_conversation_error returns its error.
+/// Any thread. Errors: those of rz_jobs_step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversations_step(
     conversations: *const *mut rz_conversation,
@@ -466,8 +470,8 @@ fn progress(has_ended: bool) -> rz_status {
 
 /// Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_AGAIN: there is none right now. RZ_DONE: the
 /// reply has ended, by an error too, and all its parts were taken, or there is no reply. What may yet become a stop
-/// string is held back until that is decided. Parts of one kind that were made since the last call are one, of any
-/// length; NULL with a capacity of 0 is a query, which takes nothing. A whole reply, in C:
+/// string is held back until that is decided. Consecutive text of one kind that was generated since the last call is
+/// one part, of any length. `out` NULL with a `capacity` of 0 queries the size and takes nothing. A whole reply, in C:
 ///
 ///     rz_status speak(rz_conversation *chat, rz_error *err) {
 ///       size_t room = 4096, len;
@@ -515,13 +519,15 @@ pub unsafe extern "C" fn rz_conversation_next_into(
     })
 }
 
-/// Ends an unfinished reply at once. What it has made becomes a message with "finish_reason": "cancelled", with
-/// RZ_REPLY_KEEP or without, unless no token was made; its state is RZ_STATE_ENDED by RZ_END_CANCELLED. Parts that
-/// were not taken yet still come out of rz_conversation_next_into, with RZ_CHAT_EVENT_END last, and RZ_REPLY_CONTINUE
-/// goes on with it. Nothing changes where no reply is unfinished.
+/// Ends an unfinished reply at once. The tokens that it has generated become a message with "finish_reason":
+/// "cancelled", also without RZ_REPLY_KEEP; a reply without tokens leaves no message. The state of the reply is then
+/// RZ_STATE_ENDED, its end_reason RZ_END_CANCELLED. rz_conversation_next_into still returns the parts that were not
+/// taken, RZ_CHAT_EVENT_END last. A later reply with RZ_REPLY_CONTINUE continues the message. Without an unfinished
+/// reply, nothing changes.
 ///
-/// While a thread steps the reply a second one gets RZ_ERR_BUSY: fire the cancel of the reply, so that the step
-/// returns, and stop it then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// While another thread steps the reply, the result is RZ_ERR_BUSY: fire the cancel of the reply, wait until the step
+/// has returned, and stop the reply then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_stop(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -530,8 +536,8 @@ pub unsafe extern "C" fn rz_conversation_stop(conversation: *mut rz_conversation
     })
 }
 
-/// Returns the status of the error with which the last reply has ended (RZ_END_FAILED), and its message in `err`; RZ_OK
-/// for any other reply, and where there is none. Any thread, while another call works on the conversation too. Since
+/// Returns the error with which the last reply has failed (RZ_END_FAILED), with its message in `err`; RZ_OK if the last
+/// reply has not failed, or if there is none. Any thread, also while another call works on the conversation. Since
 /// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_error(conversation: *const rz_conversation, err: *mut rz_error) -> rz_status {
@@ -569,9 +575,9 @@ pub unsafe extern "C" fn rz_conversation_logprobs_into(
 
 /// Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
 /// "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
-/// tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. A tool call in which a
-/// reply broke off is not in its message, because no template can write half a call: rz_conversation_next_into hands
-/// its parts on, and RZ_REPLY_CONTINUE completes it.
+/// tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. If a reply broke off within
+/// a tool call, that call is not in its message, because no template can write half a call: rz_conversation_next_into
+/// returns its parts, and a reply with RZ_REPLY_CONTINUE completes it.
 ///
 /// `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` the result is
 /// RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
@@ -598,9 +604,9 @@ pub unsafe extern "C" fn rz_conversation_json_into(
 }
 
 /// Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
-/// stays. An unfinished reply is given up first, and leaves no message even with RZ_REPLY_KEEP, because its message
-/// would come after the others: rz_conversation_stop keeps it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are
-/// fewer), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// stays. An unfinished reply is given up first and leaves no message, even with RZ_REPLY_KEEP, because that message
+/// would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer), RZ_ERR_BUSY,
+/// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_rewind(
     conversation: *mut rz_conversation,

@@ -1,4 +1,4 @@
-//! Conversations that go to a file and come back.
+//! Saving and loading conversations.
 
 use std::ffi::c_void;
 
@@ -32,8 +32,9 @@ pub unsafe extern "C" fn rz_conversation_save(
 }
 
 /// Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
-/// would have, to the bit. `params` may be NULL; of it `cache`, `cancel` (which ends this call too), `store` and
-/// `overflow` count, whose 0 stands for what was saved, and `json` and `adapters` have to be absent.
+/// would have, to the bit. `params` may be NULL. Of its fields, `cache`, `cancel` (which ends this call too), `store`
+/// and `overflow` have an effect; 0 in `overflow` or in a field of `cache` stands for what was saved. `json` and
+/// `adapters` must be absent.
 ///
 /// `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
 /// other parameters. Since 0.1.0.

@@ -12,15 +12,15 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// exception.
 pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
 
-/// A message of the user, the NUL-terminated `text`, and the whole reply to it, with the parameters that a reply has by
-/// default. `on_text`, which may be NULL, gets the pieces of its content as they come, on this thread. Non-zero from it
-/// ends the reply, which keeps what was said, with "finish_reason": "cancelled"; the call returns RZ_OK then. It does
-/// so too if the cache is full in the middle of the reply: rz_conversation_info.end_reason tells RZ_END_CONTEXT, and
-/// the message "context".
+/// Adds the NUL-terminated `text` as a message of the user, and generates the whole reply with default parameters.
+/// `on_text`, which may be NULL, gets the pieces of the reply's content as they come, on this thread. If `on_text`
+/// returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the call returns
+/// RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is RZ_END_CONTEXT,
+/// and the message has "finish_reason": "context".
 ///
-/// A cancel that is fired or a deadline that passes after the first piece ends the reply, which keeps what was said,
-/// with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. All other errors leave the messages and an unfinished reply as
-/// they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0.
+/// If a cancel is fired or a deadline passes after the first piece, the reply keeps what was said, and the call returns
+/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors, which otherwise leave the messages and an unfinished reply
+/// as they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_say(
     conversation: *mut rz_conversation,

@@ -1,4 +1,4 @@
-//! Changes to conversations between replies: reading ahead, the parameters that they were made with, their memory.
+//! Changes to a conversation between replies: prefill ahead of a reply, its parameters, its memory.
 
 use crate::engine::ReplyParams;
 
@@ -9,14 +9,14 @@ use super::guard::guarded;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::store::rz_store;
 
-/// Begins to read the messages into the cache without making a reply, so that the next reply begins sooner: a long
-/// document, the world of a game. rz_conversation_step and rz_conversations_step do the work as they do for replies,
-/// with the same states; RZ_DONE: all is read, and rz_conversation_info.end_reason is RZ_END_LENGTH. No message is
-/// added.
+/// Begins a prefill of the messages without generating a reply, for a shorter time to first token (TTFT) of the next
+/// reply, for example with a long document or the world of a game. rz_conversation_step and rz_conversations_step do
+/// the work, with the states of a reply. RZ_DONE: all messages are in the cache, and rz_conversation_info.end_reason is
+/// RZ_END_LENGTH. No message is added.
 ///
-/// `params` are the parameters of the reply that will follow; NULL: the defaults. Of them `json`, `reasoning`,
-/// `priority` and `cancel` count. An unfinished reply is given up as by rz_conversation_reply. Any thread. Errors:
-/// those of rz_conversation_reply. Since 0.1.0.
+/// `params` are the parameters of the reply that will follow; NULL: the defaults. Only `json`, `reasoning`, `priority`
+/// and `cancel` have an effect. An unfinished reply is given up, as by rz_conversation_reply. Any thread. Errors: those
+/// of rz_conversation_reply. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_read(
     conversation: *mut rz_conversation,
@@ -33,9 +33,9 @@ pub unsafe extern "C" fn rz_conversation_read(
     })
 }
 
-/// Gives the memory of what the cache holds back, also as it counts against rz_runtime_params.memory_limit, such as for
-/// an app in the background. The messages stay; the next reply computes their tokens again, or finds them in the store.
-/// Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0.
+/// Frees the memory of the cache, which then does not count against rz_runtime_params.memory_limit, for example when an
+/// app goes to the background. The messages stay; the next reply computes their tokens again, or finds them in the
+/// store. Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_release(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -44,9 +44,9 @@ pub unsafe extern "C" fn rz_conversation_release(conversation: *mut rz_conversat
     })
 }
 
-/// Gives the cache room for `capacity` tokens; 0: the default of rz_cache_params. What it holds is forgotten, and the
-/// next reply computes it again. Any thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished
-/// too), RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
+/// Sets the capacity of the cache to `capacity` tokens; 0: the default of rz_cache_params. Clears the cache; the next
+/// reply computes the messages again. Any thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is
+/// unfinished too), RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_capacity_set(
     conversation: *mut rz_conversation,
@@ -59,8 +59,8 @@ pub unsafe extern "C" fn rz_conversation_capacity_set(
     })
 }
 
-/// Sets what later replies do where the cache has no room: RZ_OVERFLOW_... Any thread. Errors: RZ_ERR_INVALID_ARGUMENT,
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Sets what later replies do if the messages do not fit in the cache; `mode`: RZ_OVERFLOW_... Any thread. Errors:
+/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_overflow_set(
     conversation: *mut rz_conversation,
@@ -78,9 +78,9 @@ pub unsafe extern "C" fn rz_conversation_overflow_set(
     })
 }
 
-/// Replaces the cancel that every call which computes heeds, which the conversation keeps alive; `cancel` may be NULL,
-/// for none. Forks that were made before keep their own cancel. Any thread. Errors: RZ_ERR_BUSY (while a reply is
-/// unfinished too), RZ_ERR_POISONED. Since 0.1.0.
+/// Replaces the cancel of the conversation, which all calls that compute check. The conversation keeps the cancel
+/// alive; `cancel` may be NULL, for none. Forks that were made before keep their own cancel. Any thread. Errors:
+/// RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_cancel_set(
     conversation: *mut rz_conversation,
@@ -95,10 +95,10 @@ pub unsafe extern "C" fn rz_conversation_cancel_set(
     })
 }
 
-/// Replaces the adapters of later replies, as rz_cache_adapters_set does; what the cache holds is forgotten. `adapters`
-/// and `scales` may be NULL: none, and factors of 1. The conversation keeps the adapters alive. Any thread. Errors,
-/// which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_MISMATCH (adapters of another model), RZ_ERR_BUSY (while a
-/// reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Sets the LoRA adapters of later replies, as rz_cache_adapters_set does, and clears the cache. `adapters` may be
+/// NULL, for none; `scales` may be NULL, for scales of 1. The conversation keeps the adapters alive. Any thread.
+/// Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_MISMATCH (adapters of another model), RZ_ERR_BUSY
+/// (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_adapters_set(
     conversation: *mut rz_conversation,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn rz_conversation_adapters_set(
     })
 }
 
-/// Replaces the store in which prefixes of prompts are looked up and left, which the conversation keeps alive; `store`
+/// Replaces the store (prefix cache) that later replies read and write. The conversation keeps the store alive; `store`
 /// may be NULL, for none. Any thread. Errors: RZ_ERR_MISMATCH (a store of another model), RZ_ERR_BUSY, RZ_ERR_POISONED.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]

@@ -21,11 +21,11 @@ pub const RZ_DEVICE_GPU: u32 = 2;
 pub struct rz_device_info {
     /// sizeof(rz_device_info), set by the caller.
     pub struct_size: u32,
-    /// Index of the device, which may be another one in another process.
+    /// Index of the device; it may differ between processes.
     pub index: u32,
-    /// What names the device in every process on this machine, whatever other devices there are: "cpu", or the UUID of
+    /// Identifier, the same in every process on this machine, whatever other devices are visible: "cpu", or the UUID of
     /// a GPU, such as "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools show after "GPU-" or "MIG-"; empty
-    /// where unknown. Equal models of GPU differ in it.
+    /// if unknown. Two GPUs of the same model have different ids.
     pub id: [c_char; 64],
     /// Name, such as "cuda:0 NVIDIA H200".
     pub name: [c_char; 64],

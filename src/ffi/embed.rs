@@ -43,11 +43,11 @@ pub struct rz_embed_params {
 /// Turns `n_texts` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
 /// RZ_POOLING_RANK.
 ///
-/// `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of
-/// the first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the
-/// last layer behind its pooling where it has one, or the number of the classifier's scores. `*n` receives the number
-/// of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed. On any other
-/// failure neither changes.
+/// `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]` floats, for all tokens
+/// of the first text, then of the second. dims is the width of the network (rz_model_info.hidden_dim), the width of the
+/// last layer after the pooling if the model has such a layer, or the number of scores of the classifier. `*n` receives
+/// the number of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed.
+/// After any other failure `out` and `*n` are unchanged.
 ///
 /// Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
 /// (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
@@ -92,9 +92,10 @@ pub unsafe extern "C" fn rz_embed_into(
     })
 }
 
-/// rz_embed_into for `n_prompts` prompts, for models that embed pictures: one of Qwen3-VL-Embedding is a conversation
-/// (rz_prompt_from_chat). Rows count as tokens. `params` and `cancel` may be NULL. Any thread. Errors: those of
-/// rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
+/// Like rz_embed_into, for `n_prompts` prompts, which may have media, for multimodal embedding models. For
+/// Qwen3-VL-Embedding a prompt is a conversation (rz_prompt_from_chat). Rows of media count as tokens. `params` and
+/// `cancel` may be NULL. Any thread. Errors: those of rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_embed_prompts_into(
     model: *const rz_model,

@@ -63,7 +63,8 @@ pub struct rz_encoder_params {
     pub flags: u32,
     /// Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED.
     pub device: u32,
-    /// Element type to which matrices of floats are converted, as rz_model_params.quantize; RZ_TYPE_DEFAULT: none is.
+    /// Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
+    /// keep the types of the file.
     pub quantize: u32,
     /// The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096.
     pub max_rows: u32,
@@ -258,9 +259,10 @@ pub struct rz_encoder_plan {
     pub row: u64,
 }
 
-/// Tells what rz_encoder_load would take of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources if `path`
-/// is NULL, before a weight is read. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors:
-/// those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
+/// Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
+/// take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL.
+/// `out->struct_size` is set by the caller. Any thread. Errors: those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT
+/// for both a path and sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_plan_get(
     model: *const rz_model,

@@ -42,9 +42,9 @@ pub const RZ_GRAMMAR_CHOICES: u32 = 6;
 /// and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
-/// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: up to 40 characters of white space between the
-/// parts of JSON, line ends too. Without it JSON has none, which costs fewer tokens, and JSON of RZ_GRAMMAR_TOOLS has
-/// one space or none after commas and colons, as templates write it.
+/// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA, _JSON and _TOOLS: allows up to 40 characters of white space,
+/// including line breaks, between the parts of JSON. Without the flag, JSON has no white space, which saves tokens;
+/// with RZ_GRAMMAR_TOOLS it has at most one space after commas and colons, as templates write it.
 pub const RZ_GRAMMAR_FLAG_WHITESPACE: u32 = 1;
 
 /// Flag of a grammar, for RZ_GRAMMAR_JSON_SCHEMA: keywords that cannot be compiled are left out and named once in the
@@ -67,17 +67,18 @@ impl Handle for rz_grammar {
 }
 
 /// Compiles a grammar of `kind`, RZ_GRAMMAR_..., with `flags`, RZ_GRAMMAR_FLAG_... or-ed or 0, from `len` bytes of
-/// UTF-8. `*out` is freed with rz_grammar_free, before or after the model. For a model with a chat template, a grammar
-/// is compiled for the content of replies too, after the reasoning that the template begins.
+/// UTF-8. `*out` is freed with rz_grammar_free, before or after the model. If the model has a chat template, the call
+/// also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
 ///
 /// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
 /// complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
 /// long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
-/// milliseconds. Works on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for it, and may
-/// be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text
-/// matches; the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or
-/// without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no
-/// thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// milliseconds. Works on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread,
+/// and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the kind does not take, a
+/// grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
+/// implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
+/// RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_new(
     model: *const rz_model,

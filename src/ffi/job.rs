@@ -111,8 +111,8 @@ pub struct rz_job_params {
     /// With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps
     /// it alive.
     pub draft_model: *const rz_model,
-    /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0:
-    /// nothing is kept; RZ_NONE: none of them, the log-probability of the token itself alone.
+    /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32;
+    /// RZ_NONE: only the log-probability of the token itself; 0: nothing is kept.
     pub logprobs: u32,
     /// Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there.
     pub priority: i32,
@@ -167,8 +167,8 @@ pub const RZ_END_GRAMMAR: u32 = 5;
 /// A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
 /// bound.
 pub const RZ_END_FAILED: u32 = 6;
-/// A reply of a conversation ended because it was stopped: by rz_conversation_stop, by the callback or a cancel of
-/// rz_conversation_say, or given up with RZ_REPLY_KEEP.
+/// A reply of a conversation was stopped: by rz_conversation_stop, by the callback or a cancel of rz_conversation_say,
+/// or because it was given up with RZ_REPLY_KEEP.
 pub const RZ_END_CANCELLED: u32 = 7;
 
 /// The state of a job. Since 0.1.0.
@@ -412,7 +412,7 @@ pub unsafe extern "C" fn rz_job_text_into(
 
 /// Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
 /// become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
-/// end. NULL with a capacity of 0 is a query, which takes nothing.
+/// end. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.
@@ -459,7 +459,7 @@ pub unsafe extern "C" fn rz_job_tokens_into(
     })
 }
 
-/// Number of the likeliest tokens to keep with each; `None`: nothing is kept.
+/// Number of top log-probabilities to keep with each token; `None`: nothing is kept.
 pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
     match logprobs {
         0 => None,
@@ -468,11 +468,11 @@ pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
     }
 }
 
-/// Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with
-/// rz_job_params.logprobs: for each a row of that number and one entries (of one with RZ_NONE), in `tokens` the token
-/// itself and then the likeliest in its place, descending, and in `logprobs` the natural logarithms of their
-/// probabilities. These are those of rz_top_logprobs ahead of the token: the softmax of the logits, before any
-/// sampler. A vocabulary of fewer tokens makes rows shorter.
+/// Copies the log-probabilities of the tokens generated since the last call that succeeded, for a job with
+/// rz_job_params.logprobs. Each token has a row of rz_job_params.logprobs + 1 entries, or of one entry with RZ_NONE: in
+/// `tokens` the token itself, then the likeliest tokens at its position in descending order; in `logprobs` the natural
+/// logarithms of their probabilities. The probabilities are the softmax of the model's logits, before any sampler, as
+/// in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
 ///
 /// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
 /// RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,

@@ -89,8 +89,8 @@ pub unsafe extern "C" fn rz_attention_gqa_into(
 /// y = weights * x on the CPU, on the calling thread.
 ///
 /// `weights`: `rows` rows of `cols` values in blocks of `weight_type`, one row after the other, at any alignment; `x`:
-/// [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... but RZ_TYPE_DEFAULT, and `cols` a multiple of its block.
-/// `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... except RZ_TYPE_DEFAULT, and `cols` is a multiple of the
+/// values in its block. `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_matvec_into(
     weight_type: u32,
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn rz_matvec_into(
     })
 }
 
-/// Expands blocks of `weight_type`, any RZ_TYPE_... but RZ_TYPE_DEFAULT, to f32.
+/// Dequantizes blocks of `weight_type`, any RZ_TYPE_... except RZ_TYPE_DEFAULT, to f32.
 ///
 /// `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
 /// not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT.
@@ -156,7 +156,7 @@ pub struct rz_kv_params {
     pub head_dim: u32,
     /// Positions to make room for.
     pub capacity: u32,
-    /// Element type of keys and values, one that rz_cache_params takes; RZ_TYPE_DEFAULT: RZ_TYPE_F16.
+    /// Element type of keys and values, as in rz_cache_params; RZ_TYPE_DEFAULT: RZ_TYPE_F16.
     pub kv_type: u32,
     /// Index of a device; 0: choose for me, which is the CPU.
     pub device: u32,

@@ -126,7 +126,11 @@ pub unsafe extern "C" fn rz_backend_metrics_get(
         let kind = match device_kind {
             RZ_DEVICE_CPU => DeviceKind::Cpu,
             RZ_DEVICE_GPU => DeviceKind::Gpu,
-            other => return Err(Error::invalid(format!("device_kind is {other}, not one of RZ_DEVICE_CPU, _CUDA"))),
+            other => {
+                return Err(Error::invalid(format!(
+                    "device_kind is {other}; it must be RZ_DEVICE_CPU or RZ_DEVICE_GPU"
+                )));
+            }
         };
         let out = call.out_struct(out)?;
         let snapshot = model.0.metrics().snapshot();

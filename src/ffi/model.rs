@@ -100,10 +100,10 @@ pub struct rz_model_params {
     /// Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
     /// them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
     /// memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
-    /// stand for all. RZ_NONE: none, the model is on the CPU whatever `device` and `devices` say.
+    /// stand for all. RZ_NONE: none; the whole model is on the CPU, whatever `device` and `devices` are.
     pub gpu_layers: u32,
-    /// Element type to which matrices of floats are converted while they are loaded; RZ_TYPE_DEFAULT: none, they
-    /// keep that of the file. Others: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K, _Q6_K.
+    /// Element type to which float matrices are quantized during the load: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1,
+    /// _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K or _Q6_K; RZ_TYPE_DEFAULT: the matrices keep the types of the file.
     pub quantize: u32,
     /// Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
     /// that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
@@ -146,13 +146,14 @@ pub struct rz_model_params {
     /// proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
     /// RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied.
     pub device_split: *const f32,
-    /// Parts of the model that have a place of their own, `n_placements` of them; NULL: everything is where its layer
-    /// is. Copied.
+    /// Parts of the model that are on another device than their layers (expert offload), `n_placements` elements; NULL:
+    /// every part is on the device of its layer. Copied.
     ///
-    /// Layers on the CPU, the first ones by `gpu_layers`, have their experts there whatever this says, and so have all
-    /// with device 1 or with 0, for which no GPU is asked. Layers that the model does not have, or fewer layers with
-    /// experts than are named, and RZ_PLACE_GPU if no GPU is named are RZ_ERR_INVALID_ARGUMENT, more than the runtime's
-    /// ceiling on memory RZ_ERR_LIMIT, before a weight is read. No step begins before the one ahead of it has ended.
+    /// Layers on the CPU (the first ones, by `gpu_layers`) always have their experts on the CPU. With `placements` and
+    /// without `devices`, a `device` of 0 is the CPU, like 1. Errors, before a weight is read: RZ_ERR_INVALID_ARGUMENT
+    /// for layers that the model does not have, for fewer layers with experts than rz_placement.n_layers, and for
+    /// RZ_PLACE_GPU without a named GPU; RZ_ERR_LIMIT for more memory than the runtime's limit. With experts on the
+    /// CPU, each step begins after the previous step has ended.
     pub placements: *const rz_placement,
     /// Number of `placements`.
     pub n_placements: usize,
@@ -164,20 +165,22 @@ pub struct rz_model_params {
     /// is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
     /// have failed are not kept: each process tests them again. Since 0.1.0.
     pub tested_path: *const c_char,
-    /// A chat template in Jinja, `chat_template_len` bytes, in place of the model's own, for all conversations and
-    /// rz_chat_* functions: for a base model, which has none, or for a template that is not implemented. It has the
-    /// variables that templates of Hugging Face have (`messages`, `tools`, `add_generation_prompt`, `bos_token` ...),
-    /// and reasoning and tool calls of replies are read in the form that it writes them. NULL: the model's own. Copied.
-    /// A text that is no template is RZ_ERR_INVALID_ARGUMENT with the line, before a weight is read; a model without a
-    /// tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still gives the model's own.
+    /// Chat template in Jinja, `chat_template_len` bytes, that replaces the model's own in all conversations and
+    /// rz_chat_* functions: for a base model, which has none, or for a model whose template uses features that are not
+    /// implemented. It gets the variables of Hugging Face's chat templates (`messages`, `tools`,
+    /// `add_generation_prompt`, `bos_token` ...). Reasoning and tool calls of replies are parsed in the form that this
+    /// template writes. NULL: the model's own. Copied. A template that cannot be compiled is RZ_ERR_INVALID_ARGUMENT
+    /// before a weight is read, and the message names the line; a model without a tokenizer is RZ_ERR_UNSUPPORTED.
+    /// rz_model_meta_into still returns the model's own template.
     pub chat_template: *const c_char,
     pub chat_template_len: usize,
-    /// Steps of so many tokens or more, as of prompts, copy the experts on the CPU to the GPU, some at a time, which
-    /// multiplies by them; 0: those for which this takes less time than the CPU, as the load measures. RZ_NONE: no
-    /// step. rz_model_info.experts_copied_from has the result.
+    /// Steps of at least this many tokens, such as prefill steps, copy the experts that are on the CPU to the GPU, a
+    /// few at a time, and multiply there; 0: from the number of tokens at which this takes less time than the CPU,
+    /// which the load measures; RZ_NONE: no step does. rz_model_info.experts_copied_from has the number in effect.
     ///
-    /// Executors take memory for it on the GPU, twice 32 MiB or one matrix of the largest expert. No step copies
-    /// experts in a model with RZ_MODEL_DETERMINISTIC, or experts that kernels of GPUs lack.
+    /// Each executor takes GPU memory for the copies, two buffers of at most 32 MiB, or of one matrix of the largest
+    /// expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts that the GPU
+    /// has no kernels for.
     pub experts_copied_from: u32,
     /// 0.
     pub reserved: u32,

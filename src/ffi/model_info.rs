@@ -92,7 +92,7 @@ pub struct rz_model_info {
     pub reads_source: u32,
     /// Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none.
     pub isa: [c_char; 32],
-    /// Steps of so many tokens or more copy the experts that are on the CPU to the GPU; RZ_NONE: no step does.
+    /// Steps of at least this many tokens copy the experts that are on the CPU to the GPU; RZ_NONE: no step does.
     pub experts_copied_from: u32,
     /// What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together.
     pub capabilities: u32,
@@ -103,7 +103,7 @@ pub struct rz_model_info {
     pub pooling: u32,
     /// Scores of its classifier (RZ_POOLING_RANK); 0: it has none.
     pub n_scores: u32,
-    /// GPUs that have layers: rz_model_device_get.
+    /// Number of GPUs that have layers (rz_model_device_get).
     pub n_devices: u32,
 }
 
@@ -177,13 +177,13 @@ pub struct rz_model_device {
     pub struct_size: u32,
     /// Index of the device.
     pub device: u32,
-    /// Layers that are on it.
+    /// Number of layers on the GPU.
     pub n_layers: u32,
 }
 
-/// Describes the GPU with number `index` of those that have layers of a model, in the order of the layers; GPUs are
-/// asked for from 0 until RZ_ERR_NOT_FOUND, or rz_model_info.n_devices of them. `out->struct_size` is set by the
-/// caller. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last. Since 0.1.0.
+/// Describes GPU number `index`, from 0 to rz_model_info.n_devices - 1, of the GPUs that have layers of the model, in
+/// the order of the layers. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the
+/// last. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_device_get(
     model: *const rz_model,

@@ -40,7 +40,7 @@
  * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
  *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written; rz_generate_into keeps the tokens that it has made before it
  *   fails: in the cache, in `out`, and counted in `*n`; and a cancelled rz_conversation_say keeps what was said.
- * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, of text `*len`).
+ * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, for text `*len`).
  *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
  *   the handle or changes. rz_generate_into makes no token then.
  * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at

@@ -1,4 +1,4 @@
-//! What of a model goes to another device than its layers.
+//! Parts of a model that go to another device than their layers: expert offload.
 
 use crate::engine::{Copied, Placement};
 use crate::error::{Error, Result, try_vec};
@@ -9,40 +9,41 @@ use super::status::RZ_NONE;
 /// `rz_placement.what`: the experts of mixture-of-experts layers (MoE).
 pub const RZ_PLACED_EXPERTS: u32 = 1;
 
-/// `rz_placement.place`: on GPUs as many as fit next to everything else and a cache of default capacity, those of the
-/// last layers.
+/// `rz_placement.place`: on GPUs, for as many of the last layers as fit there in addition to everything else and a
+/// cache of default capacity; on the CPU for the others.
 pub const RZ_PLACE_AUTO: u32 = 0;
 /// `rz_placement.place`: on the CPU.
 pub const RZ_PLACE_CPU: u32 = 1;
-/// `rz_placement.place`: on GPUs, in the last layers, as many as take at most `bytes` together.
+/// `rz_placement.place`: on GPUs, for as many of the last layers as take at most `bytes` together; on the CPU for the
+/// others.
 pub const RZ_PLACE_GPU: u32 = 2;
 
 /// A part of a model and its place (rz_model_params.placements). Since 0.1.0.
 ///
-/// Of a layer whose experts are on the CPU the GPU computes attention, router and shared expert, the CPU multiplies by
-/// the experts that tokens have chosen, and the GPU adds the sum. So a model several times the memory of the GPUs has
-/// there what every token needs.
+/// For a layer whose experts are on the CPU, the GPU computes attention, router and shared expert, the CPU computes the
+/// experts that the router has chosen, and the GPU adds their sum. So GPUs hold the weights that every token needs, of
+/// a model several times as large as their memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_placement {
     /// sizeof(rz_placement), the same in all elements of an array.
     pub struct_size: u32,
-    /// RZ_PLACED_...; there is one placement of each.
+    /// RZ_PLACED_...; at most one element for each.
     pub what: u32,
     /// RZ_PLACE_...
     pub place: u32,
-    /// With RZ_PLACE_CPU: layers before this one, counted from 0, are not meant.
+    /// With RZ_PLACE_CPU: the first layer that the placement applies to, from 0. Otherwise 0.
     pub first_layer: u32,
-    /// With RZ_PLACE_CPU: layers from `first_layer` on, of those that have experts; 0: all of them. `n_layers` 16 is
-    /// what llama.cpp calls --n-cpu-moe 16 for a model that has experts in all layers.
+    /// With RZ_PLACE_CPU: number of layers with experts, from `first_layer` on, that the placement applies to; 0: all
+    /// of them. For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. Otherwise 0.
     pub n_layers: u32,
     /// 0.
     pub reserved: u32,
-    /// With RZ_PLACE_GPU: bytes of experts on all GPUs together, not 0.
+    /// With RZ_PLACE_GPU: the most bytes of experts on all GPUs together, not 0. Otherwise 0.
     pub bytes: u64,
 }
 
-/// The most elements of an array, which are more than there are things to place.
+/// The most elements of an array: more than there are RZ_PLACED_...
 const MAX: usize = 16;
 
 /// The placement of a caller's array.
@@ -72,7 +73,7 @@ pub(super) fn placement(call: &Call, placements: *const rz_placement, n: usize) 
     Ok(found)
 }
 
-/// One element, or what is wrong with it, which begins with the name of a field.
+/// Converts one element. An error begins with the name of the field.
 fn placed(placement: &rz_placement) -> std::result::Result<Placement, String> {
     let &rz_placement { place, first_layer, n_layers, bytes, .. } = placement;
     let layers = [(".first_layer", first_layer), (".n_layers", n_layers)];
@@ -97,7 +98,7 @@ fn placed(placement: &rz_placement) -> std::result::Result<Placement, String> {
     }
 }
 
-/// The steps that copy experts of the CPU to a GPU, by rz_model_params.experts_copied_from.
+/// Converts rz_model_params.experts_copied_from.
 pub(super) fn copied(from: u32) -> Copied {
     match from {
         0 => Copied::Measured,

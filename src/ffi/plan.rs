@@ -53,11 +53,11 @@ pub struct rz_plan {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rz_plan_device {
-    /// sizeof(rz_plan_device), set by the caller in all elements of an array alike.
+    /// sizeof(rz_plan_device), set by the caller in every element of the array.
     pub struct_size: u32,
     /// Index of the device.
     pub device: u32,
-    /// Layers that are on it.
+    /// Number of layers on the GPU.
     pub n_layers: u32,
     /// 0.
     pub reserved: u32,
@@ -80,9 +80,10 @@ pub struct rz_plan_device {
 /// Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
 /// may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
 ///
-/// The parts of the GPUs that have layers go to `devices`, an array of `capacity` elements whose struct_size the caller
-/// has set, in the order of the layers; `*n_devices` receives their number, at most RZ_DEVICES_MAX. `devices` and
-/// `n_devices` may be NULL with a capacity of 0; otherwise too small a capacity is RZ_ERR_BUFFER_TOO_SMALL.
+/// `devices`, an array of `capacity` elements whose struct_size the caller has set, receives one element for each GPU
+/// that has layers, in the order of the layers. `*n_devices` receives the number of these GPUs, at most RZ_DEVICES_MAX.
+/// `devices` and `n_devices` may be NULL with a `capacity` of 0; otherwise too small a `capacity` is
+/// RZ_ERR_BUFFER_TOO_SMALL.
 ///
 /// Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
 /// stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no

@@ -49,9 +49,9 @@ impl Handle for rz_prompt {
 /// Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
-/// vocabulary, a medium that rz_media_step is not done with; the message has the number of the part), RZ_ERR_MISMATCH
-/// (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR), RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_VERSION (unknown flags). Since 0.1.0.
+/// vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done
+/// with), RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR),
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_new(
     model: *const rz_model,
@@ -86,9 +86,8 @@ pub unsafe extern "C" fn rz_prompt_new(
     })
 }
 
-/// Makes a prompt of a conversation in JSON, which is that of rz_chat_render_into, where the content of a message
-/// may also have parts of the types "image", "audio" and "video" with a member "media", the number of one of the
-/// `n_media` media:
+/// Makes a prompt of a conversation in the JSON of rz_chat_render_into. The content of a message may also have parts of
+/// the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
 ///
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
 ///
@@ -99,8 +98,8 @@ pub unsafe extern "C" fn rz_prompt_new(
 /// special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
 /// the prompt. `cancel` ends the call and may be NULL. `*out` is freed with rz_prompt_free. Any thread. Errors: those
 /// of rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another
-/// kind, a medium without a part, a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED (the template
-/// leaves a medium out). Since 0.1.0.
+/// kind, a medium without a part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED
+/// (the template leaves a medium out). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,

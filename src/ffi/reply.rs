@@ -30,9 +30,10 @@ pub const RZ_CHAT_EVENT_END: u32 = 5;
 /// same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
 /// takes; an id that the model has written before the arguments is kept.
 pub const RZ_CHAT_EVENT_TOOL_ID: u32 = 6;
-/// Flag of a part of a reply. Of content or reasoning: it begins like a call or holds a control token, and was not
-/// understood. Of the end: there was such a text, half a tag, a call that broke off, whose arguments are not complete,
-/// or a call whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than 127 levels).
+/// Flag of a part of a reply. With content or reasoning: the text begins like a tool call or has a control token, and
+/// could not be parsed. With RZ_CHAT_EVENT_END: the reply has such a text, half a tag, a call whose arguments are
+/// incomplete, or a call whose arguments are complete but rejected by JSON readers (a number such as 1e400, more than
+/// 127 levels).
 pub const RZ_CHAT_EVENT_FLAG_UNPARSED: u32 = 1;
 
 /// Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
@@ -55,8 +56,8 @@ impl Handle for rz_chat_parser {
 ///
 /// The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
 /// conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
-/// the runtime; `cancel` ends the wait for it, and may be NULL. Any thread. Errors: as rz_chat_tokenize_into, and
-/// RZ_ERR_UNSUPPORTED if there are tools and the form of calls cannot be inferred from the template. Since 0.1.0.
+/// the runtime; `cancel` ends the wait for that thread, and may be NULL. Any thread. Errors: as rz_chat_tokenize_into,
+/// and RZ_ERR_UNSUPPORTED if there are tools and the form of calls cannot be inferred from the template. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_new(
     model: *const rz_model,
@@ -114,22 +115,22 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
     })
 }
 
-/// Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., its `*flags`, RZ_CHAT_EVENT_FLAG_... or-ed or 0,
-/// the number of the call it belongs to in `*index`, from 0 on (0 for other kinds), and its text of `*len` bytes, whole
-/// characters, not NUL-terminated. RZ_OK: there was one. RZ_AGAIN: there is none right now. RZ_DONE: the reply has
+/// Takes the next part of the reply. `*kind` receives RZ_CHAT_EVENT_..., `*flags` RZ_CHAT_EVENT_FLAG_... or-ed or 0,
+/// `*index` the number of the part's tool call, from 0 (0 for other kinds), and `out` the text of `*len` bytes, whole
+/// characters, not NUL-terminated. RZ_OK: a part was taken. RZ_AGAIN: there is none right now. RZ_DONE: the reply has
 /// ended, and all its parts were taken.
 ///
 /// A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
 /// arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
-/// schema. White space next to tags is left out, and the tags are; all else is handed on, as content with
-/// RZ_CHAT_EVENT_FLAG_UNPARSED where it was not understood. Calls with which a reply ends within reasoning are calls;
-/// what follows them there makes them reasoning. Where there are tools, an object with the name and the arguments of
-/// one that is the whole reply, fenced or not, is a call.
+/// schema. Tags and the white space next to them are left out. All other text is handed on, with
+/// RZ_CHAT_EVENT_FLAG_UNPARSED if it could not be parsed. Calls within reasoning are calls if the reply ends with them;
+/// if more text follows, they are reasoning. If there are tools, a reply that is only an object with the name and the
+/// arguments of a tool, fenced or not, is a call.
 ///
 /// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays; a part may be of any length.
-/// NULL with a capacity of 0 is a query: RZ_OK, and the part stays too, so that a loop that takes parts needs a buffer
-/// from the start, also for parts without text. It writes `*kind`, `*flags` and `*index` too. Any thread. Errors:
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `out` NULL with a `capacity` of 0 is a query: the result is RZ_OK, `*kind`, `*flags`, `*index` and `*len` are
+/// written, and the part stays. So a loop that takes parts needs a buffer from the start, also for parts without text.
+/// Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_next_into(
     parser: *mut rz_chat_parser,

@@ -19,7 +19,8 @@ impl Handle for rz_sampler {
     const NAME: &'static str = "sampler";
 }
 
-/// Added to one logit before anything else; -INFINITY forbids the token. Never grows. Since 0.1.0.
+/// Added to one logit after rz_sampler_params.edit_logits and before all filters; -INFINITY forbids the token. Never
+/// grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_logit_bias {
@@ -54,24 +55,26 @@ pub const RZ_FILTER_XTC: u32 = 6;
 pub const RZ_FILTER_TEMPERATURE: u32 = 7;
 
 /// Logits callback (a logits processor): edits logits before a token is chosen from them, for a sampler of your own, a
-/// watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary, which it may
-/// change, for the call only; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them.
+/// watermark or classifier-free guidance. `logits`: `n_logits` numbers, one per token of the vocabulary, which the
+/// callback may change; `tokens`: the `n_tokens` tokens before the choice, as rz_cache_tokens_into gives them. Both are
+/// valid only during the callback.
 ///
-/// Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: with each token that a
-/// job, a reply or rz_generate_into makes, and with each rz_sample, rz_decode_token and rz_decode_batch. -INFINITY or
-/// NaN forbids a token; INFINITY at one token forces it, unless a grammar or a ban forbids it. A logit that was
-/// -INFINITY stays so. If all are forbidden, the call fails as if the model had forbidden all. Log probabilities
-/// (rz_job_logprobs_into) and rz_logits_into give the model's logits, not the edited ones.
+/// Comes before biases, penalties, grammar, filters, temperature and draw, once per choice: for each token that a job,
+/// a reply or rz_generate_into generates, for each rz_sample and rz_decode_token, and for each cache of
+/// rz_decode_batch. -INFINITY or NaN forbids a token; INFINITY at one token forces that token, unless a grammar or a
+/// ban forbids it. A logit that was -INFINITY before stays -INFINITY. If all tokens are forbidden, the call fails like
+/// any choice without a possible token. rz_logits_into and log-probabilities (rz_job_logprobs_into) use the model's
+/// logits, not the edited logits.
 ///
-/// Returns 0. With another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
-/// end with RZ_ERR_INVALID_ARGUMENT and a message that has the number, as after any failed choice. In rz_job_step,
-/// rz_jobs_step, rz_conversation_step and rz_conversations_step only the job or the reply of this sampler ends, with
-/// RZ_END_FAILED, and rz_job_error has this status; all others go on.
+/// Returns 0. After another number no token is chosen: rz_sample, rz_decode_token, rz_decode_batch and rz_generate_into
+/// fail with RZ_ERR_INVALID_ARGUMENT, and the message has the number. In rz_job_step, rz_jobs_step,
+/// rz_conversation_step and rz_conversations_step only the job or the reply with this sampler ends, with RZ_END_FAILED,
+/// and rz_job_error or rz_conversation_error returns this status; all others go on.
 ///
-/// Comes from the thread that calls the library, one at a time of a call. Calls of the library from several threads may
-/// share a sampler's `edit_logits_user`, because a job or reply has a copy of the sampler. It may call the library, but
-/// caches, jobs, conversations and samplers of the call that it comes from are RZ_ERR_BUSY. It must return normally: no
-/// longjmp, no C++ exception.
+/// Comes from the thread that calls the library, once at a time within one call. A job or reply has a copy of its
+/// sampler with the same `edit_logits_user`, so calls on several threads may run the callback with that pointer at the
+/// same time. It may call the library, but caches, jobs, conversations and samplers of the call that it comes from are
+/// RZ_ERR_BUSY. It must return normally: no longjmp, no C++ exception.
 pub type rz_logits_callback = Option<
     unsafe extern "C" fn(
         logits: *mut f32,
@@ -87,15 +90,15 @@ pub type rz_logits_callback = Option<
 ///
 /// `edit_logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
 /// banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that
-/// those ahead of it left. By default it is that of llama.cpp: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
-/// temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
-/// RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of all filters, as in transformers and vLLM. The draw comes
-/// last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are left is
-/// chosen.
+/// the previous ones left. The default order is llama.cpp's: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
+/// temperature. So a higher temperature flattens the distribution of the tokens that the filters keep, and adds no
+/// tokens. With RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes before all filters, as in transformers and vLLM. The
+/// draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are
+/// left is chosen.
 ///
-/// A GPU chooses by itself where no more is on than biases, the penalties but for DRY, top_k, top_p, min_p and the
-/// temperature, in the default order, with at most 512 biases and tokens of a penalty_window together; else the host
-/// chooses, from logits that are copied for each token, by the same numbers. Since 0.1.0.
+/// A GPU samples if nothing is on except biases, penalties other than DRY, top_k, top_p, min_p and the temperature, in
+/// the default order, and biases and `penalty_window` (0 is too long if penalties are on) are at most 512 together.
+/// Otherwise the host samples, from logits that are copied for each token, by the same numbers. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_sampler_params {
@@ -115,7 +118,7 @@ pub struct rz_sampler_params {
     pub presence_penalty: f32,
     /// Taken from the logit of a recent token as often as it occurred.
     pub frequency_penalty: f32,
-    /// Number of the last tokens, the prompt's included, that count as recent; 0: all.
+    /// Number of the last tokens, including tokens of the prompt, that count as recent; 0: all.
     pub penalty_window: u32,
     /// RZ_SAMPLER_..., or-ed.
     pub flags: u32,
@@ -174,10 +177,11 @@ pub struct rz_sampler_params {
     pub order: *const u32,
     /// Number of `order`.
     pub n_order: usize,
-    /// Edits the logits of each choice; NULL: nothing does. The host chooses then, also on a GPU. Drafts of a job
-    /// change nothing: wrong tokens of a draft are never among the `tokens` that it gets.
+    /// Edits the logits of each choice; NULL: none. With a callback the host samples, also if the model is on a GPU.
+    /// The callback works with speculative decoding: its `tokens` never include rejected draft tokens.
     pub edit_logits: rz_logits_callback,
-    /// Handed to `edit_logits` as it is. It must last until the sampler and all jobs and replies with it are freed.
+    /// Passed to `edit_logits` unchanged. It must stay valid until the sampler and all jobs with a copy of it are
+    /// freed, and all replies with a copy have ended or their conversations are freed.
     pub edit_logits_user: *mut c_void,
 }
 

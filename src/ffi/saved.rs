@@ -104,7 +104,7 @@ pub(super) fn restore_params(params: &rz_cache_params) -> Result<RestoreParams> 
     })
 }
 
-/// A function of the caller's that takes bytes, until `cancel` is fired.
+/// Wraps the caller's write function; fails when `cancel` is fired.
 pub(super) fn writer(
     write: rz_write_callback,
     user: *mut c_void,
@@ -119,7 +119,7 @@ pub(super) fn writer(
     })
 }
 
-/// A function of the caller's that fills memory, until `cancel` is fired.
+/// Wraps the caller's read function; fails when `cancel` is fired.
 pub(super) fn reader(
     read: rz_read_callback,
     user: *mut c_void,

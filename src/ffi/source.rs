@@ -106,18 +106,18 @@ pub(super) fn byte_sources(call: &Call, sources: *const rz_source, n: usize) -> 
     Ok(all)
 }
 
-/// The files of a plan.
+/// The files that a plan is for.
 pub(super) enum Files<'a> {
     Path(&'a Path),
     Sources(Vec<ByteSource>),
 }
 
-/// The files at a path or of some sources, one of which is given.
+/// Reads `path` or `sources`; exactly one of them must be given.
 pub(super) fn files<'a>(call: &'a Call, path: *const c_char, sources: *const rz_source, n: usize) -> Result<Files<'a>> {
     match (path.is_null(), n) {
         (false, 0) => Ok(Files::Path(call.path(path, "path")?)),
         (true, 1..) => Ok(Files::Sources(byte_sources(call, sources, n)?)),
-        _ => Err(Error::invalid("a plan is for either a path or sources")),
+        _ => Err(Error::invalid("a plan has both a path and sources, or neither; it must have one of them")),
     }
 }
 

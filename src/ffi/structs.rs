@@ -97,8 +97,8 @@ impl Call {
         Ok(OutStruct { pointer, size, call: PhantomData })
     }
 
-    /// The places of up to `capacity` output structs, which stand as far apart as the first says it is long, and the
-    /// place of their number, which is missing if nobody asks for either.
+    /// Checks an array of `capacity` output structs, whose stride is the struct_size of the first, and the place of
+    /// their count. A caller that needs neither passes NULL for both, and a capacity of 0.
     pub(super) fn out_structs<T: Versioned>(
         &self,
         first: *mut T,
@@ -152,7 +152,7 @@ pub(super) struct OutStructs<'a, T> {
 }
 
 impl<T: Versioned> OutStructs<'_, T> {
-    /// Writes all values and their number, or the number alone where nobody asks for more or room is missing.
+    /// Writes the values and their count; only the count for a query, or if the array is too small.
     pub(super) fn set(self, values: impl ExactSizeIterator<Item = T>) -> Result<()> {
         let (needed, capacity) = (values.len(), self.places.len());
         if let Some(count) = self.count {

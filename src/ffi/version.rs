@@ -35,7 +35,7 @@ pub extern "C" fn rz_version_number() -> u32 {
         + number(env!("CARGO_PKG_VERSION_PATCH"))
 }
 
-/// Bit of rz_features: CUDA kernels are built in, so that models can be loaded onto NVIDIA GPUs.
+/// Bit of rz_features: kernels of a GPU are built in. Today those are kernels in CUDA, for NVIDIA GPUs.
 pub const RZ_FEATURE_GPU: u32 = 1;
 /// Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone.
 pub const RZ_FEATURE_IMAGES: u32 = 2;

@@ -153,8 +153,8 @@ fn pictures_become_the_rows_of_the_engine() {
             expect(RZ_OK, |e| ask(null(), 1, &mut same, e));
             assert_eq!((same.weights_host, same.scratch_host), (plan.weights_host, plan.scratch_host));
         }
-        refused("either a path or sources", |e| ask(path.as_ptr(), 1, &mut plan, e));
-        refused("either a path or sources", |e| ask(null(), 0, &mut plan, e));
+        refused("both a path and sources, or neither", |e| ask(path.as_ptr(), 1, &mut plan, e));
+        refused("both a path and sources, or neither", |e| ask(null(), 0, &mut plan, e));
 
         // All tokens of a prompt: those around and between rows, or the rows alone.
         let prompt = Prompt::new(seer.model, &[text(&[5]), medium.part(), text(&[6])]);
