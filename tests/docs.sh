@@ -57,6 +57,7 @@ ${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror -o
 runs C "$out/c"
 
 if command -v "${CXX:-c++}" >/dev/null; then
+    ${CXX:-c++} -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$stage/include" docs/snippets/guides.cpp
     ${CXX:-c++} -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$out/cpp" docs/snippets/guides.cpp "${link[@]}"
     runs C++ "$out/cpp"
     ${CXX:-c++} -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$out/chat" docs/snippets/start/chat.cpp "${link[@]}"

@@ -1409,8 +1409,10 @@ public:
     /// Appends a message, or a list of messages, in JSON.
     ///
     /// Parts of contents have the numbers of `media`, which the conversation keeps alive.
-    void add(std::string_view json, const std::vector<const Media *> &media = {}) { try_add(json, media).value(); }
-    Result<rz_status> try_add(std::string_view json, const std::vector<const Media *> &media = {}) {
+    void add_json(std::string_view json, const std::vector<const Media *> &media = {}) {
+        try_add_json(json, media).value();
+    }
+    Result<rz_status> try_add_json(std::string_view json, const std::vector<const Media *> &media = {}) {
         std::vector<rz_media *> raw;
         raw.reserve(media.size());
         for (const Media *one : media) raw.push_back(detail::raw(one));

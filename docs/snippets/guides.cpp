@@ -107,7 +107,7 @@ static std::string tools(const realizar::Model &model) {
     // The call is a message now, with an id that its result names; a JSON library reads it better than this.
     const std::string message = chat.messages(1);
     const size_t id = message.find("\"id\":\"") + 6;
-    chat.add(R"({"role": "tool", "tool_call_id": ")" + message.substr(id, message.find('"', id) - id) + R"(", "content": "21 C"})");
+    chat.add_json(R"({"role": "tool", "tool_call_id": ")" + message.substr(id, message.find('"', id) - id) + R"(", "content": "21 C"})");
     return name + arguments; // the next chat.reply() answers with the result
 }
 // --8<-- [end:tools]

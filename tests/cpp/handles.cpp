@@ -514,7 +514,7 @@ int main(int argc, char **argv) {
         EXPECT(content == story.substr(0, story.find(stop)) && talk.info().end_reason == RZ_END_STOP && talk.info().n_messages == 2);
         EXPECT(failure([&] { talk.logprobs(1); }) == RZ_ERR_INVALID_ARGUMENT);
         EXPECT(talk.logprobs(2).size() == talk.info().n_tokens && talk.logprobs(2).empty());
-        other.add("[]"), other.reply(reply);
+        other.add_json("[]"), other.reply(reply);
         while (realizar::Conversation::step({&talk, &other})) {}
         EXPECT(other.messages() == talk.messages());
         auto store_params = realizar::params<rz_store_params>();
@@ -573,10 +573,10 @@ int main(int argc, char **argv) {
         EXPECT(failure([&] { loaded->say(cut, [](std::string_view) {}); }) == RZ_ERR_INVALID_ARGUMENT && loaded->info().n_messages == kept);
         EXPECT(failure([&] { loaded->add({cut, "x"}); }) == RZ_ERR_INVALID_ARGUMENT && failure([&] { (void)chatting.meta(cut); }) == RZ_ERR_INVALID_ARGUMENT);
         EXPECT(failure([&] { realizar::Model model(cut); }) == RZ_ERR_INVALID_ARGUMENT && failure([&] { realizar::Model::plan(cut); }) == RZ_ERR_INVALID_ARGUMENT);
-        EXPECT(failure([&] { (void)chatting.render_chat({{"user", cut}}); }) == RZ_ERR_INVALID_ARGUMENT);
+        EXPECT(chatting.render_chat({{"user", cut}}).find(cut) != std::string::npos);
         loaded->rewind(before);
         EXPECT(loaded->messages(1).find("cancelled") != std::string::npos);
-        EXPECT(failure([&] { loaded->rewind(9); }) == RZ_ERR_INVALID_ARGUMENT && failure([&] { loaded->add("{}"); }) == RZ_ERR_INVALID_ARGUMENT);
+        EXPECT(failure([&] { loaded->rewind(9); }) == RZ_ERR_INVALID_ARGUMENT && failure([&] { loaded->add_json("{}"); }) == RZ_ERR_INVALID_ARGUMENT);
         EXPECT(failure([&] { realizar::Job(cache, {1}).parts(add); }) == RZ_ERR_INVALID_ARGUMENT);
     }
     // A deadline that has passed fires at once, whatever it is counted in.
