@@ -148,7 +148,7 @@ def nav():
 def statuses():
     """Names, numbers and comments of the statuses."""
     items = next(items for title, items in read()[1] if title.startswith("Status"))
-    return [(item["name"], int(item["value"]), item["doc"]) for item in items if item["kind"] == "constant"]
+    return [(item["name"], int(item["value"]), item["doc"]) for item in items if item.get("enum") == "rz_status_code"]
 
 
 if __name__ == "__main__":
