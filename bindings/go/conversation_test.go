@@ -608,7 +608,7 @@ func TestWrongConversationsAreNamed(t *testing.T) {
 			t.Error(word, err)
 		}
 	}
-	if err := c.AddMessages(part); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "image_url") {
+	if err := c.AddMessages(part); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "no number of a medium") {
 		t.Error(err)
 	}
 	if now := messages(t, c); !reflect.DeepEqual(now, before) {

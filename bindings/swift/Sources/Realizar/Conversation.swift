@@ -235,6 +235,7 @@ public final class Conversation: @unchecked Sendable {
     }
 
     /// The handle for a reply, which has to be the current one.
+    @discardableResult
     func use<R>(_ turn: Int, _ body: (OpaquePointer) throws -> R) throws -> R {
         guard isCurrent(turn) else {
             throw RealizarError(.invalidArgument, "the conversation has gone on without this reply")
