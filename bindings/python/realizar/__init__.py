@@ -842,7 +842,7 @@ class Model(Handle):
         return {name: Phase(getattr(metrics, name).count, getattr(metrics, name).sum_ns) for name, kind in metrics._fields_ if kind is _c.rz_phase_metrics}
 
     def work(self, kind: str = "cpu") -> Work:
-        """The work of one kind of device, "cpu" or "cuda", since the model was loaded."""
+        """The work of one kind of device, "cpu" or "gpu", since the model was loaded."""
         metrics = _c.rz_backend_metrics()
         self._call("rz_backend_metrics_get", _named(_DEVICES, kind, "kind"), byref(metrics))
         found = [getattr(metrics, name) for name in Work._fields[:-1]]
