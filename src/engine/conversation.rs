@@ -108,6 +108,9 @@ impl Conversation {
     /// Sets what happens when the messages do not fit in the cache any more.
     pub fn set_overflow(&mut self, overflow: Overflow) {
         self.overflow = overflow;
+        if overflow == Overflow::Fail {
+            self.first = 0;
+        }
     }
 
     /// Heeded by every step from now on. `Busy` while a reply is unfinished.
@@ -130,6 +133,7 @@ impl Conversation {
         session.adapt(held.adapters().clone());
         session.set_cancel(held.cancel().cloned());
         *held = session;
+        self.first = 0;
         Ok(())
     }
 
@@ -201,7 +205,10 @@ impl Conversation {
             let media = Chat::media_of(past.chat.messages());
             past.media.truncate(media.iter().map(|(i, _)| i + 1).max().unwrap_or(0));
             self.cut.clear();
-            self.first = self.first.min(n);
+            // Without a later turn that is in prompts, those that were left out come back.
+            if n <= self.first {
+                self.first = 0;
+            }
         }
         Ok(())
     }

@@ -178,3 +178,47 @@ fn a_cancel_an_overflow_and_a_store_are_replaced() {
     expect(RZ_OK, |e| unsafe { rz_conversation_adapters_set(talk.handle, null(), null(), 0, e) });
     assert_eq!(talk.info().cache_len, 0);
 }
+
+/// A message that is left out of prompts is in one again once the reason is gone; else a reply would not see it.
+#[test]
+fn turns_that_were_left_out_come_back() {
+    let long = |i: usize| format!("Question {i} of some length that fills a cache");
+    let forgetful = || {
+        let talk = Talk::of(model(), "", 128, RZ_OVERFLOW_FORGET);
+        for i in 0.. {
+            talk.add("user", &long(i));
+            talk.reply(reply_params(4));
+            if talk.info().first_in_prompt > 0 {
+                break;
+            }
+        }
+        talk
+    };
+    // The prompt of a conversation with the same messages that never left one out.
+    let whole = |talk: &Talk| {
+        let json = format!("{{\"messages\": {}}}", talk.messages(0));
+        let fresh = Talk::of(model(), &json, 1024, RZ_OVERFLOW_FAIL);
+        fresh.reply(reply_params(1));
+        fresh.info().prompt_tokens
+    };
+    let asked = |talk: &Talk| {
+        let whole = whole(talk);
+        talk.reply(reply_params(1));
+        assert_eq!((talk.info().first_in_prompt, talk.info().prompt_tokens), (0, whole));
+    };
+    let rewound = forgetful();
+    let first = rewound.info().first_in_prompt;
+    expect(RZ_OK, |e| unsafe { rz_conversation_rewind(rewound.handle, first + 1, e) });
+    assert_eq!(rewound.info().first_in_prompt, first, "a turn of the prompt is left");
+    expect(RZ_OK, |e| unsafe { rz_conversation_rewind(rewound.handle, 1, e) });
+    asked(&rewound);
+    let larger = forgetful();
+    expect(RZ_OK, |e| unsafe { rz_conversation_capacity_set(larger.handle, 1024, e) });
+    larger.add("user", "More");
+    asked(&larger);
+    let refusing = forgetful();
+    expect(RZ_OK, |e| unsafe { rz_conversation_overflow_set(refusing.handle, RZ_OVERFLOW_FAIL, e) });
+    refusing.add("user", &long(99));
+    let message = expect(RZ_ERR_CONTEXT_FULL, |e| unsafe { rz_conversation_reply(refusing.handle, null(), e) });
+    assert!(message.contains("128"), "{message}");
+}
