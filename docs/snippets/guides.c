@@ -91,7 +91,7 @@ static rz_status stopping(const rz_model *model) {
     if (rz_cancel_new(&cancel, &err) < 0)
         return failed(&err);
     /* What was said of a reply that is given up stays. */
-    const rz_reply_params params = {.struct_size = sizeof params, .cancel = cancel, .flags = RZ_REPLY_KEEP};
+    const rz_reply_params params = {.struct_size = sizeof params, .flags = RZ_REPLY_KEEP, .cancel = cancel};
     if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
         rz_conversation_add_text(chat, "user", "Once upon a time", 16, &err) < 0 ||
         rz_conversation_reply(chat, &params, &err) < 0 ||
@@ -421,7 +421,9 @@ static int frame(rz_conversation *chat) {
     char text[1024];
     size_t len;
     const rz_status status = rz_conversation_step(chat, 2000, &err);
-    while (rz_conversation_next_into(chat, &kind, &flags, &call, text, sizeof text, &len, &err) == RZ_OK)
+    if (status < 0)
+        failed(&err);
+    while (rz_conversation_next_into(chat, &kind, &flags, &call, text, sizeof text, &len, NULL) == RZ_OK)
         if (kind == RZ_CHAT_EVENT_CONTENT)
             printf("%.*s", (int)len, text);
     return status == RZ_AGAIN;
@@ -434,8 +436,10 @@ static rz_status frames(const rz_model *model) {
     const rz_reply_params params = {.struct_size = sizeof params, .max_tokens = 40};
     if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
         rz_conversation_add_text(chat, "user", "Once upon a time", 16, &err) < 0 ||
-        rz_conversation_reply(chat, &params, &err) < 0)
+        rz_conversation_reply(chat, &params, &err) < 0) {
+        rz_conversation_free(chat);
         return failed(&err);
+    }
     while (frame(chat))
         ;
     rz_conversation_free(chat);

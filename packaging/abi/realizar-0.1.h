@@ -2805,14 +2805,15 @@ rz_store_free(rz_store *RZ_NULLABLE store);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_overflow {
-  /* What rz_conversation_reply does where messages and a reply have no room in the cache: it ends with
-   * RZ_ERR_CONTEXT_FULL. A reply that fills the cache as it is made is no error: it ends by RZ_END_CONTEXT. */
+  /* What rz_conversation_reply does if the prompt has more tokens than the cache: it is RZ_ERR_CONTEXT_FULL. A reply
+   * that fills the cache as it is made is no error: it ends by RZ_END_CONTEXT. */
   RZ_OVERFLOW_FAIL = 0,
-  /* It leaves the oldest turns out of the prompt, so many that the rest takes half of the cache. Messages of the system
-   * stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their results
-   * included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is made: one
-   * that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are left out
-   * too. The messages stay in the conversation. */
+  /* If the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if that is given,
+   * rz_conversation_reply leaves out the oldest turns, so many that the rest takes half of the cache. Messages of the
+   * system stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their
+   * results included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is
+   * made: one that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are
+   * left out too. The messages stay in the conversation. */
   RZ_OVERFLOW_FORGET = 1,
 };
 

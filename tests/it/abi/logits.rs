@@ -188,7 +188,7 @@ fn callbacks_of_a_batch_are_those_of_each_job() {
     let (plain, odd) = (alone(&host, null_mut(), 0), alone(&host, sampler(&odd), 0));
     assert_ne!(plain, odd);
     for draft in [RZ_DRAFT_NONE, RZ_DRAFT_LOOKUP] {
-        // What repeats is drafted.
+        // What repeats is drafted, where a draft costs less than it saves.
         let repeat = |logits: &mut [f32], tokens: &[u32]| {
             logits[400 + tokens.len() % 3] = f32::INFINITY;
             0
@@ -216,7 +216,6 @@ fn callbacks_of_a_batch_are_those_of_each_job() {
                 if i == 4 {
                     fails(RZ_ERR_INVALID_ARGUMENT, "returned 1", |e| rz_job_error(job, e));
                 }
-                assert!(i != 3 || draft == RZ_DRAFT_NONE || info.accepted > 0);
                 rz_job_free(job);
             }
         }
