@@ -283,7 +283,7 @@ namespace Realizar
                 using (var pins = new Pins())
                 {
                     rz_error err;
-                    RealizarException.Check(begin(pins, pins.Of(stop.Handle), &err), &err);
+                    RealizarException.Check(begin(pins, pins.Of(stop.Handle), &err), &err, alwaysToken.IsCancellationRequested ? alwaysToken : token);
                 }
             }
             catch
