@@ -444,7 +444,8 @@ public:
         if (detail::is_cut(path) && detail::refuse(&error, "the path") < 0) detail::raise(Error(error));
         return try_plan(path.c_str(), nullptr, 0, params, cache_params, n_caches).value();
     }
-    /// The same for a path, or for `n` sources with a null path. `devices` receives the parts of the GPUs that have layers.
+    /// The same for a path, or for `n` sources with a null path. `devices` receives the parts of the GPUs that have
+    /// layers.
     static Result<rz_plan> try_plan(const char *path, const rz_source *sources, size_t n,
                                     const rz_model_params &params = realizar::params<rz_model_params>(),
                                     const rz_cache_params &cache_params = realizar::params<rz_cache_params>(),
@@ -1265,8 +1266,8 @@ public:
             return rz_job_tokens_into(get(), out, capacity, n, error);
         });
     }
-    /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a ChatParser
-    /// does: of a job with rz_job_params.chat.
+    /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a
+    /// ChatParser does: of a job with rz_job_params.chat.
     template <class Each> void parts(Each &&each) { try_parts(each).value(); }
     template <class Each> Result<rz_status> try_parts(Each &&each) {
         return detail::parts(
@@ -1493,8 +1494,8 @@ public:
         for (Conversation *one : all) raw.push_back(detail::raw(one));
         return detail::done([&](rz_error *error) { return rz_conversations_step(raw.data(), raw.size(), budget.us(), error); });
     }
-    /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a ChatParser
-    /// does.
+    /// Hands the parts of the reply that are new since the last call to `each(kind, flags, index, text)`, as a
+    /// ChatParser does.
     template <class Each> void parts(Each &&each) { try_parts(each).value(); }
     template <class Each> Result<rz_status> try_parts(Each &&each) {
         return detail::parts(

@@ -198,8 +198,8 @@ namespace Realizar
         }
 
         /// <summary>Appends a message in JSON, or a list of them, such as the result of a tool: {"role": "tool",
-        /// "tool_call_id": "...", "content": "..."}. Parts of contents have numbers of the array <paramref name="media"/>:
-        /// {"type": "image", "media": 0}. The media may be disposed of afterwards.</summary>
+        /// "tool_call_id": "...", "content": "..."}. Parts of contents have numbers of the array
+        /// <paramref name="media"/>: {"type": "image", "media": 0}. The media may be disposed of afterwards.</summary>
         public unsafe void AddJson(string json, params Media[] media)
         {
             using (var pins = new Pins())

@@ -22,8 +22,8 @@ namespace Realizar
         public float[] Shares;
         /// <summary>Places of parts of the model; null or none: everything is where its layer is.</summary>
         public IReadOnlyList<Placement> Placements;
-        /// <summary>Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; null:
-        /// those for which this takes less time, as the load measures; 0: no step.</summary>
+        /// <summary>Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them;
+        /// null: those for which this takes less time, as the load measures; 0: no step.</summary>
         public int? ExpertsCopiedFrom;
         public bool Deterministic, Mmap, TextOnly;
         /// <summary>Mtp: loads the multi-token prediction (MTP) head too, for Draft.Mtp. Profile: measures the parts of
@@ -114,8 +114,8 @@ namespace Realizar
     public sealed class Placement
     {
         public Place Place;
-        /// <summary>With Place.Cpu: layers before FirstLayer are not meant; Layers: so many layers that have experts, 0:
-        /// all.</summary>
+        /// <summary>With Place.Cpu: layers before FirstLayer are not meant; Layers: so many layers that have experts,
+        /// 0: all.</summary>
         public int FirstLayer, Layers;
         /// <summary>With Place.Gpu: bytes of experts on all GPUs together.</summary>
         public ulong Bytes;

@@ -463,7 +463,8 @@ type Session struct {
 	cache *handle
 }
 
-// ElementType is the type of the elements of tensors and caches. 0: what the library takes for the place where it is named.
+// ElementType is the type of the elements of tensors and caches. 0: what the library takes for the place where it is
+// named.
 type ElementType uint32
 
 const (

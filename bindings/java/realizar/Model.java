@@ -80,8 +80,8 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; by
-         * default those for which this takes less time, as the load measures. */
+        /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no
+         * step; by default those for which this takes less time, as the load measures. */
         public Load expertsCopiedFrom(int tokens) {
             expertsCopiedFrom = tokens;
             return this;

@@ -125,7 +125,8 @@ public final class Conversation: @unchecked Sendable {
     }
 
     /// Appends a message, or an array of them, such as the result of a tool: "role", "tool_call_id", "content".
-    /// Parts of contents have the numbers of `media`, {"type": "image", "media": 0}, which the conversation keeps alive.
+    /// Parts of contents have the numbers of `media`, {"type": "image", "media": 0}, which the conversation keeps
+    /// alive.
     public func add(_ message: JSON, media: [Media] = []) throws {
         try withText(message.text) { json, length in
             try useAll(media.map { $0.handle }) { media in

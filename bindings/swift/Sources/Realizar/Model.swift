@@ -103,8 +103,8 @@ public struct LoadOptions: Sendable {
     public var gpuLayers: Int?
     /// Places of parts of the model; none: everything is where its layer is.
     public var placements: [Placement] = []
-    /// Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; nil:
-    /// those for which this takes less time, as the load measures.
+    /// Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step;
+    /// nil: those for which this takes less time, as the load measures.
     public var expertsCopiedFrom: Int?
     /// On a GPU too, the same bits however a prompt was cut into pieces.
     public var deterministic = false
