@@ -151,6 +151,8 @@ impl Line {
         let indent = &line[..line.len() - line.trim_start().len()];
         let is_constant = line.starts_with("#define");
         let code = line.to_owned();
+        let wrapped = wrapped(comment, LINE_LENGTH - indent.len() - "/* ".len());
+        let comment: &[&str] = &wrapped.iter().map(String::as_str).collect::<Vec<_>>();
         match comment {
             [note] if (is_constant || !indent.is_empty()) && code.len() + note.len() < LINE_LENGTH - 10 => {
                 // Constants with a comment at the end of the line stand together.
@@ -175,6 +177,38 @@ impl Line {
         }
         lines.push(Line { code, note: None });
     }
+}
+
+/// The lines of a comment, with the paragraphs that have a line of more than `width` bytes filled again.
+fn wrapped(comment: &[&str], width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    // A line that is indented or begins an item stands for itself.
+    for paragraph in comment.chunk_by(|line, next| {
+        !line.is_empty() && next.starts_with(|c: char| c.is_alphanumeric() || "`(\"".contains(c))
+    }) {
+        if paragraph.iter().all(|line| line.len() <= width) {
+            lines.extend(paragraph.iter().map(|line| (*line).to_owned()));
+            continue;
+        }
+        let mut line = String::new();
+        for word in paragraph.iter().flat_map(|line| line.split_whitespace()) {
+            if !line.is_empty() && line.len() + 1 + word.len() > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line += word;
+        }
+        lines.push(line);
+    }
+    // The end of the comment follows its last line.
+    if let Some(last) = lines.last_mut().filter(|last| last.len() + " */".len() > width) {
+        let (at, _) = last.rmatch_indices(' ').next().expect("a line of several words");
+        let word = last.split_off(at).trim_start().to_owned();
+        lines.push(word);
+    }
+    lines
 }
 
 /// A run of lines with their comments in one column.

@@ -197,7 +197,7 @@ enum rz_status_code {
   RZ_ERR_DEVICE_OUT_OF_MEMORY = -4,  /* A device's memory ran out. */
   RZ_ERR_LIMIT = -5,                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
   RZ_ERR_IO = -6,                    /* A file could not be read or written. */
-  RZ_ERR_FORMAT = -7,                /* A file is damaged or hostile, or weights of a model have made a result NaN or infinite. */
+  RZ_ERR_FORMAT = -7,                /* A file is damaged, or weights of a model make a result NaN or infinite. */
   RZ_ERR_UNSUPPORTED = -8,           /* The request is valid, but this library does not implement it. */
   RZ_ERR_VERSION = -9,               /* A field or a flag that this library is too old for. */
   RZ_ERR_CANCELLED = -10,            /* An `rz_cancel` was fired, or a callback asked to stop. */
@@ -546,8 +546,8 @@ enum rz_element_type {
   /* In a field that takes an element type: the default, or none, as the comment of the field says.
    *
    * All element types share one numbering. It is GGML's, except for RZ_TYPE_F32 and for types that GGML does not have,
-   * which are numbered from 256; RZ_TYPE_PQ2_0 and RZ_TYPE_PTQ1_0 have PrismML's numbers. The comment of each field says
-   * which types it takes; any other type is RZ_ERR_INVALID_ARGUMENT, and the message names it. */
+   * which are numbered from 256; RZ_TYPE_PQ2_0 and RZ_TYPE_PTQ1_0 have PrismML's numbers. The comment of each field
+   * says which types it takes; any other type is RZ_ERR_INVALID_ARGUMENT, and the message names it. */
   RZ_TYPE_DEFAULT = 0,
   RZ_TYPE_F32 = 256,      /* Element type: single precision. GGML's number for it, 0, is RZ_TYPE_DEFAULT here. */
   RZ_TYPE_F16 = 1,        /* Element type: half precision. */
@@ -630,31 +630,31 @@ typedef struct rz_placement {
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_model_flag {
-  /* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
-   * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still
-   * differ between devices, and with the number of layers that are on them. */
+  /* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the
+   * other caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results
+   * still differ between devices, and with the number of layers that are on them. */
   RZ_MODEL_DETERMINISTIC = 1,
   /* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
    * memory of its own, and generates several times slower, because they are packed anew for each token;
-   * rz_model_params.packed_path has the first two without the third. A mapped file that somebody shortens while it is in
-   * use ends the process with SIGBUS; that is why it is the caller's choice. */
+   * rz_model_params.packed_path has the first two without the third. A mapped file that somebody shortens while it is
+   * in use ends the process with SIGBUS; that is why it is the caller's choice. */
   RZ_MODEL_MMAP = 2,
   /* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
   RZ_MODEL_TEXT_ONLY = 4,
   /* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before
    * the one ahead of it has ended. */
   RZ_MODEL_PROFILE = 8,
-  /* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2),
-   * for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go
-   * through the last layer of the network as a whole, and saved caches are told from those of a model without the flag.
-   * Of several devices the last has it. RZ_ERR_UNSUPPORTED for a file without such layers, and for an architecture whose
-   * layers are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its architecture, Qwen 3.5 and
-   * Qwen 3 Next, and GGUF files of Hunyuan 3. */
+  /* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section
+   * 2.2), for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's,
+   * prompts go through the last layer of the network as a whole, and saved caches are told from those of a model
+   * without the flag. Of several devices the last has it. RZ_ERR_UNSUPPORTED for a file without such layers, and for an
+   * architecture whose layers are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its
+   * architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3. */
   RZ_MODEL_MTP = 16,
-  /* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with
-   * a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
-   * RZ_ERR_UNSUPPORTED. The results are those of the model only if what was passed over changes none. A known key with a
-   * value that is not supported is refused all the same. */
+  /* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over,
+   * with a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
+   * RZ_ERR_UNSUPPORTED. The results are those of the model only if what was passed over changes none. A known key with
+   * a value that is not supported is refused all the same. */
   RZ_MODEL_ALLOW_UNKNOWN = 32,
   /* Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
    * product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
@@ -663,10 +663,10 @@ enum rz_model_flag {
    * Prompts take less time, because a tile of weights is rounded once for hundreds of tokens and no sum is scaled. The
    * price: weights of all types but F32, and what they are multiplied with, have eight significant bits, so that
    * results are others than without the flag and than on other processors. They still depend neither on threads, nor on
-   * how a prompt is cut, nor on other caches of a batch. Tokens one after the other take more work as well: slower where
-   * few threads generate, hidden where memory is the limit. Saved caches are told from those of a model with exact sums.
-   * The system lets the process use AMX, and makes its signal frames 8 KiB larger; where a thread has an alternative
-   * stack for signals that is too small for them, it does not, and the flag changes nothing. */
+   * how a prompt is cut, nor on other caches of a batch. Tokens one after the other take more work as well: slower
+   * where few threads generate, hidden where memory is the limit. Saved caches are told from those of a model with
+   * exact sums. The system lets the process use AMX, and makes its signal frames 8 KiB larger; where a thread has an
+   * alternative stack for signals that is too small for them, it does not, and the flag changes nothing. */
   RZ_MODEL_BF16_PRODUCTS = 64,
 };
 
@@ -969,7 +969,8 @@ rz_model_device_get(const rz_model *model, uint32_t index, rz_model_device *out,
 
 enum rz_source_kind {
   RZ_SOURCE_MEMORY = 1,  /* Kind of a source: `size` bytes at `data`. */
-  /* Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its end. */
+  /* Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its
+   * end. */
   RZ_SOURCE_FD = 2,
   RZ_SOURCE_READER = 3,  /* Kind of a source: `size` bytes that `read` gives. */
 };
@@ -1221,8 +1222,8 @@ enum rz_chat_event_kind {
   /* Kind of a part of a reply: the end. Its text is half a tag, or a call without its name, if the reply broke off in
    * one; otherwise it is empty. */
   RZ_CHAT_EVENT_END = 5,
-  /* Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the
-   * same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
+  /* Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has
+   * the same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
    * takes; an id that the model has written before the arguments is kept. */
   RZ_CHAT_EVENT_TOOL_ID = 6,
 };
@@ -1456,9 +1457,9 @@ rz_sampler_free(rz_sampler *RZ_NULLABLE sampler);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_grammar_kind {
-  /* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled fails
-   * with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_FLAG_BEST_EFFORT is set.
-   * "oneOf", "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
+  /* Kind of a grammar: a JSON schema, draft 4 to 2020-12. All of it is enforced: a keyword that cannot be compiled
+   * fails with RZ_ERR_UNSUPPORTED, and the message names its place, unless RZ_GRAMMAR_FLAG_BEST_EFFORT is set. "oneOf",
+   * "not" and "if" fail unless they can be rewritten exactly. A "format" that JSON Schema does not define is an
    * annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
    * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
   RZ_GRAMMAR_JSON_SCHEMA = 1,
@@ -1476,10 +1477,11 @@ enum rz_grammar_kind {
    * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
    * "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
    * or the name of a tool), after reasoning if the model writes some. "parallel_tool_calls": false allows one call. The
-   * schema of a tool with "strict": true, within the tool or its "function", is enforced as with RZ_GRAMMAR_JSON_SCHEMA,
-   * and an error names the tool and the place. All other tools are best effort, as with RZ_GRAMMAR_FLAG_BEST_EFFORT.
-   * Arguments come in the order of the schema. If a model writes texts between tags, without quotes, "enum", "minLength"
-   * and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format" are not. */
+   * schema of a tool with "strict": true, within the tool or its "function", is enforced as with
+   * RZ_GRAMMAR_JSON_SCHEMA, and an error names the tool and the place. All other tools are best effort, as with
+   * RZ_GRAMMAR_FLAG_BEST_EFFORT. Arguments come in the order of the schema. If a model writes texts between tags,
+   * without quotes, "enum", "minLength" and "maxLength" (up to 2000) are enforced for them, but "pattern" and "format"
+   * are not. */
   RZ_GRAMMAR_TOOLS = 7,
 };
 
@@ -1925,9 +1927,9 @@ enum rz_media_kind {
   RZ_MEDIA_IMAGE = 1,  /* Kind of a medium: a picture. */
   RZ_MEDIA_AUDIO = 2,  /* Kind of a medium: a sound. */
   RZ_MEDIA_TEXT = 4,   /* Kind of a medium: the source text of an encoder and a decoder. */
-  /* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1,
-   * and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture and
-   * the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0. */
+  /* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length
+   * 1, and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture
+   * and the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0. */
   RZ_MEDIA_VECTOR = 8,
   /* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows makes none. Since 0.1.0. */
   RZ_MEDIA_VIDEO = 16,
@@ -2473,8 +2475,8 @@ enum rz_end_reason {
   RZ_END_STOP = 3,     /* A job ended with a stop string. */
   RZ_END_CONTEXT = 4,  /* A job ended because its cache is full. */
   RZ_END_GRAMMAR = 5,  /* A job ended because its grammar was complete. */
-  /* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
-   * bound. */
+  /* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed
+   * a bound. */
   RZ_END_FAILED = 6,
   /* A reply of a conversation was stopped: by rz_conversation_stop, by the callback or a cancel of rz_conversation_say,
    * or because it was given up with RZ_REPLY_KEEP. */
@@ -2587,8 +2589,8 @@ rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **ou
  * While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
  * calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
  * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
- * Any thread. Errors: those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and
- * that of a job which has failed (RZ_END_FAILED), each time. Since 0.1.0. */
+ * Any thread. Errors: these two, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST,
+ * and for a job that has failed (RZ_END_FAILED) its error, each time. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -2812,8 +2814,8 @@ enum rz_overflow {
    * rz_conversation_reply leaves out the oldest turns, so many that the rest takes half of the cache. Messages of the
    * system stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their
    * results included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is
-   * made: one that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are
-   * left out too. The messages stay in the conversation. */
+   * made: one that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns
+   * are left out too. The messages stay in the conversation. */
   RZ_OVERFLOW_FORGET = 1,
 };
 
@@ -2827,8 +2829,8 @@ enum rz_reasoning {
 
 enum rz_reply_flag {
   /* Flag of a reply: if the reply is given up, the tokens that it has generated become a message with "finish_reason":
-   * "cancelled"; a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a message.
-   * rz_conversation_stop does not need the flag. */
+   * "cancelled"; a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a
+   * message. rz_conversation_stop does not need the flag. */
   RZ_REPLY_KEEP = 1,
   /* Flag of a reply: continues the last message, which must be a reply with the "finish_reason" "length", "context" or
    * "cancelled". rz_conversation_next_into returns only the new parts. If that reply broke off within a tool call, the
@@ -2866,7 +2868,8 @@ typedef struct rz_conversation_params {
   const rz_store *RZ_NULLABLE store;
 } rz_conversation_params;
 
-/* Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0. */
+/* Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since
+ * 0.1.0. */
 typedef struct rz_reply_params {
   uint32_t struct_size;  /* sizeof(rz_reply_params). */
   uint32_t max_tokens;   /* Tokens to make at most, reasoning included; 0: as many as the cache has room for. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Reads the header with the tools by which other languages bind to C, and compares what they see with bindings/header.json.
+# Reads the header with tools that bind other languages to C, and compares what they see with bindings/header.json.
 # tests/binders.sh [HEADER]: include/realizar.h. Tools that are not here are named, and skipped.
 # PYTHON: of cffi, ctypesgen and ziglang.
 set -euo pipefail

@@ -229,7 +229,7 @@ type ReplyOptions struct {
 	Draft           Draft // how next tokens are guessed, which changes nothing but the time
 	DraftMax        int   // tokens of a draft at most; 0: chosen by the library
 	DraftModel      *Model
-	Logprobs        int   // likeliest tokens that Conversation.Logprobs tells with each of the content, at most 32; None: the tokens alone
+	Logprobs        int   // likeliest tokens for Conversation.Logprobs, at most 32; None: the chosen tokens alone
 	Priority        int32 // rank among the replies of a step, the higher go first; 0: that of most
 	Keep            bool  // what was said becomes a message where the reply is given up; else it leaves no trace
 	Continue        bool  // go on with the last message, a reply that was cut; its parts are those that come after it
@@ -238,7 +238,7 @@ type ReplyOptions struct {
 	Tools             []any          // as in [Transcript]; an empty list: none
 	ToolChoice        any            // as in [Transcript]
 	ParallelToolCalls *bool          // as in [Transcript]
-	Variables         map[string]any // of the template, in addition to those of the conversation
+	Variables         map[string]any // of the template, in addition to the conversation's
 }
 
 // Begin begins a reply, for [Conversation.Step]; one that is unfinished is given up first. The context ends its steps.

@@ -32,7 +32,7 @@ const None = -1
 type Place uint32
 
 const (
-	PlaceAuto Place = C.RZ_PLACE_AUTO // on GPUs as many as fit, those of the last layers
+	PlaceAuto Place = C.RZ_PLACE_AUTO // on GPUs as many as fit, from the last layer on
 	PlaceCPU  Place = C.RZ_PLACE_CPU  // on the CPU
 	PlaceGPU  Place = C.RZ_PLACE_GPU  // on GPUs, in the last layers, as many as take at most so many bytes together
 )
@@ -54,17 +54,17 @@ type LoadOptions struct {
 	Shares        []float32   // sizes of the parts of Devices in relation to one another; nil: by their free memory
 	GPULayers     int         // how many layers go to GPUs, where Device is one; 0: as many as fit; None: none
 	Placements    []Placement // parts of the model that have a place of their own; nil: everything is where its layer is
-	Quantize      ElementType // type that matrices of floats are converted to; 0: those of the file
+	Quantize      ElementType // type that matrices of floats are converted to; 0: the types of the file
 	Deterministic bool        // the same bits however a prompt was cut into pieces
-	Mmap          bool        // use the file in place, which is several times slower; the process dies when somebody shortens it
+	Mmap          bool        // use the file in place, several times slower; the process dies if the file is cut
 	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
-	TestedPath    string      // file of the tests that GPUs have passed, which later processes need not make again; "": none
+	TestedPath    string      // file of the tests that GPUs have passed, for later processes; "": none
 	ChatTemplate  string      // chat template in Jinja, in place of the model's own; "": the model's own
 	TextOnly      bool        // tokenizer and template only, no weights
 	MTP           bool        // the layer too that predicts a further token, for DraftMTP
 	Profile       bool        // measure the parts of each step on a GPU, which takes longer
-	AllowUnknown  bool        // pass over keys and tensors that nothing knows, in place of ErrUnsupported; Info.Unknown counts them
-	BF16Products  bool        // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
+	AllowUnknown  bool        // pass over unknown keys and tensors, which Info.Unknown counts
+	BF16Products  bool        // products on the CPU in BF16 if faster for prompts, with other results: Info.ISA
 
 	// ExpertsCopiedFrom: steps of so many tokens or more copy experts on the CPU to the GPU, which multiplies by them; 0:
 	// those for which this takes less time, as the load measures; None: no step.

@@ -125,7 +125,7 @@ func (r *Runtime) Close() error {
 // Device is something to compute on; its index is where [Devices] lists it, from 1.
 type Device struct {
 	Name, ISA               string
-	ID                      string // names the device in every process on this machine: "cpu", or the UUID of a GPU; "": unknown
+	ID                      string // the same in every process: "cpu", or the UUID of a GPU; "": unknown
 	Kind                    DeviceKind
 	MemoryTotal, MemoryFree uint64
 	Available               bool

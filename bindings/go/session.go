@@ -59,7 +59,7 @@ const (
 // SessionOptions are optional; the zero value means the defaults.
 type SessionOptions struct {
 	Capacity     int         // tokens, prompt and answer together; 0: as the model was trained, at most 8192
-	KType, VType ElementType // of keys and values: TypeF16, which is the default, TypeQ8_0, TypeQ4_0 (for values rather than for keys) or TypeF32
+	KType, VType ElementType // TypeF16 (default), TypeQ8_0, TypeQ4_0 (better for values than keys), TypeF32
 }
 
 func (o *SessionOptions) params() (params C.rz_cache_params, err error) {

@@ -36,8 +36,8 @@ export function fetchModel(
 
 /** A place for the experts (MoE) of layers that are on GPUs. */
 export interface Placement {
-  /** "auto": on GPUs as many as fit, those of the last layers. "gpu": on GPUs, in the last layers, as many as take at most
-   * `bytes` together. */
+  /** "auto": on GPUs as many as fit, from the last layer on. "gpu": on GPUs, in the last layers, as many as take
+   * at most `bytes` together. */
   place: "auto" | "cpu" | "gpu";
   /** With "cpu": layers before this one are not meant. */
   firstLayer?: number;
@@ -436,7 +436,7 @@ export interface Message {
   [member: string]: unknown;
 }
 
-/** Of a conversation, or of one reply: then the tools replace those of the conversation ([]: none), and variables are
+/** Of a conversation, or of one reply: then its tools replace the conversation's ([]: none), and variables are
  * set in addition to its own. */
 export interface ToolOptions {
   tools?: object[];
@@ -566,7 +566,7 @@ export class Conversation extends Handle {
    * message. */
   reply(options?: ReplyOptions): AsyncGenerator<Part, void, void>;
   /** Reads the messages into the KV cache, so that the next reply begins sooner: a long document, the world of a game.
-   * Options are those of that reply. Adds no message. */
+   * The options are the options of the next reply. Adds no message. */
   read(options?: ToolOptions & Pick<ReplyOptions, "reasoning" | "priority" | "signal">): Promise<void>;
   /** Ends the loop over a reply, as if the loop had been left. */
   stop(): void;

@@ -745,7 +745,7 @@ class Conversation extends Handle {
   }
 
   /** Reads the messages into the KV cache, so that the next reply begins sooner: a long document, the world of a game.
-   * Options are those of that reply. Adds no message. */
+   * The options are the options of the next reply. Adds no message. */
   async read(given = {}) {
     const { signal, ...options } = check(given, READ);
     const turn = this.#turn.take("conversation", signal);

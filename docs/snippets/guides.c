@@ -170,7 +170,7 @@ static rz_status tools(const rz_model *model) {
         const char *id = strstr(messages, "\"id\":\"");
         int n = snprintf(result, sizeof result, "{\"role\": \"tool\", \"tool_call_id\": \"%.*s\", \"content\": \"21 C\"}",
                          id ? (int)strcspn(id + 6, "\"") : 0, id ? id + 6 : "");
-        rz_conversation_add(chat, result, (size_t)n, NULL, 0, &err); /* and the next rz_conversation_reply answers with it */
+        rz_conversation_add(chat, result, (size_t)n, NULL, 0, &err); /* for the next rz_conversation_reply */
     }
     rz_conversation_free(chat);
     return err.code;

@@ -345,8 +345,8 @@ pub fn decode_batch(
     result
 }
 
-/// Chooses the token after each session, on all threads if several take long and none calls back. An error is that of
-/// the first.
+/// Chooses the token after each session, on all threads if several take long and none calls back. Of several
+/// errors the first is returned.
 fn choose_all(
     sessions: &mut [&mut Session],
     choosers: &mut [Option<&mut Chooser>],

@@ -56,7 +56,7 @@ pub struct Conversation {
     /// Number of replies that were begun, which seeds the advised sampling.
     n_replies: u64,
     store: Option<Arc<Store>>,
-    /// Grammars of its replies, and of those of its forks.
+    /// Grammars of its replies and of the replies of its forks.
     grammars: Arc<ReplyGrammars>,
     /// Texts of its last prompt, or the last prompt of a fork.
     known: Arc<Mutex<KnownTexts>>,
@@ -205,7 +205,7 @@ impl Conversation {
             let media = Chat::media_of(past.chat.messages());
             past.media.truncate(media.iter().map(|(i, _)| i + 1).max().unwrap_or(0));
             self.cut.clear();
-            // Without a later turn that is in prompts, those that were left out come back.
+            // If no turn of the prompts is left, the turns that were left out come back.
             if n <= self.first {
                 self.first = 0;
             }

@@ -310,8 +310,8 @@ pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -
 /// While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
 /// calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
 /// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
-/// Any thread. Errors: those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and
-/// that of a job which has failed (RZ_END_FAILED), each time. Since 0.1.0.
+/// Any thread. Errors: these two, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST,
+/// and for a job that has failed (RZ_END_FAILED) its error, each time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

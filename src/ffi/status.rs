@@ -29,7 +29,7 @@ pub const RZ_ERR_DEVICE_OUT_OF_MEMORY: rz_status = -4;
 pub const RZ_ERR_LIMIT: rz_status = -5;
 /// A file could not be read or written.
 pub const RZ_ERR_IO: rz_status = -6;
-/// A file is damaged or hostile, or weights of a model have made a result NaN or infinite.
+/// A file is damaged, or weights of a model make a result NaN or infinite.
 pub const RZ_ERR_FORMAT: rz_status = -7;
 /// The request is valid, but this library does not implement it.
 pub const RZ_ERR_UNSUPPORTED: rz_status = -8;

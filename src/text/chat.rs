@@ -89,8 +89,8 @@ impl Chat {
     }
 
     /// The same messages with other tools, another choice among them and other variables, where `text` has some: the
-    /// members of a conversation but its messages. Tools replace those of the conversation, variables are set beside
-    /// its own.
+    /// members of a conversation but its messages. Tools replace the tools of the conversation, variables are set in
+    /// addition to its own.
     pub fn with_members(&self, text: &str) -> Result<Chat> {
         let members = members_of("the members of the reply", text)?;
         if members.get("messages").is_some_and(|list| !list.is_null()) {

@@ -472,7 +472,7 @@ int main(int argc, char **argv) {
         EXPECT(name == "go" && last == RZ_CHAT_EVENT_END);
         EXPECT(arguments == "{\"by\":\"car\"}" || arguments == "{\"by\":\"bus\"}");
         EXPECT(calling.messages(1).find("\"finish_reason\":\"tool_calls\"") != std::string::npos);
-        // Tools of one reply are like those of a conversation, and what was read ahead is not computed again.
+        // Tools of one reply work like tools of a conversation, and a prompt that was read ahead is not computed again.
         const std::string of_reply = "{\"tool_choice\": \"required\", " + tools.substr(tools.find("\"parallel"));
         realizar::Conversation once(chatting);
         once.add(realizar::Message{"user", "Once upon a time"});

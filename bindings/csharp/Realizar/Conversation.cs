@@ -56,8 +56,8 @@ namespace Realizar
         /// <summary>The reply continues the last message, a reply that was cut. Parts are the new ones only.</summary>
         public bool Continue;
         /// <summary>Tools and variables of this reply alone: {"tools": [...], "tool_choice": "required", "variables":
-        /// {...}}. The tools replace those of the conversation ([]: none), variables are set in addition to its own.
-        /// Null: those of the conversation.</summary>
+        /// {...}}. The tools replace the conversation's tools ([]: none), variables are set in addition to its own.
+        /// Null: the tools of the conversation.</summary>
         public string Json;
     }
 
@@ -243,8 +243,8 @@ namespace Realizar
         }
 
         /// <summary>Begins to read the messages, which Step computes, so that the next reply begins sooner: a long
-        /// document, the world of a game. No message is added. The options are those of that reply: Json, Reasoning and
-        /// Priority apply.</summary>
+        /// document, the world of a game. No message is added. The options are the options of the next reply:
+        /// Json, Reasoning and Priority apply.</summary>
         public unsafe void BeginRead(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
         {
             options = options ?? new ReplyOptions();

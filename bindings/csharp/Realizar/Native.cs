@@ -104,7 +104,7 @@ namespace Realizar
             throw new ArgumentOutOfRangeException(name, $"{name} is {value}; it must be a whole number from 0 to {int.MaxValue}");
         }
 
-        /// <summary>A number in place of which 0 means the default; null: the default.</summary>
+        /// <summary>A number, 0 said as RZ_NONE; null: the default.</summary>
         internal static uint OrNone(int? value, string name) => value == null ? 0 : value == 0 ? RZ_NONE : Whole(value.Value, name);
 
         internal delegate int Calling(rz_error* err);

@@ -28,7 +28,7 @@ func (o *ReplyOptions) json() ([]byte, error) {
 }
 
 // BeginRead begins to read the messages, for [Conversation.Step], so that the next reply begins sooner: a long
-// document, the world of a game. No message is added. The options are those of that reply, of which tools, variables,
+// document, the world of a game. No message is added. The options are the options of the next reply: tools, variables,
 // Reasoning and Priority count. The context ends its steps.
 func (t *Conversation) BeginRead(ctx context.Context, options *ReplyOptions) error {
 	object, leave, err := t.conversation.enter(&t.busy, "conversation")

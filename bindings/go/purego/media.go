@@ -75,9 +75,9 @@ func (p *Pixels) check() error {
 // EncoderOptions are optional; the zero value means the defaults.
 type EncoderOptions struct {
 	Device       uint32      // 0 or 1: the CPU
-	Quantize     ElementType // type that matrices of floats are converted to; 0: those of the files
+	Quantize     ElementType // type that matrices of floats are converted to; 0: the types of the files
 	MaxRows      int         // the most rows that a picture or a sound may have; 0: what the files allow, at most 4096
-	Kind         MediaKind   // the encoder of a file that has several; 0: that of pictures, else that of sound
+	Kind         MediaKind   // the encoder of a file that has several; 0: pictures, else sound
 	AllowUnknown bool        // keys and tensors that are not known are passed over
 
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody

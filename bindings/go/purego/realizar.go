@@ -42,7 +42,7 @@ const None = -1
 type Place uint32
 
 const (
-	PlaceAuto Place = rz_PLACE_AUTO // on GPUs as many as fit, those of the last layers
+	PlaceAuto Place = rz_PLACE_AUTO // on GPUs as many as fit, from the last layer on
 	PlaceCPU  Place = rz_PLACE_CPU  // on the CPU
 	PlaceGPU  Place = rz_PLACE_GPU  // on GPUs, in the last layers, as many as take at most so many bytes together
 )
@@ -65,16 +65,16 @@ type LoadOptions struct {
 	Shares        []float32   // sizes of the parts of Devices in relation to one another; nil: by their free memory
 	GPULayers     int         // how many layers go to a GPU, where Device is one; 0: as many as fit; None: none
 	Placements    []Placement // parts of the model that have a place of their own; nil: everything is where its layer is
-	Quantize      ElementType // type that matrices of floats are converted to; 0: those of the file
+	Quantize      ElementType // type that matrices of floats are converted to; 0: the types of the file
 	Deterministic bool        // on a GPU the same bits however a prompt was cut into pieces
 	Mmap          bool        // use the file in place, which is several times slower
 	TextOnly      bool        // tokenizer and template only, no weights
 	Profile       bool        // measure the parts of each step on a GPU, which takes longer
 	MTP           bool        // the layer too that predicts a further token, for DraftMTP
 	AllowUnknown  bool        // pass over keys and tensors that nothing knows; Info.Unknown counts them
-	BF16Products  bool        // products on the CPU in BF16 where that is faster for prompts, with other results; Info.ISA tells
+	BF16Products  bool        // products on the CPU in BF16 if faster for prompts, with other results: Info.ISA
 	PackedPath    string      // file of packed weights, made by the first load and mapped by later ones; "": none
-	TestedPath    string      // file of the tests that GPUs have passed, which later processes need not make again; "": none
+	TestedPath    string      // file of the tests that GPUs have passed, for later processes; "": none
 	ChatTemplate  string      // chat template in Jinja, in place of the model's own; "": the model's own
 
 	// ExpertsCopiedFrom: steps of so many tokens or more copy experts on the CPU to the GPU, which multiplies by them; 0:
@@ -505,7 +505,7 @@ const (
 // SessionOptions are optional; the zero value means the defaults.
 type SessionOptions struct {
 	Capacity     int         // tokens, prompt and answer together; 0: as the model was trained, at most 8192
-	KType, VType ElementType // of keys and values: TypeF16, which is the default, TypeQ8_0, TypeQ4_0 (for values rather than for keys) or TypeF32
+	KType, VType ElementType // TypeF16 (default), TypeQ8_0, TypeQ4_0 (better for values than keys), TypeF32
 }
 
 func (o *SessionOptions) params() (params rz_cache_params, err error) {

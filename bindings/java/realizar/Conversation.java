@@ -220,8 +220,8 @@ public final class Conversation extends Handle {
     }
 
     /** Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. {@link
-     * Reply#step} computes, as for a reply; there are no parts, and no message is added. The options are those of that
-     * reply: tools, reasoning and priority apply. */
+     * Reply#step} computes, as for a reply; there are no parts, and no message is added. The options are the options
+     * of the next reply: tools, reasoning and priority apply. */
     public Reply read(Options options) {
         return begin(options, Header::rz_conversation_read);
     }

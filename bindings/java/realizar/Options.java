@@ -236,8 +236,8 @@ public final class Options {
         return this;
     }
 
-    /** Tools, the choice among them and variables of this reply alone: those of a transcript without messages. Its
-     * tools and choice replace those of the conversation; its variables are set in addition to the conversation's. */
+    /** Tools, the choice among them and variables of this reply alone, as a transcript without messages. Its
+     * tools and choice replace the conversation's; its variables are set in addition to the conversation's. */
     public Options tools(Transcript transcript) {
         this.transcript = transcript;
         return this;

@@ -23,7 +23,7 @@ public record Placement(Place place, int firstLayer, int layers, long bytes) {
         return new Placement(Place.AUTO, 0, 0, 0);
     }
 
-    /** On the CPU those of so many layers that have experts, from the first one on; 0: of all. */
+    /** The experts of the first layers that have experts are on the CPU, so many layers; 0: all. */
     public static Placement cpu(int layers) {
         return new Placement(Place.CPU, 0, layers, 0);
     }

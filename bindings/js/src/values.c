@@ -57,7 +57,7 @@ uint64_t uint_member(task *t, napi_value object, const char *field, uint64_t mos
     return value ? uint_of(t, value, t->name, most) : 0;
 }
 
-/* A number in place of which 0 means the default; absent: the default. */
+/* A number, 0 said as RZ_NONE; absent: the default. */
 uint32_t or_none_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);
     uint32_t number = value ? (uint32_t)uint_of(t, value, t->name, UINT32_MAX) : 0;

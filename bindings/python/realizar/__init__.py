@@ -437,9 +437,9 @@ class _Watch:
 
 
 class Placement(NamedTuple):
-    """A place for the experts (MoE) of layers that are on GPUs: "auto" (on GPUs as many as fit, those of the last layers), "cpu" (those
-    of `layers` layers that have experts, 0 being all, from `first_layer` on), or "gpu" (in the last layers, as many as take at most
-    `bytes` together)."""
+    """A place for the experts (MoE) of layers that are on GPUs: "auto" (on GPUs as many as fit, from the last layer on),
+    "cpu" (the experts of `layers` layers that have experts, 0 being all, from `first_layer` on), or "gpu" (in the last
+    layers, as many as take at most `bytes` together)."""
 
     place: str = "auto"
     first_layer: int = 0
@@ -1828,7 +1828,7 @@ class ConversationInfo(NamedTuple):
     first_in_prompt: int
     """The first message of a turn that is in prompts: not 0 where turns were left out (overflow "forget")."""
     state: Optional[str]
-    """Of the reply: "prompt", "tokens", "ended"; None before the first one and where it was given up without a message."""
+    """Of the reply: "prompt", "tokens", "ended"; None before the first one and after one without a message."""
     end: Optional[str]
     """Why it has ended, as `Job.end`."""
     stopped: Optional[str]
@@ -1968,8 +1968,8 @@ class Conversation(Handle):
         self, *, reasoning: str = "model", priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None,
         tool_choice: Any = None, parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
-        """Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. `step` works on it;
-        no message is added. Options are those of that reply, as of `begin`."""
+        """Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. `step`
+        does the work; no message is added. The options are the options of the next reply, as of `begin`."""
         params = _c.rz_reply_params(reasoning=_named(_REASONINGS, reasoning, "reasoning"), priority=priority)
         _set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
         stop = cancel if cancel is not None else Cancel()
@@ -2060,11 +2060,11 @@ class Conversation(Handle):
         self._change("rz_conversation_rewind", _whole(n_messages, "n_messages"))
 
     def release(self) -> None:
-        """Gives the memory of keys and values back, as for a program in the background; the next reply computes them again."""
+        """Frees the KV cache, as for a program in the background; the next reply computes it again."""
         self._call("rz_conversation_release")
 
     def set_capacity(self, capacity: int) -> None:
-        """Makes room for `capacity` tokens; 0: as many as the model was made for, at most 8192. The next reply computes all again."""
+        """Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes all again."""
         self._call("rz_conversation_capacity_set", _whole(capacity, "capacity"))
 
     def set_overflow(self, overflow: str) -> None:

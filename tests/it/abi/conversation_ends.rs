@@ -232,7 +232,7 @@ fn what_is_kept_ends_at_a_rewind() {
     talk.begin(keep);
     expect(RZ_OK, |e| unsafe { rz_conversation_add(talk.handle, c"[]".as_ptr(), 2, null(), 0, e) });
     assert_eq!((talk.info().n_messages, end(&talk)), (1, (0, 0)));
-    // The message comes after those that stay.
+    // The message comes after the messages that stay.
     talk.begin(keep);
     assert_eq!([step(&talk), step(&talk)], [RZ_AGAIN; 2]);
     rewind();

@@ -12,7 +12,7 @@ use realizar::ffi::job::*;
 use realizar::ffi::model::*;
 use realizar::ffi::status::*;
 
-/// One call of few tokens, ahead of which the model reasons.
+/// One call of few tokens; the model reasons first.
 const CALLS: &str = r#"{"tool_choice": "required", "parallel_tool_calls": false, "variables": {"enable_thinking": true},
     "tools": [{"type": "function", "function": {"name": "get", "parameters": {"type": "object",
     "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"], "additionalProperties": false}}}]}"#;

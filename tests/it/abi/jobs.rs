@@ -427,7 +427,7 @@ fn logprobs(job: *mut rz_job, k: usize) -> Vec<(u32, f32, Vec<u32>, Vec<u32>)> {
     rows.map(|(t, v)| (t[0], v[0], t[1..].to_vec(), v[1..].iter().map(|x| x.to_bits()).collect())).collect()
 }
 
-/// Those of each token are what rz_top_logprobs tells ahead of it in an uninterrupted run, to the bit: alone, in a
+/// The log-probabilities of a token equal rz_top_logprobs ahead of it in an uninterrupted run, to the bit: alone, in a
 /// batch, in slices, with drafts, and with a sampler.
 #[test]
 fn jobs_keep_the_logprobs_of_their_tokens() {

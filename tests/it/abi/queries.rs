@@ -189,7 +189,7 @@ fn a_query_writes_the_count_and_takes_nothing() {
     }
 }
 
-/// The parts of a plan that are on GPUs, of which there are none here, and arrays that cannot be.
+/// The array of GPUs of a plan, which is empty here, and arrays that cannot be.
 #[test]
 fn a_plan_has_an_array_of_its_devices() {
     let path = std::ffi::CString::new(MODEL).expect("no NUL");

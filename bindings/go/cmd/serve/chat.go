@@ -259,7 +259,7 @@ func (q *chatRequest) generations(l *lease, most int) ([]*generation, error) {
 		return nil, err
 	}
 	if q.Logprobs {
-		reply.Logprobs = realizar.None // those of the tokens alone
+		reply.Logprobs = realizar.None // the chosen tokens alone
 	}
 	if top := q.TopLogprobs; top != nil {
 		if *top < 0 || *top > 20 || !q.Logprobs && *top > 0 {

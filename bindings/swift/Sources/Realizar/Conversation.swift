@@ -176,8 +176,8 @@ public final class Conversation: @unchecked Sendable {
     }
 
     /// Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. The
-    /// steps of the result do the work; it has no parts, and no message is added. Options are those of that reply, of
-    /// which `members`, `reasoning` and `priority` count.
+    /// steps of the result do the work; it has no parts, and no message is added. The options are the options of
+    /// the next reply: `members`, `reasoning` and `priority` count.
     public func read(_ options: Options = Options()) throws -> Reply {
         try begin(options) { rz_conversation_read($0, $1, $2) }
     }

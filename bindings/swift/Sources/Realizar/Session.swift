@@ -201,7 +201,7 @@ public struct Options: Sendable {
     /// The reply goes on with the last message, a reply that was cut.
     public var continues = false
     /// Tools, the choice among them and variables of one reply: "tools", "tool_choice", "parallel_tool_calls",
-    /// "variables". Tools replace those of the conversation ([]: none), variables are set in addition to its own. Nil:
+    /// "variables". Tools replace the conversation's ([]: none), variables are set in addition to its own. Nil:
     /// all as the conversation has it.
     public var members: JSON?
 

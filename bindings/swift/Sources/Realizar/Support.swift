@@ -193,7 +193,7 @@ func useAll<R>(_ handles: [Handle?], _ body: ([OpaquePointer?]) throws -> R) ret
 /// A time as the library takes one: RZ_NO_LIMIT without one, and none where it is negative.
 func limit(_ microseconds: Int64?) -> UInt64 { microseconds.map { UInt64(max($0, 0)) } ?? .max }
 
-/// A number in place of which 0 means the default; nil: the default.
+/// A number, 0 said as RZ_NONE; nil: the default.
 func orNone(_ value: Int?, _ name: String) throws -> UInt32 {
     guard let value else { return 0 }
     return value == 0 ? UInt32.max : try whole(value, name)
