@@ -25,7 +25,7 @@ import (
 // Model is a loaded model. It may be used by any number of goroutines at once.
 type Model struct{ model *owned[*C.rz_model] }
 
-// None is a real 0 in options in which 0 stands for a default and whose comments name it.
+// None is a real 0 in options whose 0 stands for a default and whose comments name None.
 const None = -1
 
 // Place is where a part of a model is.

@@ -418,7 +418,7 @@ export type ElementType =
   | "q4_k" | "q5_k" | "q6_k" | "iq1_s" | "iq1_m" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq3_xxs" | "iq3_s" | "iq4_nl"
   | "iq4_xs" | "tq1_0" | "tq2_0" | "mxfp4" | "nvfp4" | "q1_0" | "q2_0" | "pq2_0" | "ptq1_0";
 export interface CacheOptions {
-  /** Context length in tokens; 0: that of the model, at most 8192. */
+  /** Context length in tokens; 0: the model's, at most 8192. */
   capacity?: number;
   kType?: ElementType;
   vType?: ElementType;
@@ -548,7 +548,7 @@ export class Conversation extends Handle {
   rewind(count: number): void;
   /** Frees the KV cache and keeps the messages. The next reply computes the KV cache again. */
   release(): void;
-  /** Sets the context length in tokens; 0: that of the model, at most 8192. The next reply computes the KV cache
+  /** Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes the KV cache
    * again. */
   setCapacity(tokens: number): void;
   /** Sets what later replies do if messages exceed the context. */

@@ -674,7 +674,7 @@ class Conversation extends Handle {
     native.release(handles.get(this));
   }
 
-  /** Sets the context length in tokens; 0: that of the model, at most 8192. The next reply computes the KV cache
+  /** Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes the KV cache
    * again. */
   setCapacity(tokens) {
     this.#turn.check("conversation");

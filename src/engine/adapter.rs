@@ -68,7 +68,7 @@ impl Adapter {
     }
 }
 
-/// A factor, the rows of which are read until a cancel is fired.
+/// A factor, read row by row until a cancel is fired.
 struct Watched<'a> {
     matrix: &'a dyn MatrixSource,
     cancel: Option<&'a Cancel>,

@@ -9,7 +9,7 @@
  *
  * measures jobs that begin at once and are stepped together, to TOKENS tokens each: a quarter have prompts of LONG
  * tokens, the others of 50. With a temperature tokens are drawn by top_k 40 and top_p 0.95. BESIDE is
- * rz_model_params.mixed_prefill_tokens. Times are processor time, to which other work on the machine adds
+ * rz_model_params.mixed_prefill_tokens. Times are processor time; other work on the machine adds
  * little. */
 #include <pthread.h>
 #include <realizar.h>

@@ -25,7 +25,7 @@ namespace Realizar
         public string Json;
         /// <summary>A system message after the messages of Json; null: none.</summary>
         public string SystemMessage;
-        /// <summary>Context length in tokens; 0: that of the model, at most 8192.</summary>
+        /// <summary>Context length in tokens; 0: the model's, at most 8192.</summary>
         public int Capacity;
         public ElementType Keys = ElementType.F16, Values = ElementType.F16;
         public Overflow Overflow;
@@ -428,7 +428,7 @@ namespace Realizar
         /// while a reply is unfinished, as for SetCapacity and SetAdapters.</summary>
         public unsafe void Release() => Native.Call(err => Native.rz_conversation_release(handle, err));
 
-        /// <summary>Sets the context length in tokens; 0: that of the model, at most 8192. The next reply computes the
+        /// <summary>Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes the
         /// KV cache again.</summary>
         public unsafe void SetCapacity(int tokens) => Native.Call(err => Native.rz_conversation_capacity_set(handle, Native.Whole(tokens, nameof(tokens)), err));
 

@@ -103,7 +103,7 @@ namespace Realizar
         public ulong[] LatencyHistogram;
     }
 
-    /// <summary>Where experts are. Auto: on GPUs as many as fit, those of the last layers. Gpu: on GPUs, in the last
+    /// <summary>Where experts are. Auto: on GPUs as many as fit, from the last layer on. Gpu: on GPUs, in the last
     /// layers, as many as take at most Placement.Bytes together.</summary>
     public enum Place
     {

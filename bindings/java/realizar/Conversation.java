@@ -30,7 +30,7 @@ public final class Conversation extends Handle {
         private Store store;
         private Cancel cancel;
 
-        /** Context length in tokens; 0: that of the model, at most 8192. */
+        /** Context length in tokens; 0: the model's, at most 8192. */
         public Setup capacity(int tokens) {
             capacity = tokens;
             return this;
@@ -368,7 +368,7 @@ public final class Conversation extends Handle {
         set((arena, conversation) -> e -> Header.rz_conversation_release(conversation, e));
     }
 
-    /** Sets the context length in tokens; 0: that of the model, at most 8192. The next reply computes the KV cache
+    /** Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes the KV cache
      * again. */
     public void setCapacity(int tokens) {
         set((arena, conversation) -> e ->

@@ -91,7 +91,7 @@ final class Native {
         memory.set(struct.at(field).offset(), isAny ? value : whole(value, field));
     }
 
-    /** Sets a field in which 0 stands for the default to a number; null: the default. */
+    /** Sets a field whose 0 stands for the default to a number; null: the default. */
     static void setOrNone(Memory memory, Struct struct, String field, Integer value) {
         if (value == null) return;
         memory.set(struct.at(field).offset(), value == 0 ? Header.RZ_NONE : whole(value, field));

@@ -6,7 +6,7 @@ import java.util.List;
  * layers that have experts from one on, 0: all. {@code bytes}: with GPU, of experts on all GPUs together. */
 public record Placement(Place place, int firstLayer, int layers, long bytes) {
 
-    /** Where experts are. AUTO: on GPUs as many as fit, those of the last layers. GPU: on GPUs, in the last layers, as
+    /** Where experts are. AUTO: on GPUs as many as fit, from the last layer on. GPU: on GPUs, in the last layers, as
      * many as take at most so many bytes together. */
     public enum Place {
         AUTO(Header.RZ_PLACE_AUTO), CPU(Header.RZ_PLACE_CPU), GPU(Header.RZ_PLACE_GPU);

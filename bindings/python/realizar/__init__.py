@@ -437,9 +437,9 @@ class _Watch:
 
 
 class Placement(NamedTuple):
-    """A place for the experts (MoE) of layers that are on GPUs: "auto" (on GPUs as many as fit, from the last layer on),
-    "cpu" (the experts of `layers` layers that have experts, 0 being all, from `first_layer` on), or "gpu" (in the last
-    layers, as many as take at most `bytes` together)."""
+    """A place for the experts (MoE) of layers that are on GPUs: "auto" (on GPUs as many as fit, from the last layer
+    on), "cpu" (the experts of `layers` layers that have experts, 0 being all, from `first_layer` on), or "gpu" (in
+    the last layers, as many as take at most `bytes` together)."""
 
     place: str = "auto"
     first_layer: int = 0
@@ -1968,8 +1968,8 @@ class Conversation(Handle):
         self, *, reasoning: str = "model", priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None,
         tool_choice: Any = None, parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
-        """Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. `step`
-        does the work; no message is added. The options are the options of the next reply, as of `begin`."""
+        """Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game.
+        `step` does the work; no message is added. The options are the options of the next reply, as of `begin`."""
         params = _c.rz_reply_params(reasoning=_named(_REASONINGS, reasoning, "reasoning"), priority=priority)
         _set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
         stop = cancel if cancel is not None else Cancel()

@@ -12,7 +12,7 @@ public enum ElementType: UInt32, Sendable {
         q1_0 = 41, q2_0 = 42, pq2_0 = 142, ptq1_0 = 143
 }
 
-/// Where experts are. `auto`: on GPUs as many as fit, those of the last layers. `gpu`: on GPUs, in the last layers, as
+/// Where experts are. `auto`: on GPUs as many as fit, from the last layer on. `gpu`: on GPUs, in the last layers, as
 /// many as take at most so many bytes together.
 public enum Place: UInt32, Sendable { case auto = 0, cpu, gpu }
 
