@@ -167,7 +167,7 @@ extern "C" {
  * Status codes and errors
  * ------------------------------------------------------------------------------------------------ */
 
-/* An explicit zero (none) for 32-bit fields in which 0 stands for the default. Only fields whose comments name RZ_NONE
+/* An explicit zero (none) for 32-bit fields whose 0 stands for the default. Only fields whose comments name RZ_NONE
  * take it. */
 #define RZ_NONE 0xFFFFFFFFu
 
@@ -3167,7 +3167,7 @@ typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *
  *
  * If a cancel is fired or a deadline passes after the first piece, the reply keeps what was said, and the call returns
  * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors, which otherwise leave the messages and an unfinished reply
- * as they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
+ * as they were: the errors of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_say(rz_conversation *conversation,
                     const char *text,
@@ -3199,8 +3199,8 @@ RZ_API rz_status RZ_CALL
 rz_conversation_release(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
 /* Sets the capacity of the cache to `capacity` tokens; 0: the default of rz_cache_params. Clears the cache; the next
- * reply computes the messages again, also those that RZ_OVERFLOW_FORGET has left out, as far as they fit. Any thread.
- * Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_LIMIT,
+ * reply computes the messages again, also the turns that RZ_OVERFLOW_FORGET has left out, as far as they fit. Any
+ * thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_LIMIT,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_capacity_set(rz_conversation *conversation, uint32_t capacity, rz_error *RZ_NULLABLE err);
@@ -3295,7 +3295,7 @@ rz_top_logprobs(rz_cache *cache,
 /* Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
  * tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
  *
- * Probabilities are those of rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
+ * Probabilities are as in rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
  * every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
  * rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL

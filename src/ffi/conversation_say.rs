@@ -20,7 +20,7 @@ pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len
 ///
 /// If a cancel is fired or a deadline passes after the first piece, the reply keeps what was said, and the call returns
 /// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors, which otherwise leave the messages and an unfinished reply
-/// as they were: those of rz_conversation_add_text, _reply and _step. Since 0.1.0.
+/// as they were: the errors of rz_conversation_add_text, _reply and _step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_say(
     conversation: *mut rz_conversation,

@@ -45,8 +45,8 @@ pub unsafe extern "C" fn rz_conversation_release(conversation: *mut rz_conversat
 }
 
 /// Sets the capacity of the cache to `capacity` tokens; 0: the default of rz_cache_params. Clears the cache; the next
-/// reply computes the messages again, also those that RZ_OVERFLOW_FORGET has left out, as far as they fit. Any thread.
-/// Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_LIMIT,
+/// reply computes the messages again, also the turns that RZ_OVERFLOW_FORGET has left out, as far as they fit. Any
+/// thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_LIMIT,
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_capacity_set(

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn rz_top_logprobs(
 /// Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
 /// tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
 ///
-/// Probabilities are those of rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
+/// Probabilities are as in rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
 /// every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
 /// rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]

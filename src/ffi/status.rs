@@ -64,7 +64,7 @@ pub const RZ_ERR_NOT_READY: rz_status = -20;
 /// The system refuses a thread or another resource; the same call may succeed later.
 pub const RZ_ERR_RESOURCES: rz_status = -21;
 
-/// An explicit zero (none) for 32-bit fields in which 0 stands for the default. Only fields whose comments name RZ_NONE
+/// An explicit zero (none) for 32-bit fields whose 0 stands for the default. Only fields whose comments name RZ_NONE
 /// take it.
 pub const RZ_NONE: u32 = u32::MAX;
 

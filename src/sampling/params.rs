@@ -86,7 +86,7 @@ fn check(name: &str, value: impl Copy + Display + Into<f64>, (least, most, words
 
 macro_rules! define {
     ($($(#[$doc:meta])* $name:ident: $type:ty, $default:expr, $range:expr;)+) => {
-        /// The rules by which a token is chosen. In this order: the caller's edit; biases; bans and penalties by what
+        /// The rules for the choice of a token, in this order: the caller's edit; biases; bans and penalties by what
         /// came before; the filters and the temperature in the order of `order`; the draw, which is Mirostat's if it is
         /// on.
         #[derive(Clone, Debug, Default, PartialEq)]
