@@ -201,7 +201,7 @@ void URealizarChatComponent::TickComponent(float DeltaTime, ELevelTick TickType,
         const auto Made = Picture->try_step(static_cast<uint64>(FMath::Max(Budget, 1)));
         if (!Made) return End(Made.error().message);
         if (*Made != RZ_DONE) return;
-        const auto Added = Conversation->try_add(Message, {&*Picture});
+        const auto Added = Conversation->try_add_json(Message, {&*Picture});
         if (!Added) return End(Added.error().message);
         Picture.reset();
         if (!Answer()) End("the question cannot be answered");
