@@ -403,6 +403,25 @@ fn the_map_of_symbols_lists_every_function() {
     assert_eq!(listed.len(), declared.len(), "packaging/realizar.map lists a function twice");
 }
 
+/// What jobs and replies share means the same: the structs are flat, so nothing else holds them together.
+#[test]
+fn jobs_and_replies_share_fields_of_the_same_types() {
+    let fields = |name: &str| -> BTreeMap<String, String> {
+        let structs = interface::items("struct");
+        let found = structs.iter().find(|item| item["name"] == name).expect(name);
+        let fields = found["fields"].as_array().expect("fields").iter();
+        fields
+            .map(|field| (interface::text(field, "name").to_owned(), interface::text(field, "type").to_owned()))
+            .collect()
+    };
+    let (job, reply) = (fields("rz_job_params"), fields("rz_reply_params"));
+    let shared =
+        ["stops", "n_stops", "draft", "draft_max", "draft_model", "logprobs", "priority", "cancel", "max_tokens"];
+    for name in shared {
+        assert!(job.contains_key(name) && job.get(name) == reply.get(name), "{name}");
+    }
+}
+
 /// `header.json` says which handles may be NULL, by the comments; the sources take no others as NULL.
 #[test]
 fn what_may_be_null_is_told() {
