@@ -88,6 +88,7 @@ pub struct Job {
     prompt_time: Duration,
     token_time: Duration,
     first_token: Duration,
+    choice_time: Duration,
 }
 
 /// The first results of a pass.
@@ -219,6 +220,7 @@ impl Job {
             prompt_time: Duration::ZERO,
             token_time: Duration::ZERO,
             first_token: Duration::ZERO,
+            choice_time: Duration::ZERO,
         }
     }
 
@@ -481,12 +483,21 @@ impl Job {
 
     /// Chooses a token where one is to be chosen. Changes nothing but the job.
     pub(super) fn decide(&mut self) -> Result<()> {
-        let started = Instant::now();
+        let (started, is_long) = (Instant::now(), self.chooses_at_length());
         let made = if self.undecided { self.make_token() } else { Ok(()) };
+        let time = started.elapsed();
+        if is_long {
+            self.choice_time = time;
+        }
         if let Some(taken) = &mut self.taken {
-            taken.choice = started.elapsed();
+            taken.choice = time;
         }
         made
+    }
+
+    /// Time that the last choice took which looked at the whole vocabulary several times; zero where none did.
+    pub(super) fn choice_time(&self) -> Duration {
+        self.choice_time
     }
 
     /// Takes the rest of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of its

@@ -26,6 +26,8 @@ impl Member {
 pub struct JobPass {
     pub pass: Pass,
     pub members: Vec<Member>,
+    /// It has run, and its results wait for somebody to take them.
+    pub has_run: bool,
 }
 
 impl JobPass {
@@ -38,6 +40,7 @@ impl JobPass {
     pub fn clear(&mut self) {
         self.pass.step().clear();
         self.members.clear();
+        self.has_run = false;
     }
 }
 

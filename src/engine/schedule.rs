@@ -79,7 +79,7 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
                     Some(pass) => pass,
                     None => {
                         let pass = Pass::apart(&network, jobs.iter().any(|job| job.observes()))?;
-                        JobPass { pass, members: try_vec("jobs", network.limits.max_tokens)? }
+                        JobPass { pass, members: try_vec("jobs", network.limits.max_tokens)?, has_run: false }
                     }
                 };
                 fill(&mut pass, jobs, &network, time)?;
@@ -88,7 +88,7 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
         };
         if pass.members.is_empty() {
             spare = Some(pass);
-        } else if advance(&mut pass, jobs, &budget)? {
+        } else if advance(&mut pass, jobs, &budget)? && !choices_pause(&pass, jobs, &budget) {
             made |= accept(&mut pass, jobs, &network)?;
             spare = Some(pass);
         } else {
@@ -214,7 +214,12 @@ fn order(turns: &mut [usize], jobs: &[&mut Job], most_aged: usize, size: impl Fn
     aged
 }
 
-fn advance(JobPass { pass, members }: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
+/// Runs a pass until it is done or `budget` pauses; true when it is done.
+fn advance(job_pass: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
+    let JobPass { pass, members, has_run } = job_pass;
+    if *has_run {
+        return Ok(true);
+    }
     let (mut all, mut lanes) = (try_vec("caches", jobs.len())?, try_vec("caches", members.len())?);
     all.extend(jobs.iter_mut().map(Some));
     for member in members {
@@ -222,7 +227,17 @@ fn advance(JobPass { pass, members }: &mut JobPass, jobs: &mut [&mut Job], budge
         let job = found.and_then(Option::take).ok_or_else(|| Error::invalid("a job of the pass is missing"))?;
         lanes.push(job.lane(*member));
     }
-    pass.run(&mut lanes, budget)
+    *has_run = pass.run(&mut lanes, budget)?;
+    Ok(*has_run)
+}
+
+/// True where `budget` has no time left for the choices after a pass, which are a share of work of their own where they
+/// take long.
+fn choices_pause(pass: &JobPass, jobs: &[&mut Job], budget: &StepBudget) -> bool {
+    let makers = pass.members.iter().filter(|member| member.outputs > 0);
+    let chooses = |member: &Member| Some(jobs.iter().find(|job| job.id == member.id)?.choice_time());
+    let expected: Duration = makers.filter_map(chooses).sum();
+    !expected.is_zero() && budget.pauses(expected)
 }
 
 /// Work on a member of a pass; the numbers are those of its first row and its first output.
@@ -231,7 +246,7 @@ type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, Member, [usize; 2]) -> Result<
 /// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first,
 /// leaves the others with theirs.
 fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
-    let (rows, JobPass { pass: results, members }) = (pass.tokens(), &mut *pass);
+    let (rows, JobPass { pass: results, members, .. }) = (pass.tokens(), &mut *pass);
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
     let is_mixed = members.iter().any(|member| member.outputs < member.len());
     let stats = PassStats { time: results.step().time(), rows, drafted, is_mixed };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::support::tiny::{self, PROMPT, Rng, Tiny};
 use realizar::engine::{
     CacheParams, Cancel, Chooser, End, Job, JobParams, LoadParams, Model, Outcome, Request, Runtime, RuntimeParams,
-    SamplerParams, Session, TextStream, step_jobs,
+    SamplerParams, Session, TextStream, metrics::Phase, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -587,5 +587,25 @@ fn tokens_chosen_on_many_threads_are_those_chosen_on_one() {
                 assert_eq!(first, fresh.logprobs(3).unwrap());
             }
         }
+    }
+}
+
+/// A choice that takes long is a share of work: a step without time leaves it to the next one after a pass.
+#[test]
+fn a_long_choice_is_a_share_of_work() {
+    let model = load(&story(), 1);
+    for seed in [0, 7] {
+        let params = JobParams { max_tokens: 6, chooser: sampler(seed), ..Default::default() };
+        let mut job = job(session(&model, 64), &prompt(4, 0), params);
+        let passes = || model.metrics().snapshot().phase(Phase::Decode).count;
+        let (before, mut left) = (passes(), 0);
+        while !step_jobs(&mut [&mut job], Some(Duration::ZERO)).unwrap() {
+            // A pass after the first token has run, whose token is not chosen yet.
+            let made = job.info().tokens as u64;
+            left += u64::from(made > 0 && passes() - before == made);
+        }
+        let choices = passes() - before;
+        assert_eq!((job.info().tokens as u64, left), (choices + 1, if seed > 0 { choices } else { 0 }), "seed {seed}");
+        assert_eq!(tokens(&mut job), expected(&mut session(&model, 64), &prompt(4, 0), sampler(seed), 6).0);
     }
 }
