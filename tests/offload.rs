@@ -873,7 +873,7 @@ fn kernels_of_the_caller_run_on_the_gpu() {
     let tried = [100, 100, 100, 40, 40, 40, 200, 200, 200, 300].map(|cache_len| anywhere(0, cache_len));
     if gpu.0.is_some() {
         // The device is tried behind the CPU; 300 has no room there. What else is tried depends on the times that were
-        // measured, for which `engine/crossover.rs` has tests.
+        // measured, for which `engine/kernels/crossover.rs` has tests.
         assert!(!tried[0] && tried[1..3].contains(&true) && !tried[9], "{tried:?}");
     }
     // One that fails costs nothing but the try.

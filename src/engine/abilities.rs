@@ -1,7 +1,7 @@
 //! What conversations of a model may have, found by rendering probes with its chat template. Relies on `prompt`; a load
 //! computes it once, so that a caller who asks later waits for nothing.
 
-use super::Cancel;
+use super::cancel::Cancel;
 use super::model::Model;
 use super::prompt;
 use crate::error::{Error, Result};

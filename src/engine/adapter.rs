@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::cancel::Cancel;
 use super::model::Model;
-use super::{LogLevel, Reservation};
+use super::runtime::{LogLevel, Reservation};
 use crate::cpu::ops::adapt::scratch_bytes;
 use crate::device::{self, Factors};
 use crate::error::{Error, Result, try_vec};

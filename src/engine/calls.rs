@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Cancel;
+use super::cancel::Cancel;
 use super::chooser::{self, Chooser, DeviceRules};
+use super::job::pipelined::{self, Lanes};
 use super::metrics::Phase;
 use super::nan;
-use super::pass::{Lane, Pass};
-use super::pipelined::{self, Lanes};
+use super::network::pass::{Lane, Pass};
 use super::prompt::Prompt;
 use super::runs::Text;
 use super::session::{Logits, Session};

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Cancel, Runtime};
+use super::cancel::Cancel;
+use super::runtime::Runtime;
 use crate::cpu::kernels::Isa;
 use crate::device::{Copied, Placement};
 use crate::tensor::DType;

@@ -8,96 +8,62 @@ mod calls;
 mod cancel;
 mod chooser;
 mod conversation;
-mod conversation_view;
-mod convolutions;
-mod crossover;
 mod draft;
-mod draft_head;
-mod draft_model;
 mod embed;
-mod embedder;
-mod encoder;
-mod executors;
 mod job;
-mod job_logprobs;
-mod job_progress;
-mod job_text;
 pub mod kernels;
 mod load_params;
-mod shared_kv_head;
-mod make_media;
 mod media;
-mod media_work;
 pub mod metrics;
 mod model;
 mod nan;
 mod network;
-mod observed;
-mod parked;
-mod pass;
-mod picture;
-mod pipelined;
 mod plan;
-mod predictor;
-mod preparing;
 mod prompt;
-mod prompt_lookup;
-mod reply_grammar;
-mod reply_prompt;
 mod runs;
+mod runtime;
 pub mod saved;
-pub mod saved_media;
-mod saved_parts;
-pub mod saved_conversation;
-mod schedule;
 mod session;
-mod shared_end;
-mod sound;
-mod stage;
-mod step;
 mod store;
-mod turn;
-mod video;
-mod vectors;
-mod draft_policy;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-
-pub use self::calls::{Outcome, decode_batch};
-pub use self::load_params::LoadParams;
 pub use abilities::Abilities;
 pub use adapter::{Adapter, Adapters};
 pub use advice::Advice;
 pub use cache::CacheParams;
+pub use calls::{Outcome, decode_batch};
 pub use cancel::Cancel;
+pub use chooser::Chooser;
+pub use conversation::grammar::{CompiledGrammar, ContentGrammar};
+pub use conversation::reply::{Overflow, Reasoning, ReplyParams};
+pub use conversation::view::{ConversationInfo, ConversationView};
 pub use conversation::{Conversation, ConversationParams, step_conversations};
-pub use conversation_view::{ConversationInfo, ConversationView};
-pub use draft::{DraftParams, DraftSource};
+pub use draft::source::{DraftParams, DraftSource};
 pub use embed::EmbedParams;
-pub use encoder::{Encoder, EncoderParams, Encoding, Run};
+pub use job::progress::{End, JobInfo, JobProgress};
+pub use job::schedule::step_jobs;
 pub use job::{Job, JobParams, Request};
-pub use job_progress::{End, JobInfo, JobProgress};
-pub use make_media::{media_from_rows, media_from_tokens};
-pub use media::{Media, MediaHash, MediaKind, MediaLayout};
-pub use media_work::MediaWork;
+pub use load_params::LoadParams;
+pub use media::encoder::{Encoder, EncoderParams, Encoding, Run};
+pub use media::make::{media_from_rows, media_from_tokens};
+pub use media::medium::{Media, MediaHash, MediaKind, MediaLayout};
+pub use media::picture::{PictureBounds, extent as encoder_extent, measure as measure_picture};
+pub use media::sound::{extent as sound_extent, measure as measure_sound, most_samples};
+pub use media::video::Frames;
+pub use media::work::MediaWork;
 pub use model::Model;
-pub use picture::{PictureBounds, extent as encoder_extent, measure as measure_picture};
 pub use plan::{GpuPlan, Plan};
 pub use prompt::{Prompt, PromptPart, reply_to_chat};
-pub use reply_grammar::{CompiledGrammar, ContentGrammar};
-pub use reply_prompt::{Overflow, Reasoning, ReplyParams};
-pub(crate) use runs::Text;
-pub use schedule::step_jobs;
+pub use runtime::{Log, LogLevel, Runtime, RuntimeInfo, RuntimeParams};
 pub use session::Session;
-pub use sound::{extent as sound_extent, measure as measure_sound, most_samples};
 pub use store::{Store, StoreInfo, StoreParams};
-pub use video::Frames;
+
+pub(crate) use runs::Text;
 
 // Items of the layers below that the C interface uses as they are.
 pub use crate::cpu::threads::pool::{HostParallel, Share};
 pub use crate::cpu::threads::thread::{apart, is_own as is_own_thread};
 pub use crate::cpu::threads::watch::{OnThread, Role};
+pub use crate::device::{CPU_DEVICE, Copied, MAX_GPUS, Placement, devices};
 pub use crate::device::{DeviceInfo, DeviceKind, Part};
 pub use crate::format::{ByteSource, ReadAt};
 pub use crate::grammar::{Grammar, GrammarText, Kind as GrammarKind};
@@ -110,209 +76,3 @@ pub(crate) use crate::sampling::numbers as sampler_numbers;
 pub use crate::sampling::{Filter, LogitsEdit, SamplerParams};
 pub use crate::tensor::DType;
 pub use crate::text::{Chat, Event, EventKind, Reply, ReplyParser, Stops, TextStream, TokenKind, Tokenizer};
-pub use chooser::Chooser;
-
-use crate::cpu::threads::deep::DeepThreads;
-use crate::cpu::threads::pool::Pool;
-use crate::cpu::threads::watch::Watch;
-use crate::device::StepBudget;
-use crate::error::{Error, Result, check_memory};
-use crate::text::prepare_thread;
-
-/// How urgent a message to the host's log is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogLevel {
-    Error = 1,
-    Warning = 2,
-    Info = 3,
-}
-
-pub type Log = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
-
-#[derive(Default)]
-pub struct RuntimeParams {
-    /// 0: one a processor; 1: the caller's alone; n: the caller's and n - 1 workers.
-    pub threads: u32,
-    /// Threads of the host that work in place of workers.
-    pub parallel: Option<HostParallel>,
-    /// Processors that the workers are bound to, one each in turn; empty: none.
-    pub cpus: Vec<u32>,
-    /// Ceiling on weights and caches in host memory, in bytes; 0: none.
-    pub memory_limit: u64,
-    pub log: Option<Log>,
-    /// Called on each thread of the library as it starts and as it ends.
-    pub on_thread: Option<OnThread>,
-}
-
-/// The state of a runtime. Bytes are of memory that counts against the ceiling.
-pub struct RuntimeInfo {
-    /// Threads that compute, the caller's among them.
-    pub threads: usize,
-    pub template_threads: usize,
-    pub memory_used: u64,
-    pub memory_peak: u64,
-    /// 0: none.
-    pub memory_limit: u64,
-}
-
-/// The ceiling that a caller gives, of which 0 is none.
-fn limit(bytes: u64) -> u64 {
-    if bytes == 0 { u64::MAX } else { bytes }
-}
-
-/// Workers, limits and log that models share.
-pub struct Runtime {
-    pub(crate) pool: Arc<Pool>,
-    /// `u64::MAX`: none.
-    memory_limit: AtomicU64,
-    memory_used: AtomicU64,
-    /// The most that `memory_used` was.
-    memory_peak: AtomicU64,
-    log: Option<Log>,
-    on_thread: Option<OnThread>,
-    /// Started by the first load of a model with a tokenizer.
-    deep: OnceLock<DeepThreads>,
-}
-
-impl Runtime {
-    pub fn new(params: RuntimeParams) -> Result<Arc<Runtime>> {
-        let threads = params.threads as usize;
-        let pool = Arc::new(match params.parallel {
-            Some(_) if !params.cpus.is_empty() => {
-                return Err(Error::invalid(
-                    "processors to bind workers to, and threads of the host in place of workers",
-                ));
-            }
-            Some(parallel) => Pool::of_host(threads, parallel)?,
-            None => Pool::watched(threads, &params.cpus, Watch::new(params.on_thread.clone(), Role::Compute))?,
-        });
-        Ok(Arc::new(Runtime {
-            pool,
-            memory_limit: AtomicU64::new(limit(params.memory_limit)),
-            memory_used: AtomicU64::new(0),
-            memory_peak: AtomicU64::new(0),
-            log: params.log,
-            on_thread: params.on_thread,
-            deep: OnceLock::new(),
-        }))
-    }
-
-    /// Changes the number of threads from the next step on; 0: one a processor.
-    pub fn set_threads(&self, threads: u32) -> Result<()> {
-        self.pool.set_threads(threads as usize)
-    }
-
-    /// Changes the ceiling on memory; 0: none. What is in use stays, even if it is more.
-    pub fn set_memory_limit(&self, bytes: u64) {
-        self.memory_limit.store(limit(bytes), Ordering::Relaxed);
-    }
-
-    pub fn info(&self) -> RuntimeInfo {
-        let limit = self.memory_limit();
-        // Read in this order: the peak was not smaller when the use was read.
-        let memory_used = self.memory_used.load(Ordering::Relaxed);
-        RuntimeInfo {
-            threads: self.pool.threads(),
-            template_threads: self.deep.get().map_or(0, DeepThreads::count),
-            memory_used,
-            memory_peak: self.memory_peak.load(Ordering::Relaxed).max(memory_used),
-            memory_limit: if limit == u64::MAX { 0 } else { limit },
-        }
-    }
-
-    fn memory_limit(&self) -> u64 {
-        self.memory_limit.load(Ordering::Relaxed)
-    }
-
-    /// Starts the threads on which templates are rendered and grammars compiled, unless they exist: one if the host's
-    /// threads compute, otherwise as many as compute, at most four.
-    pub(crate) fn start_deep(&self) -> Result<()> {
-        if self.deep.get().is_none() {
-            let n = if self.is_of_host() { 1 } else { self.pool.threads() };
-            if let Some(deep) = DeepThreads::start(n, &self.watch(Role::Template), prepare_thread)? {
-                // If two loads run at once, the threads of one of them end again.
-                let _ = self.deep.set(deep);
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs `work`, which recurses deeply or renders a template, on a thread that a load has started. The wait for one
-    /// heeds some cancels; `work` bounds its own time.
-    pub fn run_deep<T: Send>(&self, cancels: &[Option<&Cancel>], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        Cancel::check(cancels)?;
-        match self.deep.get().filter(|deep| deep.are_here()) {
-            Some(deep) => {
-                let stop = || Cancel::check(cancels).is_err();
-                let result = deep.run(|| StepBudget::new(&stop).patience(), work)?;
-                result.ok_or_else(|| Cancel::reason(cancels))
-            }
-            None => apart(work),
-        }
-    }
-
-    /// Tells the host of threads with a role.
-    pub(crate) fn watch(&self, role: Role) -> Watch {
-        Watch::new(self.on_thread.clone(), role)
-    }
-
-    /// Tells whether threads of the host work in place of workers.
-    pub fn is_of_host(&self) -> bool {
-        self.pool.is_of_host()
-    }
-
-    pub(crate) fn log(&self, level: LogLevel, message: &str) {
-        if let Some(log) = &self.log {
-            log(level, message);
-        }
-    }
-
-    /// Names the whole ceiling in an error of work that was given what is left of it.
-    fn with_limit(&self, error: Error) -> Error {
-        match error {
-            Error::Limit { what, needed, left, .. } => Error::Limit { what, needed, left, limit: self.memory_limit() },
-            other => other,
-        }
-    }
-
-    /// Bytes that may still be set aside.
-    fn memory_left(&self) -> u64 {
-        self.memory_limit().saturating_sub(self.memory_used.load(Ordering::Relaxed))
-    }
-
-    /// Counts `bytes` against the ceiling until the reservation is dropped.
-    fn reserve(self: &Arc<Self>, what: &'static str, bytes: u64) -> Result<Reservation> {
-        let limit = self.memory_limit();
-        let used = |u: u64| u.checked_add(bytes).filter(|&sum| sum <= limit || bytes == 0);
-        match self.memory_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, used) {
-            Ok(u) => {
-                self.memory_peak.fetch_max(u.saturating_add(bytes), Ordering::Relaxed);
-                Ok(Reservation { runtime: self.clone(), bytes })
-            }
-            Err(u) => {
-                // If memory ran out while the size was computed, the size is beyond any limit.
-                check_memory(what)?;
-                Err(Error::Limit { what, needed: bytes, left: limit.saturating_sub(u), limit })
-            }
-        }
-    }
-}
-
-/// Bytes counted against a runtime's ceiling.
-struct Reservation {
-    runtime: Arc<Runtime>,
-    bytes: u64,
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.runtime.memory_used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// Every device there is, the CPU first.
-pub fn devices() -> Vec<DeviceInfo> {
-    crate::device::devices()
-}
-
-pub use crate::device::{CPU_DEVICE, Copied, MAX_GPUS, Placement};

@@ -11,10 +11,11 @@ use twox_hash::XxHash64;
 
 use super::advice::Advice;
 use super::cache::CacheParams;
+use super::cancel::Cancel;
 use super::load_params::LoadParams;
 use super::metrics::{Metrics, Phase};
 use super::network::Network;
-use super::{Cancel, LogLevel, Runtime, RuntimeParams};
+use super::runtime::{LogLevel, Runtime, RuntimeParams};
 use crate::device::{self, MAX_GPUS};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Passed, Source};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::cancel::Cancel;
-use super::media::{Media, MediaKind, MediaPart};
+use super::media::medium::{Media, MediaKind, MediaPart};
 use super::model::Model;
 use super::runs::{Run, Runs, Text};
 use crate::error::{Error, Result, secured, try_vec};

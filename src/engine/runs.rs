@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::media::{Media, MediaKind};
+use super::media::medium::{Media, MediaKind};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use super::adapter::{Adapter, Adapters};
 use super::cache::{CacheParams, state_spec};
+use super::cancel::Cancel;
 use super::chooser::Chooser;
 use super::model::Model;
 use super::network::Network;
 use super::prompt::Prompt;
 use super::runs::{Run, Runs, Text};
-use super::{Cancel, LogLevel, Reservation};
+use super::runtime::{LogLevel, Reservation};
 use crate::cpu::nan::has_nan;
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled, try_vec};

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::engine::saved_conversation;
+use crate::engine::saved::conversation as saved;
 use crate::error::Error;
 
 use super::cancel::{flag, rz_cancel};
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn rz_conversation_save(
         let conversation = call.handle(conversation)?;
         let cancel = call.optional(cancel)?;
         let mut write = writer(write, user, flag(&cancel))?;
-        conversation.read(|conversation| saved_conversation::save(conversation, &mut write))?;
+        conversation.read(|conversation| saved::save(conversation, &mut write))?;
         Ok(RZ_OK)
     })
 }
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn rz_conversation_load(
         let cancel = call.optional(params.cancel)?;
         let cache = restore_params(&call.params(params.cache)?)?;
         let mut read = reader(read, user, flag(&cancel))?;
-        let mut conversation = saved_conversation::load(&model.0, &cache, &mut read)?;
+        let mut conversation = saved::load(&model.0, &cache, &mut read)?;
         if params.overflow != RZ_OVERFLOW_FAIL {
             conversation.set_overflow(overflow);
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::engine::{
     MEDIA_ROW, Media, MediaKind, MediaLayout, MediaWork, Model, Runtime, media_from_rows, media_from_tokens,
-    saved_media,
+    saved::media as saved_media,
 };
 use crate::error::{Error, Result};
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use realizar::device::StepBudget;
 use realizar::engine::{
     CacheParams, Cancel, Encoder, EncoderParams, Encoding, LoadParams, Media, MediaKind, Model, PictureBounds, Prompt,
-    PromptPart, Run, Session, measure_picture, media_from_rows, saved_media,
+    PromptPart, Run, Session, measure_picture, media_from_rows, saved::media as saved_media,
 };
 use realizar::error::Error;
 use realizar::media::{Filter, Picture, PixelFormat, WHITE};

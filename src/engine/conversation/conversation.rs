@@ -1,0 +1,608 @@
+//! A conversation: messages, a session that holds what the model has read of them, and the reply that is being made.
+//!
+//! Invariants: the prompt of a reply is the rendering of all messages, and what the session holds of it is matched, not
+//! trusted. Either the conversation has the session or the job of an unfinished reply has it. A reply becomes a message
+//! when it has ended. Parts of messages name media by their numbers in the conversation, which has each once.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::grammar::ReplyGrammars;
+use super::reply::{Overflow, PromptBuilder, ReplyParams};
+use super::turn::Turn;
+use super::view::{ConversationInfo, ConversationView};
+use crate::engine::adapter::Adapter;
+use crate::engine::cache::CacheParams;
+use crate::engine::cancel::Cancel;
+use crate::engine::job::progress::End;
+use crate::engine::job::schedule::step_jobs;
+use crate::engine::job::{Job, Request};
+use crate::engine::media::medium::Media;
+use crate::engine::model::Model;
+use crate::engine::prompt::check_media;
+use crate::engine::session::Logits;
+use crate::engine::session::Session;
+use crate::engine::store::Store;
+use crate::error::{Error, Result, secured, try_vec};
+use crate::text::{Chat, Event, EventKind, KnownTexts, check_members, check_results};
+
+/// Bytes that JSON of a conversation takes at most as values, for each byte of its text.
+const MEMBERS: usize = 128;
+
+#[derive(Default)]
+pub struct ConversationParams<'a> {
+    pub overflow: Overflow,
+    pub cache: CacheParams,
+    pub adapters: &'a [Arc<Adapter>],
+    pub scales: &'a [f32],
+    /// Heeded by every step.
+    pub cancel: Option<Arc<Cancel>>,
+    /// Where prefixes are looked up and left.
+    pub store: Option<Arc<Store>>,
+}
+
+pub struct Conversation {
+    model: Arc<Model>,
+    /// The messages, and what other threads see of the conversation.
+    view: Arc<ConversationView>,
+    overflow: Overflow,
+    /// Number of the first message of a turn that is in prompts; systems' messages always are.
+    first: usize,
+    /// `None` where the job has it.
+    session: Option<Session>,
+    /// In a lock because only one thread at a time may use it; calls that change the conversation take it without.
+    job: Option<Mutex<Job>>,
+    turn: Option<Turn>,
+    /// Tokens of the last message, a reply that was cut; empty otherwise.
+    cut: Vec<u32>,
+    /// Number of replies that were begun, which seeds the advised sampling.
+    n_replies: u64,
+    store: Option<Arc<Store>>,
+    /// Grammars of its replies and of the replies of its forks.
+    grammars: Arc<ReplyGrammars>,
+    /// Texts of its last prompt, or the last prompt of a fork.
+    known: Arc<Mutex<KnownTexts>>,
+}
+
+impl Conversation {
+    pub fn new(model: &Arc<Model>, chat: Chat, params: ConversationParams) -> Result<Conversation> {
+        model.tokenizer()?;
+        let template = model.chat_template()?;
+        chat.check_members(|name| template.reads(name))?;
+        check_results(&[], chat.messages())?;
+        let mut session = Session::new(model, &params.cache)?;
+        if !params.adapters.is_empty() {
+            session.set_adapters(params.adapters, params.scales)?;
+        }
+        session.set_cancel(params.cancel);
+        let mut conversation = Conversation::with_session(session, chat, params.overflow);
+        conversation.set_store(params.store)?;
+        Ok(conversation)
+    }
+
+    /// Looks prefixes up in a store from now on, and leaves them there.
+    pub fn set_store(&mut self, store: Option<Arc<Store>>) -> Result<()> {
+        if store.as_ref().is_some_and(|store| !Arc::ptr_eq(store.model(), &self.model)) {
+            return Err(Error::Mismatch("the store is one of another model than the conversation".to_owned()));
+        }
+        self.store = store;
+        Ok(())
+    }
+
+    /// A conversation whose session holds what it has read.
+    pub(super) fn with_session(session: Session, chat: Chat, overflow: Overflow) -> Conversation {
+        Conversation {
+            model: session.model().clone(),
+            view: Arc::new(ConversationView::new(chat)),
+            overflow,
+            first: 0,
+            session: Some(session),
+            job: None,
+            turn: None,
+            cut: Vec::new(),
+            n_replies: 0,
+            store: None,
+            grammars: Arc::default(),
+            known: Arc::default(),
+        }
+    }
+
+    /// Sets what happens when the messages do not fit in the cache any more.
+    pub fn set_overflow(&mut self, overflow: Overflow) {
+        self.overflow = overflow;
+        if overflow == Overflow::Fail {
+            self.first = 0;
+        }
+    }
+
+    /// Heeded by every step from now on. `Busy` while a reply is unfinished.
+    pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) -> Result<()> {
+        self.idle_mut()?.set_cancel(cancel);
+        Ok(())
+    }
+
+    /// Has every reply, also of forks, add the products of some adapters, each with a factor. What the cache holds is
+    /// forgotten. `Busy` while a reply is unfinished.
+    pub fn set_adapters(&mut self, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<()> {
+        self.idle_mut()?.set_adapters(adapters, scales)
+    }
+
+    /// Gives the cache room for so many tokens; 0 is the default. What it holds is forgotten. `Busy` while a reply is
+    /// unfinished.
+    pub fn set_capacity(&mut self, capacity: u32) -> Result<()> {
+        let held = self.idle_mut()?;
+        let mut session = Session::new(held.model(), &CacheParams { capacity, ..held.params() })?;
+        session.adapt(held.adapters().clone());
+        session.set_cancel(held.cancel().cloned());
+        *held = session;
+        self.first = 0;
+        Ok(())
+    }
+
+    /// Gives the memory of the cache back; the next reply computes again what it held. `Busy` while a reply is
+    /// unfinished.
+    pub fn release(&mut self) -> Result<()> {
+        self.idle_mut()?.release()
+    }
+
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// What other threads see of the conversation while one works on it.
+    pub fn view(&self) -> &Arc<ConversationView> {
+        &self.view
+    }
+
+    /// Shows other threads the state that the conversation has now.
+    pub fn publish(&self) {
+        self.view.publish(self.info(), self.read_job(|job| job.progress().clone()));
+    }
+
+    fn n_messages(&self) -> usize {
+        self.view.past().chat.messages().len()
+    }
+
+    /// Appends messages in JSON, whose parts name all of `media`. An unfinished reply is given up first.
+    pub fn add(&mut self, json: &str, media: &[Arc<Media>]) -> Result<()> {
+        let list = Chat::read_messages(json, Some(media.len()))?;
+        let template = self.model.chat_template()?;
+        check_members(&list, |name| template.reads(name))?;
+        check_results(self.view.past().chat.messages(), &list)?;
+        check_media(&self.model, &Chat::media_of(&list), media)?;
+        let mut numbers = try_vec("media", media.len())?;
+        let reserved = self.view.change().media.try_reserve(media.len());
+        reserved.map_err(|_| Error::OutOfMemory { what: "media", bytes: 0 })?;
+        self.give_up()?;
+        if !list.is_empty() {
+            let past = &mut *self.view.change();
+            for medium in media {
+                let known = past.media.iter().position(|known| known.hash() == medium.hash());
+                numbers.push(known.unwrap_or(past.media.len()));
+                if known.is_none() {
+                    past.media.push(medium.clone());
+                }
+            }
+            past.chat.extend(list, &numbers);
+            self.cut.clear();
+        }
+        Ok(())
+    }
+
+    /// Appends a message of one text.
+    pub fn add_text(&mut self, role: &str, text: &str) -> Result<()> {
+        self.add(&json!({"role": role, "content": text}).to_string(), &[])
+    }
+
+    /// Forgets the messages after the first `n`.
+    pub fn rewind(&mut self, n: usize) -> Result<()> {
+        let now = self.n_messages();
+        if n > now {
+            return Err(Error::invalid(format!("the conversation has {now} messages, it can't be rewound to {n}")));
+        }
+        self.give_up()?;
+        if n < self.n_messages() {
+            let past = &mut *self.view.change();
+            past.chat.truncate(n);
+            let media = Chat::media_of(past.chat.messages());
+            past.media.truncate(media.iter().map(|(i, _)| i + 1).max().unwrap_or(0));
+            self.cut.clear();
+            // If no turn of the prompts is left, the turns that were left out come back.
+            if n <= self.first {
+                self.first = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// A second conversation with the same past, without a reply that is being made.
+    pub fn fork(&self) -> Result<Conversation> {
+        let session = match &self.session {
+            Some(session) => session.fork(),
+            None => self.read_job(|job| job.session().fork()).unwrap_or(Err(Error::Busy("conversation"))),
+        };
+        Ok(self.with_fork(session?))
+    }
+
+    /// Shows `read` the job of an unfinished reply.
+    fn read_job<T>(&self, read: impl FnOnce(&Job) -> T) -> Option<T> {
+        self.job.as_ref().map(|job| read(&job.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// A conversation with the same messages, on a fork of the session.
+    fn with_fork(&self, session: Session) -> Conversation {
+        let past = self.view.past();
+        let fork = Conversation::with_session(session, past.chat.clone(), self.overflow);
+        fork.view.change().media.clone_from(&past.media);
+        let (cut, n_replies, store) = (self.cut.clone(), self.n_replies, self.store.clone());
+        let (grammars, known) = (self.grammars.clone(), self.known.clone());
+        Conversation { first: self.first, cut, n_replies, store, grammars, known, ..fork }
+    }
+
+    /// Runs a call that gives up an unfinished reply, which goes on if the call fails.
+    fn in_place_of_reply(&mut self, call: impl FnOnce(&mut Conversation) -> Result<()>) -> Result<()> {
+        if self.job.is_none() {
+            return call(self);
+        }
+        let mut next = self.fork()?;
+        if let Some(turn) = self.turn.as_ref().filter(|turn| turn.is_kept()) {
+            next.keep(turn, "cancelled")?;
+        }
+        self.exchange(&mut next);
+        let result = call(self);
+        if result.is_err() {
+            self.exchange(&mut next);
+        }
+        result
+    }
+
+    /// Exchanges all but what other threads see, the contents of which are exchanged.
+    fn exchange(&mut self, other: &mut Conversation) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.view, &mut other.view);
+        std::mem::swap(&mut *self.view.change(), &mut *other.view.change());
+    }
+
+    /// Its messages and what is known of them, in JSON, for `with_state`.
+    pub(in crate::engine) fn state(&self) -> String {
+        json!({
+            "chat": self.view.past().chat.to_json(),
+            "forgets": self.overflow == Overflow::Forget,
+            "first": self.first,
+            "cut": self.cut,
+            "replies": self.n_replies,
+        })
+        .to_string()
+    }
+
+    /// A conversation whose state was saved with its session and media. `None` for what no state is.
+    pub(in crate::engine) fn with_state(
+        session: Session,
+        media: Vec<Arc<Media>>,
+        state: &str,
+    ) -> Result<Option<Conversation>> {
+        let state: Json = serde_json::from_str(state).unwrap_or_default();
+        let number = |name: &str| state[name].as_u64();
+        let vocab = session.network().program.vocab as u64;
+        let token =
+            |token: &Json| token.as_u64().filter(|&token| token < vocab).and_then(|token| token.try_into().ok());
+        let cut = state["cut"].as_array().and_then(|cut| cut.iter().map(token).collect::<Option<Vec<u32>>>());
+        let (Some(chat), Some(forgets)) = (state["chat"].as_str(), state["forgets"].as_bool()) else { return Ok(None) };
+        let (Some(cut), Some(first), Some(n_replies)) = (cut, number("first"), number("replies")) else {
+            return Ok(None);
+        };
+        let chat = Chat::begun(chat, Some(media.len()))?;
+        let n = chat.messages().len();
+        if first > n as u64 || (n == 0 && !cut.is_empty()) {
+            return Ok(None);
+        }
+        let overflow = if forgets { Overflow::Forget } else { Overflow::Fail };
+        let conversation = Conversation::with_session(session, chat, overflow);
+        conversation.view.change().media = media;
+        Ok(Some(Conversation { first: first as usize, cut, n_replies, ..conversation }))
+    }
+
+    /// The session, where no reply is being made.
+    pub(in crate::engine) fn idle(&self) -> Result<&Session> {
+        self.session.as_ref().ok_or(Error::Busy("conversation's cache, with which a reply is being made,"))
+    }
+
+    /// `idle` for calls that change the session.
+    fn idle_mut(&mut self) -> Result<&mut Session> {
+        self.session.as_mut().ok_or(Error::Busy("conversation's cache, with which a reply is being made,"))
+    }
+
+    /// Begins a reply; an unfinished one is given up. Nothing is computed yet.
+    pub fn reply(&mut self, params: ReplyParams) -> Result<()> {
+        self.in_place_of_reply(|conversation| conversation.begin(params))
+    }
+
+    /// Begins a reply where none is unfinished.
+    fn begin(&mut self, params: ReplyParams) -> Result<()> {
+        if params.continues && self.cut.is_empty() {
+            return Err(Error::invalid("the last message is no reply that was cut, so it cannot be continued"));
+        }
+        let end = self.n_messages() - usize::from(params.continues);
+        let begun = if params.continues { self.cut.clone() } else { Vec::new() };
+        let (keeps_cut, continues, cancel) = (params.keeps_cut, params.continues, params.cancel.clone());
+        let own = self.idle()?.cancel().cloned();
+        let past = self.view.past();
+        let other = params.members.map(|members| {
+            let bytes = MEMBERS * (members.len() + past.chat.text_bytes());
+            secured("the conversation", bytes, || past.chat.with_members(members))
+        });
+        let other = other.transpose()?;
+        let builder = PromptBuilder {
+            model: &self.model,
+            chat: other.as_ref().unwrap_or(&past.chat),
+            media: &past.media,
+            grammars: &self.grammars,
+            known: &self.known,
+            first: self.first,
+            end,
+            capacity: self.idle()?.capacity(),
+            begun: &begun,
+            cancels: [cancel.as_deref(), own.as_deref()],
+            switches: Vec::new(),
+        };
+        let (made, job_params) = builder.build(self.overflow, params, self.n_replies)?;
+        let mut prompt = made.prompt;
+        let n = prompt.tokens().len();
+        prompt.extend(&begun);
+        let session = self.session.as_mut().ok_or(Error::Busy("conversation"))?;
+        let mut keep = session.matching_text(prompt.ahead_of_last()?);
+        if let Some(store) = &self.store
+            && let Ok(Some((stored, common))) = store.take_prompt(&prompt, keep, &session.params(), session.adapters())
+        {
+            let cancel = session.cancel().cloned();
+            (*session, keep) = (stored, common);
+            session.set_cancel(cancel);
+        }
+        if keep < session.len() {
+            session.rewind(keep, Logits::None);
+        }
+        let request = Request::of_prompt(session, &prompt, keep, job_params)?;
+        let Some(session) = self.session.take() else { return Err(Error::Busy("conversation")) };
+        let mut job = Job::new(session, request);
+        let turn = self.turn.insert(Turn {
+            prompt: n,
+            reused: keep.min(n),
+            keeps_cut,
+            continues,
+            made: begun,
+            parts: Vec::new(),
+            given: (0, 0),
+            tokens: Vec::new(),
+            logprobs: Vec::new(),
+            info: job.info(),
+        });
+        self.first = made.first;
+        self.n_replies += 1;
+        // What a reply that is continued has said was handed on.
+        turn.take_parts(&mut job)?;
+        self.job = Some(Mutex::new(job));
+        turn.given = turn.said(past.chat.messages().get(end).unwrap_or(&Json::Null));
+        Ok(())
+    }
+
+    /// Works on the reply for about `time`; see `step_conversations`. An error of the reply itself ends it.
+    pub fn step(&mut self, time: Option<Duration>) -> Result<bool> {
+        let has_ended = step_conversations(&mut [self], time)?;
+        self.failure().map_or(Ok(has_ended), |error| Err(error.clone()))
+    }
+
+    /// The error with which the last reply has ended.
+    pub fn failure(&self) -> Option<&Error> {
+        self.turn.as_ref()?.info.failure.as_ref()
+    }
+
+    /// True while a reply has not ended, so that more parts may come.
+    pub fn is_replying(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right
+    /// now.
+    pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
+        let Some(turn) = &mut self.turn else { return Ok(None) };
+        let (at, given) = turn.given;
+        let Some(part) = turn.parts.get(at) else { return Ok(None) };
+        let len = part.text.len();
+        if given >= len && (len > 0 || given > 0) {
+            if at + 1 == turn.parts.len() {
+                return Ok(None);
+            }
+            turn.given = (at + 1, 0);
+            return self.next_part(take);
+        }
+        // A character of which half was made when the reply was cut is handed on as a whole.
+        let from = (0..=given).rev().find(|&i| part.text.is_char_boundary(i)).unwrap_or(0);
+        let taken = take(&Event { text: part.text[from..].to_owned(), ..*part })?;
+        turn.given = if len == 0 { (at + 1, 0) } else { (at, len) };
+        Ok(Some(taken))
+    }
+
+    /// Shows `read` the rows of log-probabilities that are new, which are gone where that succeeds.
+    pub fn read_logprobs<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
+        let Some(turn) = &mut self.turn else { return read(&[], &[]) };
+        let result = read(&turn.tokens, &turn.logprobs)?;
+        turn.tokens.clear();
+        turn.logprobs.clear();
+        Ok(result)
+    }
+
+    /// A message of the user and the reply to it. `on_text` gets the pieces of its content; where it returns false the
+    /// reply ends and keeps what was said, as does a reply that was cancelled after its first piece. A call that fails
+    /// otherwise leaves the messages as they were.
+    pub fn say(&mut self, text: &str, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+        let (has_said, mut stopped) = (Cell::new(false), Ok(()));
+        let mut on_text = |piece: &str| {
+            has_said.set(true);
+            on_text(piece)
+        };
+        self.in_place_of_reply(|conversation| {
+            let (before, cut) = (conversation.n_messages(), conversation.cut.clone());
+            match conversation.add_text("user", text).and_then(|()| conversation.speak(&mut on_text)) {
+                Err(e @ (Error::Cancelled | Error::Deadline)) if has_said.get() => {
+                    stopped = Err(e);
+                    conversation.give_up()
+                }
+                Err(e) => {
+                    if let Some(turn) = &mut conversation.turn {
+                        turn.keeps_cut = false;
+                    }
+                    conversation.give_up()?;
+                    conversation.rewind(before)?;
+                    conversation.cut = cut;
+                    Err(e)
+                }
+                Ok(()) => Ok(()),
+            }
+        })?;
+        stopped
+    }
+
+    fn speak(&mut self, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+        self.begin(ReplyParams { keeps_cut: true, ..ReplyParams::default() })?;
+        loop {
+            let has_ended = self.step(None)?;
+            loop {
+                let content = |part: &Event| Ok((part.kind == EventKind::Content).then(|| part.text.clone()));
+                match self.next_part(content)? {
+                    None => break,
+                    Some(Some(text)) if !on_text(&text) => return self.give_up(),
+                    Some(_) => {}
+                }
+            }
+            if has_ended {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends an unfinished reply, which becomes a message where that was asked for.
+    pub fn give_up(&mut self) -> Result<()> {
+        let Some(job) = self.job.take().map(owned) else { return Ok(()) };
+        self.session = Some(job.into_session());
+        let Some(mut turn) = self.turn.take().filter(Turn::is_kept) else { return Ok(()) };
+        turn.info.end = Some(End::Cancelled);
+        let kept = self.keep(&turn, "cancelled");
+        self.turn = Some(turn);
+        kept
+    }
+
+    /// Ends an unfinished reply with what it has made, which becomes a message unless it is nothing.
+    pub fn stop(&mut self) -> Result<()> {
+        if let Some(job) = self.job.as_mut().map(exclusive) {
+            job.stop();
+        }
+        self.collect()
+    }
+
+    pub fn info(&self) -> ConversationInfo {
+        let [capacity, held] = match &self.session {
+            Some(session) => [session.capacity(), session.sequence().len()],
+            None => self.read_job(|job| [job.session().capacity(), job.session().len()]).unwrap_or_default(),
+        };
+        let turn = self.turn.as_ref();
+        let past = self.view.past();
+        ConversationInfo {
+            messages: past.chat.messages().len(),
+            media: past.media.len(),
+            first_in_prompt: self.first,
+            prompt: turn.map_or(0, |turn| turn.prompt),
+            reused: turn.map_or(0, |turn| turn.reused),
+            is_given_up: self.job.is_none() && turn.is_some_and(|turn| turn.info.end.is_none()),
+            job: self.read_job(Job::info).or_else(|| turn.map(|turn| turn.info.clone())),
+            capacity,
+            held,
+        }
+    }
+
+    /// Takes what the job has made since the last step.
+    fn collect(&mut self) -> Result<()> {
+        let (Some(job), Some(turn)) = (self.job.as_mut().map(exclusive), &mut self.turn) else { return Ok(()) };
+        job.read_tokens(|made| {
+            turn.made.extend_from_slice(made);
+            Ok(())
+        })?;
+        turn.take_parts(job)?;
+        if job.keeps_logprobs() {
+            job.read_logprobs(|tokens, logprobs| {
+                turn.tokens.extend_from_slice(tokens);
+                turn.logprobs.extend_from_slice(logprobs);
+                Ok(())
+            })?;
+        }
+        let was_read = turn.info.tokens > 0;
+        turn.info = job.info();
+        if !was_read && turn.info.tokens > 0 {
+            remember(self.store.as_deref(), job.session());
+        }
+        let Some(end) = turn.info.end else { return Ok(()) };
+        self.session = self.job.take().map(|job| owned(job).into_session());
+        if let Some(session) = &self.session {
+            remember(self.store.as_deref(), session);
+        }
+        let why = match end {
+            End::Failed => return Ok(()),
+            End::Length => "length",
+            End::Context => "context",
+            End::Cancelled => "cancelled",
+            End::Token | End::Stop | End::Grammar => "stop",
+        };
+        if turn.made.is_empty() {
+            return Ok(());
+        }
+        let Some(turn) = self.turn.take() else { return Ok(()) };
+        let kept = self.keep(&turn, why);
+        self.turn = Some(turn);
+        kept
+    }
+
+    /// Makes a message of a reply, which ended for this reason.
+    fn keep(&mut self, turn: &Turn, why: &str) -> Result<()> {
+        let (mut message, n_calls) = turn.message();
+        message["finish_reason"] = Json::from(if why == "stop" && n_calls > 0 { "tool_calls" } else { why });
+        let chat = &mut self.view.change().chat;
+        if turn.continues {
+            chat.truncate(chat.messages().len().saturating_sub(1));
+        }
+        chat.push(message)?;
+        self.cut = if why == "stop" { Vec::new() } else { turn.made.clone() };
+        Ok(())
+    }
+}
+
+/// A job to which the caller has exclusive access.
+fn exclusive(job: &mut Mutex<Job>) -> &mut Job {
+    job.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn owned(job: Mutex<Job>) -> Job {
+    job.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leaves what a session holds in a store. One that has no room for it changes nothing.
+fn remember(store: Option<&Store>, session: &Session) {
+    if let Some(store) = store {
+        let _ = store.put(session);
+    }
+}
+
+/// Works on the replies of conversations of one model, as `step_jobs` does on jobs: for about `time`, or until one of
+/// them has made a token. True when all have ended. Conversations that make none are passed over.
+pub fn step_conversations(all: &mut [&mut Conversation], time: Option<Duration>) -> Result<bool> {
+    let mut jobs = try_vec("jobs", all.len())?;
+    jobs.extend(all.iter_mut().filter_map(|conversation| conversation.job.as_mut()).map(exclusive));
+    let has_ended = step_jobs(&mut jobs, time);
+    let collected = all.iter_mut().try_for_each(|conversation| {
+        let collected = conversation.collect();
+        conversation.publish();
+        collected
+    });
+    has_ended.and_then(|ended| collected.map(|()| ended))
+}

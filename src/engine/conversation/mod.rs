@@ -1,0 +1,9 @@
+//! Conversations: messages with their cache, and the replies to them.
+
+mod conversation;
+pub(super) mod grammar;
+pub(super) mod reply;
+pub(super) mod turn;
+pub(super) mod view;
+
+pub use conversation::{Conversation, ConversationParams, step_conversations};

@@ -1,0 +1,65 @@
+//! The table of embeddings or the output matrix of a network, as a draft head uses it that has none of its own.
+
+use std::time::Duration;
+
+use crate::device::sequence::Sequence;
+use crate::device::{Executor, StepBudget};
+use crate::engine::cache::{CacheParams, state_spec};
+use crate::engine::network::Network;
+use crate::engine::network::observed::End;
+use crate::error::{Error, Result, try_filled};
+
+pub struct SharedEnd {
+    /// The sequence of its steps, without keys and values.
+    sequence: Sequence,
+    /// The rows that its steps return (embeddings) or read (hidden states).
+    pub values: Vec<f32>,
+    width: usize,
+}
+
+impl SharedEnd {
+    pub fn new(end: &End, rows: usize) -> Result<SharedEnd> {
+        let params = CacheParams { capacity: rows as u32, ..Default::default() };
+        let sequence = end.backend.new_sequence(&state_spec(&end.program, 0, &params, end.limits))?;
+        let width = end.program.width(end.tensor);
+        Ok(SharedEnd { sequence, values: try_filled("hidden states", rows.saturating_mul(width), 0f32)?, width })
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.sequence.host_bytes().saturating_add(4 * self.values.len() as u64)
+    }
+
+    /// Puts the embeddings of tokens from the table of the network into `values`.
+    pub fn embed(&mut self, network: &Network, tokens: &[u32]) -> Result<Duration> {
+        let SharedEnd { sequence, values, width } = self;
+        let values = &mut values[..tokens.len() * *width];
+        let read = |end: &End, executor: &mut Executor| executor.read(end.tensor, values);
+        run(network, &network.ends()[0], (sequence, tokens), |_, _| Ok(()), read)
+    }
+
+    /// Computes the logits of the row in `values`.
+    pub fn logits(&mut self, network: &Network, logits: &mut [f32]) -> Result<Duration> {
+        let SharedEnd { sequence, values, .. } = self;
+        let write = |end: &End, executor: &mut Executor| executor.write(end.tensor, values);
+        run(network, &network.ends()[1], (sequence, &[0]), write, |_, executor| executor.read_logits(0, logits))
+    }
+}
+
+/// Makes a step of an end of a network, which is too short to be paused: the time that it took.
+fn run(
+    network: &Network,
+    end: &Option<End>,
+    (sequence, tokens): (&mut Sequence, &[u32]),
+    write: impl FnOnce(&End, &mut Executor) -> Result<()>,
+    read: impl FnOnce(&End, &mut Executor) -> Result<()>,
+) -> Result<Duration> {
+    let end = end.as_ref().ok_or_else(|| Error::invalid("a network without such an end"))?;
+    let mut lent = end.executors.take_apart(|limits| network.executor_on(&end.backend, &end.program, limits))?;
+    let step = lent.step();
+    step.add(tokens, 1);
+    if !step.run(&mut [sequence], &[], |executor| write(end, executor), &StepBudget::new(&|| false))? {
+        return Err(Error::invalid("a step that was paused"));
+    }
+    read(end, &mut step.executor)?;
+    Ok(step.time())
+}

@@ -1,0 +1,216 @@
+//! Drafts by a head that attends to the keys and values of the model that it drafts for, and has none of its own (Gemma
+//! 4's assistants). Its first step reads the newest hidden state of a job's passes and the token after it, each later
+//! one its own result and the token that it has drafted. All steps of a draft have the position of the first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::model::{Choice, same_size, same_words};
+use super::shared_end::SharedEnd;
+use crate::device::sequence::Sequence;
+use crate::device::{Backend, Executor, StepBudget};
+use crate::engine::model::Model;
+use crate::engine::network::Network;
+use crate::engine::network::executors::{Executors, Lent};
+use crate::engine::network::predictor::Predictor;
+use crate::engine::runtime::Reservation;
+use crate::error::{Error, Result, try_filled};
+use crate::graph::adapter_set::AdapterSet;
+use crate::graph::op::TensorId;
+use crate::graph::program::Program;
+use crate::graph::step::StepLimits;
+use crate::model::{PredictorOf, SharedKvNetwork};
+use crate::sampling;
+
+pub struct SharedKvHead {
+    network: Arc<Network>,
+    target: Arc<Network>,
+    /// The head's program for sequences of the target, and its weights, on the target's device.
+    program: Arc<Program>,
+    backend: Backend,
+    executors: Executors,
+    /// The hidden states that the target's passes keep for it.
+    states: TensorId,
+    table: SharedEnd,
+    /// The hidden state of the token before position `known`.
+    state: Vec<f32>,
+    known: usize,
+    /// Number of tokens from there on that it has read, and the hidden state that the last of them has made.
+    ahead: usize,
+    made: Vec<f32>,
+    logits: Vec<f32>,
+    /// Scores of clusters, and the logits of tokens of those that are used.
+    scores: Vec<f32>,
+    of_clusters: Vec<f32>,
+    /// The executor of a draft that is being made, and whether a step of it is open.
+    lent: Option<Lent>,
+    is_open: bool,
+    _memory: Reservation,
+}
+
+impl SharedKvHead {
+    /// `None` where the model is no such head.
+    pub fn of_model(head: &Arc<Model>, target: &Arc<Model>) -> Result<Option<SharedKvHead>> {
+        let network = head.network()?;
+        let Ok(predictor) = network.predictor() else { return Ok(None) };
+        let PredictorOf::SharedKv(seen) = &predictor.of else { return Ok(None) };
+        same_size(head, target)?;
+        if head.tokenizer().is_ok() && target.tokenizer().is_ok() {
+            same_words(head, target)?;
+        }
+        let found = &target.info().architecture;
+        if found != seen.architecture {
+            let wanted = seen.architecture;
+            return Err(Error::Mismatch(format!(
+                "the draft model looks at a model of {wanted}, this is one of {found}"
+            )));
+        }
+        let target = target.network()?;
+        let program = Arc::new(predictor.program.with_kv_of(&target.program)?);
+        let backend = network.beside(target, &program)?;
+        let states = target.observe_end(predictor.width)?;
+        SharedKvHead::new(head, target, (program, backend), states).map(Some)
+    }
+
+    fn new(
+        model: &Arc<Model>,
+        target: &Arc<Network>,
+        (program, backend): (Arc<Program>, Backend),
+        states: TensorId,
+    ) -> Result<SharedKvHead> {
+        let network = model.network()?;
+        let (predictor, seen) = of(network)?;
+        let [table, _] = target.ends();
+        let lacks_table = || Error::unsupported("a draft model without embeddings of its own, for such a model");
+        let table = SharedEnd::new(table.as_ref().ok_or_else(lacks_table)?, 1)?;
+        let clusters = seen.clusters.as_ref();
+        let (n_scores, vocab) = (clusters.map_or(0, |of| program.width(of.scores)), program.vocab);
+        let zeros = |n: usize| try_filled("the numbers of a draft", n, 0f32);
+        let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
+        let of_clusters = zeros(if clusters.is_some() { vocab } else { 0 })?;
+        let n = 2 * predictor.width + vocab + n_scores + of_clusters.len();
+        Ok(SharedKvHead {
+            _memory: model.runtime().reserve("the numbers of drafts", table.bytes().saturating_add(4 * n as u64))?,
+            executors: Executors::new(&model.runtime().pool, limits, false),
+            state: zeros(predictor.width)?,
+            made: zeros(predictor.width)?,
+            logits: zeros(vocab)?,
+            scores: zeros(n_scores)?,
+            of_clusters,
+            network: network.clone(),
+            target: target.clone(),
+            program,
+            backend,
+            states,
+            table,
+            known: 0,
+            ahead: 0,
+            lent: None,
+            is_open: false,
+        })
+    }
+
+    /// Takes the hidden state of the token before position `end` from a pass, if that is an output of it.
+    pub fn take(&mut self, executor: &mut Executor, output: Option<usize>, end: usize) -> Result<()> {
+        self.known = 0;
+        self.ahead = 0;
+        self.rest();
+        if let Some(output) = output {
+            executor.read_rows(self.states, output, &mut self.state)?;
+            self.known = end;
+        }
+        Ok(())
+    }
+
+    /// True where it can draft what follows so many tokens and the next one.
+    pub fn knows(&self, len: usize) -> bool {
+        len > 0 && self.known == len
+    }
+
+    /// The token that follows a history, which goes on after the tokens of `sequence`; `None` where `budget` pauses, to
+    /// go on with the same history.
+    pub fn next(&mut self, sequence: &mut Sequence, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
+        let mut time = Duration::ZERO;
+        loop {
+            let token = history.get(self.known + self.ahead).ok_or_else(|| Error::invalid("a draft of nothing"))?;
+            let Some(taken) = self.advance(sequence, *token, budget).inspect_err(|_| self.rest())? else {
+                return Ok(None);
+            };
+            time += taken;
+            if self.known + self.ahead == history.len() {
+                let (token, lead) = sampling::lead(self.candidates()?);
+                return Ok(Some(Choice { token, lead, time }));
+            }
+        }
+    }
+
+    /// Gives the executor back, and forgets the open step.
+    pub fn rest(&mut self) {
+        self.lent = None;
+        self.is_open = false;
+    }
+
+    /// Makes a step of a token: the time that it took, or `None` where `budget` pauses.
+    fn advance(&mut self, sequence: &mut Sequence, token: u32, budget: &StepBudget) -> Result<Option<Duration>> {
+        let SharedKvHead { network, target, program, backend, executors, table, state, ahead, made, logits, .. } = self;
+        let (predictor, seen) = of(network)?;
+        if self.lent.is_none() {
+            self.lent = Some(executors.take_apart(|limits| network.executor_beside(target, backend, program, limits))?);
+        }
+        let Some(lent) = &mut self.lent else { return Err(Error::invalid("a draft without an executor")) };
+        let (step, input) = (lent.step(), if *ahead == 0 { state } else { &mut *made });
+        let mut time = Duration::ZERO;
+        if !self.is_open {
+            time += table.embed(target, &[token])?;
+            step.clear().add(&[token], 1).only_reads = true;
+            self.is_open = true;
+        }
+        let write = |executor: &mut Executor| {
+            executor.write(predictor.input, input)?;
+            executor.write(seen.embedding, &table.values)
+        };
+        // Adapters are those of the target's matrices.
+        let adapters = sequence.adapters().clone();
+        sequence.set_adapters(AdapterSet::default());
+        let done = step.run(&mut [&mut *sequence], &[], write, budget);
+        sequence.set_adapters(adapters);
+        if !done? {
+            return Ok(None);
+        }
+        self.is_open = false;
+        let executor = &mut step.executor;
+        executor.read(predictor.result, made)?;
+        executor.read_logits(0, logits)?;
+        if let Some(clusters) = &seen.clusters {
+            executor.read(clusters.scores, &mut self.scores)?;
+        }
+        *ahead += 1;
+        Ok(Some(time + step.time()))
+    }
+
+    /// The logits of the tokens that may be drafted.
+    fn candidates(&mut self) -> Result<&[f32]> {
+        let SharedKvHead { network, logits, scores, of_clusters, .. } = self;
+        let (_, seen) = of(network)?;
+        let Some(clusters) = &seen.clusters else { return Ok(logits) };
+        of_clusters.fill(f32::NEG_INFINITY);
+        let size = logits.len() / scores.len().max(1);
+        for _ in 0..clusters.used {
+            let best = sampling::lead(scores).0 as usize;
+            scores[best] = f32::NEG_INFINITY;
+            for token in clusters.tokens[best * size..][..size].iter().map(|token| *token as usize) {
+                of_clusters[token] = logits[token];
+            }
+        }
+        Ok(of_clusters)
+    }
+}
+
+/// Returns the head's program and the description of what it reads of its target.
+fn of(network: &Network) -> Result<(&Predictor, &SharedKvNetwork)> {
+    let predictor = network.predictor()?;
+    match &predictor.of {
+        PredictorOf::SharedKv(seen) => Ok((predictor, seen)),
+        _ => Err(Error::invalid("a head that looks at nothing")),
+    }
+}

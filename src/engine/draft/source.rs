@@ -1,0 +1,329 @@
+//! The tokens that a job's next ones are expected to be: those that its grammar forces, then those of a source. A pass
+//! over the weights computes several of them at once, and the job's own choice says which were right, so that drafts
+//! change nothing but the time.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::head::DraftHead;
+use super::lookup;
+use super::model::{Choice, DraftModel};
+use super::policy::{DraftPolicy, KINDS, PassStats};
+use super::shared_kv::SharedKvHead;
+use crate::device::{Executor, StepBudget};
+use crate::engine::chooser::Chooser;
+use crate::engine::model::Model;
+use crate::engine::session::Session;
+use crate::error::{Error, Result, try_vec};
+use crate::graph::step::MEDIA_ROW;
+
+/// Tokens of a draft, at most, and where the caller leaves it open.
+pub const MOST: usize = 32;
+const DEFAULT: usize = 16;
+
+/// Share of a budget of time in which what was drafted is chosen.
+const CHOICES: f64 = 0.1;
+
+/// The source of drafts.
+#[derive(Clone)]
+pub enum DraftSource {
+    /// The text itself: what followed the last tokens where they stood before.
+    Lookup,
+    /// A model of the same vocabulary, or a head of the job's model in a file of its own.
+    Model(Arc<Model>),
+    /// The layer of the model itself that predicts a further token.
+    Mtp,
+}
+
+/// Drafts of a job.
+#[derive(Clone, Default)]
+pub struct DraftParams {
+    /// `None`: those alone that a grammar forces.
+    pub source: Option<DraftSource>,
+    /// Tokens of a draft at most; 0: chosen here.
+    pub most: usize,
+    /// Drafts are made whether or not they are worth their time.
+    pub always: bool,
+}
+
+/// The kind of tokens that a grammar forces. Those before it are the source's own.
+const FORCED: u8 = KINDS as u8 - 1;
+/// Guesses of the share of tokens of each kind that are right: by the length of the match, and by the lead of their
+/// logits.
+const LOOKED_UP: [f64; KINDS] = [0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9];
+const MATCHES: [usize; FORCED as usize - 1] = [2, 3, 4, 6, 9, 13];
+const OF_MODEL: [f64; KINDS] = [0.3, 0.4, 0.5, 0.65, 0.8, 0.9, 0.95, 0.9];
+const LEADS: [f32; FORCED as usize - 1] = [0.25, 0.5, 1.0, 2.0, 3.0, 5.0];
+
+enum Source {
+    Nothing,
+    Lookup,
+    Model(Box<DraftModel>),
+    Head(Box<DraftHead>),
+    SharedKv(Box<SharedKvHead>),
+}
+
+impl Source {
+    /// The token that a network chooses after a history, which begins with the tokens of a session; `None` where
+    /// `budget` pauses.
+    fn next(&mut self, session: &mut Session, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
+        match self {
+            Source::Model(model) => {
+                let behind = history.iter().rposition(|id| *id == MEDIA_ROW).map_or(0, |last| last + 1);
+                model.next(&history[behind..], budget)
+            }
+            Source::Head(head) => head.next(history, budget),
+            Source::SharedKv(head) => head.next(session.for_step().0, history, budget),
+            _ => Err(Error::invalid("a source of drafts without a network")),
+        }
+    }
+
+    /// Ends a draft.
+    fn rest(&mut self) {
+        match self {
+            Source::Model(model) => model.rest(),
+            Source::Head(head) => head.rest(),
+            Source::SharedKv(head) => head.rest(),
+            _ => {}
+        }
+    }
+}
+
+pub struct Draft {
+    source: Source,
+    worth: DraftPolicy,
+    most: usize,
+    always: bool,
+    /// Number of tokens that the job had made when the draft was begun.
+    at: usize,
+    /// The draft is not complete, and the source has a part in it.
+    is_open: bool,
+    asks_source: bool,
+    /// The tokens of the session, the one that is to be appended, and those of the draft.
+    history: Vec<u32>,
+    /// Number of those that are in the session, and of those ahead of the draft.
+    whole: usize,
+    known: usize,
+    /// Kinds of the tokens of the draft.
+    kinds: Vec<u8>,
+    /// Time that a model took to make it.
+    time: Duration,
+    /// Seconds that the job's last choice of a token took.
+    choice: f64,
+    /// Number of its tokens that are in the open pass.
+    chosen: usize,
+    /// Tokens that were in passes, and those of them that were right.
+    pub drafted: usize,
+    pub accepted: usize,
+}
+
+impl Draft {
+    /// `None` where nothing is to be drafted.
+    pub fn new(session: &Session, chooser: Option<&Chooser>, params: DraftParams) -> Result<Option<Draft>> {
+        let model = session.model();
+        let (source, guesses) = match params.source {
+            None if !chooser.is_some_and(Chooser::has_grammar) => return Ok(None),
+            None => (Source::Nothing, LOOKED_UP),
+            Some(DraftSource::Lookup) => (Source::Lookup, LOOKED_UP),
+            Some(DraftSource::Model(draft)) => {
+                let capacity = session.capacity();
+                let source = if let Some(head) = DraftHead::of_model(&draft, model, capacity, MOST)? {
+                    Source::Head(Box::new(head))
+                } else if let Some(head) = SharedKvHead::of_model(&draft, model)? {
+                    Source::SharedKv(Box::new(head))
+                } else {
+                    Source::Model(Box::new(DraftModel::new(&draft, model, capacity)?))
+                };
+                (source, OF_MODEL)
+            }
+            Some(DraftSource::Mtp) => {
+                (Source::Head(Box::new(DraftHead::of_layer(model, session.capacity(), MOST)?)), OF_MODEL)
+            }
+        };
+        let room = if params.most == 0 { DEFAULT } else { params.most.min(MOST) };
+        let limits = session.network().limits;
+        let is_recurrent = !session.network().program.recurrent.is_empty();
+        Ok(Some(Draft {
+            source,
+            worth: DraftPolicy::new(guesses, is_recurrent),
+            most: room.min(limits.max_tokens.min(limits.max_outputs) - 1),
+            always: params.always,
+            at: 0,
+            is_open: false,
+            asks_source: false,
+            history: try_vec("the tokens of drafts", session.capacity() + MOST)?,
+            whole: 0,
+            known: 0,
+            kinds: try_vec("the tokens of drafts", MOST)?,
+            time: Duration::ZERO,
+            choice: f64::INFINITY,
+            chosen: 0,
+            drafted: 0,
+            accepted: 0,
+        }))
+    }
+
+    /// Makes a draft, of at most `most` tokens, of what follows a session and the last of the tokens that the job has
+    /// made, unless there is one. False where `budget` pauses, to go on with the same session.
+    pub fn make(
+        &mut self,
+        session: &mut Session,
+        made: &[u32],
+        most: usize,
+        mut chooser: Option<&mut Chooser>,
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        if self.at != made.len() {
+            self.begin(session, made, most, chooser.as_deref_mut())?;
+        }
+        if !self.is_open {
+            return Ok(true);
+        }
+        if self.asks_source && !self.ask_source(session, most.min(self.most), budget)? {
+            return Ok(false);
+        }
+        self.is_open = false;
+        // The token that ends the text is chosen as well without a draft, and nothing follows it.
+        let model = session.model();
+        let n = self.tokens().iter().position(|token| model.ends(*token)).unwrap_or(self.kinds.len());
+        let n = match chooser {
+            Some(chooser) if n > 0 => chooser.admits(&self.history[..self.known], &self.tokens()[..n])?,
+            _ => n,
+        };
+        self.kinds.truncate(n);
+        Ok(true)
+    }
+
+    /// Begins a draft with what the grammar forces.
+    fn begin(&mut self, session: &Session, made: &[u32], most: usize, chooser: Option<&mut Chooser>) -> Result<()> {
+        self.whole = self.whole.min(session.len());
+        self.history.truncate(self.whole);
+        self.history.extend_from_slice(&session.tokens()[self.whole..]);
+        self.whole = self.history.len();
+        self.history.extend(made.last());
+        self.known = self.history.len();
+        self.kinds.clear();
+        self.time = Duration::ZERO;
+        let most = most.min(self.most);
+        self.is_open = most > 0 && (self.always || self.worth.allows());
+        self.asks_source = match self.source {
+            Source::Nothing => false,
+            Source::Lookup => true,
+            Source::SharedKv(ref head) if !head.knows(session.len()) => false,
+            _ => self.is_open && (self.always || self.worth.allows_making()),
+        };
+        if let Some(chooser) = chooser.filter(|_| self.is_open) {
+            let mut forced = try_vec("the tokens of drafts", MOST)?;
+            chooser.forced(&self.history, most, &mut forced)?;
+            forced.iter().for_each(|token| self.push(*token, FORCED));
+        }
+        self.at = made.len();
+        Ok(())
+    }
+
+    fn push(&mut self, token: u32, kind: u8) {
+        self.history.push(token);
+        self.kinds.push(kind);
+    }
+
+    /// The tokens of the draft.
+    fn tokens(&self) -> &[u32] {
+        &self.history[self.known..self.known + self.kinds.len()]
+    }
+
+    /// Has the source go on with the draft; false where it was paused.
+    fn ask_source(&mut self, session: &mut Session, most: usize, budget: &StepBudget) -> Result<bool> {
+        match &mut self.source {
+            Source::Nothing => {}
+            Source::Lookup => {
+                if let Some((from, len)) = lookup::find(&self.history) {
+                    // Every token that is right makes the match longer.
+                    for i in 0..most - self.kinds.len() {
+                        if self.history[from + i] == MEDIA_ROW {
+                            break;
+                        }
+                        let kind = MATCHES.iter().filter(|longer| len + i >= **longer).count() as u8;
+                        self.push(self.history[from + i], kind);
+                    }
+                }
+            }
+            source => {
+                while self.kinds.len() < most {
+                    let right = self.kinds.iter().map(|kind| self.worth.likelihood(*kind)).product();
+                    if !self.always && !self.worth.allows_one_more(self.kinds.len(), right) {
+                        break;
+                    }
+                    let Some(choice) = source.next(session, &self.history, budget)? else { return Ok(false) };
+                    let kind = LEADS.iter().filter(|larger| choice.lead >= **larger).count() as u8;
+                    self.history.push(choice.token);
+                    self.kinds.push(kind);
+                    self.time += choice.time;
+                }
+                source.rest();
+                self.worth.made(self.time.as_secs_f64(), self.kinds.iter().filter(|kind| **kind != FORCED).count());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes note of the tokens of a pass that are now at some positions of the session: the row of the first of them,
+    /// and the number of the last among the outputs of the pass, where it is one.
+    pub fn follow(
+        &mut self,
+        executor: &mut Executor,
+        (row, output): (usize, Option<usize>),
+        positions: Range<usize>,
+    ) -> Result<()> {
+        match &mut self.source {
+            Source::Head(head) => head.take(executor, row, positions),
+            Source::SharedKv(head) => head.take(executor, output, positions.end),
+            _ => Ok(()),
+        }
+    }
+
+    /// Works on what has gathered of a session; false where `budget` pauses.
+    pub fn catch_up(&mut self, held: &[u32], budget: &StepBudget) -> Result<bool> {
+        match &mut self.source {
+            Source::Head(head) => head.catch_up(held, budget),
+            _ => Ok(true),
+        }
+    }
+
+    /// True where passes shall keep what a head reads.
+    pub fn observes(&self) -> bool {
+        match &self.source {
+            Source::Head(head) => head.observes(),
+            Source::SharedKv(_) => true,
+            _ => false,
+        }
+    }
+
+    /// True where the next pass shall be one without drafts, so that its time is known.
+    pub fn needs_plain_pass(&self) -> bool {
+        !self.always && self.worth.needs_plain()
+    }
+
+    /// The tokens that the next pass computes, as many as there is room for and as are worth it, where `jobs` take
+    /// part. With a budget of time no more than can be chosen in a part of it: choices are made at once when the pass
+    /// ends.
+    pub fn choose(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> &[u32] {
+        let in_time = match budget {
+            Some(budget) if !self.always => (CHOICES * budget.as_secs_f64() / self.choice) as usize,
+            _ => MOST,
+        };
+        let n = self.kinds.len().min(room).min(in_time);
+        self.chosen = if self.always { n } else { self.worth.length(&self.kinds[..n], jobs) };
+        &self.tokens()[..self.chosen]
+    }
+
+    /// Takes note of a pass, that the first `right` of its drafted tokens were right and the first `compared` were
+    /// looked at, and of the time of a choice.
+    pub fn passed(&mut self, pass: PassStats, right: usize, compared: usize, jobs: usize, choice: Duration) {
+        self.choice = choice.as_secs_f64();
+        self.drafted += self.chosen;
+        self.accepted += right;
+        self.worth.passed(pass, &self.kinds[..self.chosen], right, compared, jobs);
+        self.chosen = 0;
+    }
+}

@@ -1,0 +1,6 @@
+//! Embeddings of texts.
+
+mod embed;
+pub(super) mod vectors;
+
+pub use embed::EmbedParams;

@@ -1,0 +1,692 @@
+//! A generation that runs in slices: a session with the tokens that are to be appended, and the tokens and the text
+//! that have come of it. Knows how a token is chosen and why a text ends; when it works, `schedule` knows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::logprobs::JobLogprobs;
+use super::parked::{Member, Parked};
+use super::progress::{Cancels, End, JobInfo, JobProgress};
+use super::text::JobText;
+use crate::device::StepBudget;
+use crate::engine::cancel::Cancel;
+use crate::engine::chooser::{Chooser, DeviceRules};
+use crate::engine::draft::policy::PassStats;
+use crate::engine::draft::source::{Draft, DraftParams, MOST};
+use crate::engine::nan;
+use crate::engine::network::Network;
+use crate::engine::network::pass::{Lane, Pass};
+use crate::engine::prompt::Prompt;
+use crate::engine::runs::{Runs, Text};
+use crate::engine::session::{Logits, Memory, Session};
+use crate::error::{Error, Result, try_vec};
+use crate::text::{Event, Reply, ReplyParser, Stops, TextStream};
+
+/// A bound on the reasoning of a reply.
+pub struct ReasoningBound {
+    /// Tokens of reasoning that may yet be made.
+    pub left: usize,
+    /// The tokens that end reasoning, which the job writes where none are left.
+    pub closing: Vec<u32>,
+}
+
+#[derive(Default)]
+pub struct JobParams<'a> {
+    /// Tokens to make at most; 0: as many as the cache has room for.
+    pub max_tokens: usize,
+    /// `None`: always the most likely token.
+    pub chooser: Option<Chooser>,
+    pub stops: &'a [&'a str],
+    /// The possible replies to the conversation whose reply it makes: it gives parts in place of a text.
+    pub reply: Option<Reply>,
+    /// Tokens with which the reply begins, the last ones of the prompt.
+    pub continued: &'a [u32],
+    /// `None`: no bound on reasoning.
+    pub reasoning: Option<ReasoningBound>,
+    /// Number of the likeliest tokens to keep with each token; 0: none.
+    pub logprobs: Option<usize>,
+    /// They are kept with the tokens of content alone.
+    pub only_content_logprobs: bool,
+    pub draft: DraftParams,
+    /// Among the jobs of a step the higher go first; 0: as most.
+    pub priority: i32,
+    pub cancel: Option<Arc<Cancel>>,
+    /// It ends when it has read its prompt.
+    pub only_reads: bool,
+}
+
+pub struct Job {
+    pub(super) id: u64,
+    session: Session,
+    request: Request,
+    /// Number of tokens of the prompt that were appended.
+    appended: usize,
+    /// Number of tokens of the prompt it was made with. `request.prompt` is another one where `writes`: the token made
+    /// last and tokens that the job has written itself.
+    n_prompt: usize,
+    writes: bool,
+    n_reasoning: usize,
+    /// Number of the tokens made that were read.
+    read: usize,
+    end: Option<End>,
+    /// There are logits of which no token was chosen yet, or the device has, `chosen`.
+    undecided: bool,
+    chosen: Option<u32>,
+    /// The first results of the pass at hand, between `take` and `settle`.
+    taken: Option<Taken>,
+    /// The paused pass that it takes part in.
+    pub(super) parked: Option<Parked>,
+    /// Passes since it had a part in one; where it had one in the last, minus the number of those in a row.
+    pub(super) waited: i32,
+    /// It was asked to stop when that was looked at last.
+    is_stopped: bool,
+    /// The error that has ended it.
+    failure: Option<Error>,
+    progress: Arc<JobProgress>,
+    begun: Instant,
+    prompt_time: Duration,
+    token_time: Duration,
+    first_token: Duration,
+    choice_time: Duration,
+}
+
+/// The first results of a pass.
+struct Taken {
+    /// Tokens of the sequence before.
+    before: usize,
+    /// The pass had tokens that follow the prompt.
+    is_step: bool,
+    /// Time that the choice took.
+    choice: Duration,
+}
+
+/// A job that can be made of a session: everything that can fail has been done.
+pub struct Request {
+    prompt: Vec<u32>,
+    /// The media of the session and of the prompt behind it.
+    runs: Runs,
+    /// Tokens to append in the open step, of a job that makes tokens: the one made last, and a draft.
+    step: Vec<u32>,
+    draft: Option<Draft>,
+    /// Room for the tokens made, the last of which may not be appended yet.
+    made: Vec<u32>,
+    max_tokens: usize,
+    text: JobText,
+    /// `None` where nobody asked for them.
+    logprobs: Option<JobLogprobs>,
+    only_content_logprobs: bool,
+    reasoning: Option<ReasoningBound>,
+    chooser: Option<Chooser>,
+    priority: i32,
+    only_reads: bool,
+    cancel: Option<Arc<Cancel>>,
+    /// That of a session whose memory was given back.
+    memory: Option<Memory>,
+}
+
+impl Request {
+    /// Refuses what could not be done with the session as it is.
+    pub fn new(session: &Session, prompt: &[u32], params: JobParams) -> Result<Request> {
+        Request::of_text(session, Text::plain(prompt), params)
+    }
+
+    /// A request with the tokens of a prompt from number `first` on.
+    pub fn of_prompt(session: &Session, prompt: &Prompt, first: usize, params: JobParams) -> Result<Request> {
+        Request::of_text(session, prompt.from(first, session.model())?, params)
+    }
+
+    fn of_text(session: &Session, text: Text, params: JobParams) -> Result<Request> {
+        let prompt = text.tokens;
+        if prompt.is_empty() {
+            return Err(Error::invalid("a job needs a prompt of at least one token"));
+        }
+        session.check_text(text, params.chooser.as_ref())?;
+        if !params.stops.is_empty() {
+            session.model().tokenizer()?;
+        }
+        let stops = Stops::new(params.stops)?;
+        let job_text = match params.reply {
+            Some(reply) => {
+                let mut text = JobText::reply(ReplyParser::new(Arc::new(reply), stops));
+                for &token in params.continued {
+                    text.push(session.model().tokenizer()?, token)?;
+                }
+                text
+            }
+            None => {
+                let mut stream = TextStream::new();
+                if let Ok(tokenizer) = session.model().tokenizer() {
+                    stream.follow(tokenizer, session.tokens());
+                    stream.follow(tokenizer, prompt);
+                }
+                JobText::new(stream, stops)
+            }
+        };
+        // The last token made is not appended.
+        let room = session.capacity() - session.len() - prompt.len() + 1;
+        let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
+        let written = params.reasoning.as_ref().map_or(0, |bound| bound.closing.len() + 1);
+        let mut copy = try_vec("a job's prompt", prompt.len().max(written))?;
+        copy.extend_from_slice(prompt);
+        let vocab = session.network().program.vocab;
+        Ok(Request {
+            logprobs: JobLogprobs::new(params.logprobs, vocab, max_tokens.min(room))?,
+            prompt: copy,
+            runs: session.runs_with(text)?,
+            only_content_logprobs: params.only_content_logprobs,
+            reasoning: params.reasoning,
+            step: try_vec("the tokens of drafts", MOST + 1)?,
+            draft: Draft::new(session, params.chooser.as_ref(), params.draft)?,
+            made: try_vec("a job's tokens", max_tokens.min(room))?,
+            max_tokens,
+            text: job_text,
+            chooser: params.chooser,
+            priority: params.priority,
+            only_reads: params.only_reads,
+            cancel: params.cancel,
+            memory: session.fresh_memory()?,
+        })
+    }
+}
+
+impl Job {
+    /// A job on the session that the request was made for.
+    pub fn new(mut session: Session, mut request: Request) -> Job {
+        static IDS: AtomicU64 = AtomicU64::new(0);
+        session.step_back(session.len(), request.memory.take());
+        session.expect(Some(std::mem::take(&mut request.runs)));
+        let info = JobInfo::new(request.prompt.len(), session.len());
+        let cancels = Cancels::new(request.cancel.clone(), session.cancel().cloned());
+        Job {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            session,
+            n_prompt: request.prompt.len(),
+            request,
+            appended: 0,
+            writes: false,
+            n_reasoning: 0,
+            read: 0,
+            end: None,
+            undecided: false,
+            chosen: None,
+            taken: None,
+            parked: None,
+            waited: 0,
+            is_stopped: false,
+            failure: None,
+            progress: Arc::new(JobProgress::new(info, cancels)),
+            begun: Instant::now(),
+            prompt_time: Duration::ZERO,
+            token_time: Duration::ZERO,
+            first_token: Duration::ZERO,
+            choice_time: Duration::ZERO,
+        }
+    }
+
+    /// The session, with all tokens whose steps are done.
+    pub fn into_session(mut self) -> Session {
+        self.session.expect(None);
+        self.session
+    }
+
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub fn info(&self) -> JobInfo {
+        JobInfo {
+            end: self.end,
+            failure: self.failure.clone(),
+            stopped: self.check_cancels(),
+            prompt_total: self.n_prompt,
+            prompt_done: if self.writes { self.n_prompt } else { self.appended },
+            tokens: self.request.made.len(),
+            reasoning: self.n_reasoning,
+            drafted: self.request.draft.as_ref().map_or(0, |draft| draft.drafted),
+            accepted: self.request.draft.as_ref().map_or(0, |draft| draft.accepted),
+            cache_len: self.cache_len(),
+            prompt_time: self.prompt_time,
+            token_time: self.token_time,
+            first_token: self.first_token,
+        }
+    }
+
+    /// What other threads see of the job while one works on it.
+    pub fn progress(&self) -> &Arc<JobProgress> {
+        &self.progress
+    }
+
+    /// Shows other threads the state that the job has now.
+    pub(super) fn publish(&self) {
+        self.progress.publish(|| self.info());
+    }
+
+    /// Number of tokens of the session, without those that it computes again ahead of the prompt.
+    fn cache_len(&self) -> usize {
+        if self.reads_prompt() { self.session.sequence().len() } else { self.session.len() }
+    }
+
+    /// Shows `read` the text that is new, which is gone where that succeeds.
+    pub fn read_text<T>(&mut self, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+        self.session.model().tokenizer()?;
+        self.request.text.read(read)
+    }
+
+    /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right
+    /// now.
+    pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
+        self.request.text.next(take)
+    }
+
+    /// Shows `read` the tokens that are new, which are gone where that succeeds.
+    pub fn read_tokens<T>(&mut self, read: impl FnOnce(&[u32]) -> Result<T>) -> Result<T> {
+        let result = read(&self.request.made[self.read..])?;
+        self.read = self.request.made.len();
+        Ok(result)
+    }
+
+    pub fn keeps_logprobs(&self) -> bool {
+        self.request.logprobs.is_some()
+    }
+
+    /// Shows `read` the log-probabilities of tokens that are new, row by row, which are gone where that succeeds.
+    pub fn read_logprobs<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
+        let none = || Error::invalid("a job that keeps no log-probabilities");
+        self.request.logprobs.as_mut().ok_or_else(none)?.read(read)
+    }
+
+    /// The error with which a step ends because the job is asked to stop and has not ended.
+    pub(super) fn check_cancels(&self) -> Result<()> {
+        if self.has_ended() { Ok(()) } else { self.cancels().check() }
+    }
+
+    /// Leaves the job out while it is asked to stop, until this is called again.
+    pub(super) fn heed_cancels(&mut self) {
+        self.is_stopped = self.check_cancels().is_err();
+    }
+
+    /// True where steps work on the job.
+    pub(super) fn runs(&self) -> bool {
+        !self.has_ended() && !self.is_stopped
+    }
+
+    /// The result of work for this job; `None` where that failed, which ends it alone. What concerns all jobs, or may
+    /// not happen again, is an error.
+    pub(super) fn alone<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(
+                e @ (Error::OutOfMemory { .. }
+                | Error::DeviceOutOfMemory { .. }
+                | Error::DeviceLost { .. }
+                | Error::DeviceUnavailable { .. }
+                | Error::Cancelled
+                | Error::Deadline
+                | Error::Busy(_)
+                | Error::Poisoned { .. }),
+            ) => Err(e),
+            Err(e) => {
+                self.request.text.end(false);
+                (self.end, self.failure, self.parked) = (Some(End::Failed), Some(e), None);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends the job with what it has made.
+    pub(in crate::engine) fn stop(&mut self) {
+        if !self.has_ended() {
+            self.request.text.end(false);
+            (self.end, self.parked) = (Some(End::Cancelled), None);
+        }
+    }
+
+    /// The error that has ended the job.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// The cancels that may stop the job.
+    pub(super) fn cancels(&self) -> Cancels {
+        Cancels::new(self.request.cancel.clone(), self.session.cancel().cloned())
+    }
+
+    /// Its tokens in a pass.
+    pub(super) fn lane(&mut self, member: Member) -> Lane<'_> {
+        let reads_prompt = self.reads_prompt();
+        let Job { session, request: Request { prompt, step, chooser, logprobs, .. }, appended, .. } = self;
+        let tokens = if reads_prompt { &prompt[*appended..] } else { &step[..] };
+        Lane {
+            session,
+            again: member.again,
+            tokens: &tokens[..member.tokens],
+            outputs: member.outputs,
+            chooser: chooser.as_mut(),
+            on_device: logprobs.is_none(),
+        }
+    }
+
+    /// The next tokens of a job that reads its prompt, `room` at most, and those of its session ahead of them.
+    pub(super) fn next_of_prompt(&self, room: usize) -> Member {
+        let (pending, left) = (self.session.pending().len(), self.request.prompt.len() - self.appended);
+        let n = self.session.fit(self.session.sequence().len(), pending + left, room);
+        let again = pending.min(n);
+        let tokens = n - again;
+        Member { id: self.id, again, tokens, outputs: usize::from(tokens == left) }
+    }
+
+    /// Number of the next tokens of a job that reads its prompt which one pass has to take: a picture whose rows see
+    /// each other.
+    pub(super) fn due_of_prompt(&self) -> usize {
+        self.session.runs().due(self.session.sequence().len())
+    }
+
+    /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `budget` pauses.
+    pub(super) fn make_draft(&mut self, budget: &StepBudget) -> Result<bool> {
+        let started = Instant::now();
+        let is_made = self.go_on_with_draft(budget);
+        let time = if self.reads_prompt() { &mut self.prompt_time } else { &mut self.token_time };
+        *time += started.elapsed();
+        is_made
+    }
+
+    fn go_on_with_draft(&mut self, budget: &StepBudget) -> Result<bool> {
+        if let Some(draft) = &mut self.request.draft
+            && !draft.catch_up(self.session.tokens(), budget)?
+        {
+            return Ok(false);
+        }
+        if self.reads_prompt() {
+            if self.writes && self.appended == 0 {
+                // A recurrence may have gone beyond the token that is written after.
+                self.session.step_back(self.session.len(), None);
+            }
+            return Ok(true);
+        }
+        self.session.step_back(self.session.len(), None);
+        let Request { draft, made, max_tokens, chooser, .. } = &mut self.request;
+        let Some(draft) = draft else { return Ok(true) };
+        // The token that is made in any case counts too.
+        let more = (*max_tokens - made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
+        // A recurrence that went too far first takes its steps again.
+        let more = more.min(self.session.network().separable(self.session.len()) - 1);
+        let most = if self.session.pending().is_empty() { more } else { 0 };
+        draft.make(&mut self.session, made, most, chooser.as_mut(), budget)
+    }
+
+    /// True where its drafts need what passes keep for heads.
+    pub(super) fn observes(&self) -> bool {
+        self.request.draft.as_ref().is_some_and(Draft::observes)
+    }
+
+    /// True where the next pass shall be one without drafts.
+    pub(super) fn needs_plain_pass(&self) -> bool {
+        self.request.draft.as_ref().is_some_and(Draft::needs_plain_pass)
+    }
+
+    /// The next tokens of a job that makes tokens, with at most `room` of its draft. `jobs`: those that make tokens in
+    /// the pass. `budget`: the time of the call, if it has one.
+    pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> Member {
+        let Request { step, made, draft, .. } = &mut self.request;
+        step.clear();
+        step.extend(made.last());
+        if let Some(draft) = draft {
+            step.extend_from_slice(draft.choose(room, jobs, budget));
+        }
+        Member { id: self.id, again: self.session.pending().len(), tokens: step.len(), outputs: step.len() }
+    }
+
+    /// Number of tokens that it appends before its draft.
+    pub(super) fn n_due(&self) -> usize {
+        self.session.pending().len() + 1
+    }
+
+    pub(super) fn reads_prompt(&self) -> bool {
+        self.appended < self.request.prompt.len()
+    }
+
+    /// Number of tokens of a prompt that are still to be computed.
+    pub(super) fn prompt_left(&self) -> usize {
+        self.session.pending().len() + self.request.prompt.len() - self.appended
+    }
+
+    pub(super) fn priority(&self) -> i32 {
+        self.request.priority
+    }
+
+    /// Takes the results of a pass that took so long up to a choice, `output` being the number of the first of its own:
+    /// the piece of its prompt, or the first token of the step. `decide` makes the choice, `settle` ends it.
+    pub(super) fn take(&mut self, member: Member, pass: &mut Pass, output: usize, time: Duration) -> Result<()> {
+        let (before, is_step) = (self.session.sequence().len(), !self.reads_prompt());
+        let Request { prompt, step, .. } = &self.request;
+        let (tokens, left) = match is_step {
+            true => (&step[..1], member.tokens - 1),
+            false => (&prompt[self.appended..self.appended + member.tokens], 0),
+        };
+        let output = (member.outputs > 0).then_some(output);
+        self.chosen = pass.commit(&mut self.session, (member.again, tokens), left, output)?;
+        self.undecided = output.is_some();
+        self.taken = Some(Taken { before, is_step, choice: Duration::ZERO });
+        if is_step {
+            self.token_time += time;
+        } else {
+            self.prompt_time += time;
+            self.appended += member.tokens;
+        }
+        Ok(())
+    }
+
+    /// Chooses a token where one is to be chosen. Changes nothing but the job.
+    pub(super) fn decide(&mut self) -> Result<()> {
+        let (started, is_long) = (Instant::now(), self.chooses_at_length());
+        let made = if self.undecided { self.make_token() } else { Ok(()) };
+        let time = started.elapsed();
+        if is_long {
+            self.choice_time = time;
+        }
+        if let Some(taken) = &mut self.taken {
+            taken.choice = time;
+        }
+        made
+    }
+
+    /// Time that the last choice took which looked at the whole vocabulary several times; zero where none did.
+    pub(super) fn choice_time(&self) -> Duration {
+        self.choice_time
+    }
+
+    /// Takes the rest of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of its
+    /// own: chooses a token after each of a draft, as long as the next one is the one that was chosen.
+    pub(super) fn settle(
+        &mut self,
+        member: Member,
+        pass: &mut Pass,
+        [row, output]: [usize; 2],
+        stats: PassStats,
+        jobs: usize,
+    ) -> Result<()> {
+        let Some(taken) = self.taken.take() else { return Ok(()) };
+        let result = match taken.is_step && !self.undecided {
+            true => self.take_draft(member, pass, output, stats, jobs, taken.choice),
+            false => Ok(()),
+        };
+        // Drafts begin behind media.
+        let behind = self.session.runs().end().saturating_sub(1);
+        let (first, end) = (taken.before.max(behind), self.cache_len());
+        if first >= end {
+            return result;
+        }
+        let last = (end - 1 - taken.before).checked_sub(member.len() - member.outputs);
+        let (rows, positions) = ((row + first - taken.before, last.map(|last| output + last)), first..end);
+        let draft = self.request.draft.as_mut();
+        let followed = draft.map_or(Ok(()), |draft| draft.follow(&mut pass.step().executor, rows, positions));
+        result.and(followed)
+    }
+
+    fn take_draft(
+        &mut self,
+        member: Member,
+        pass: &mut Pass,
+        output: usize,
+        stats: PassStats,
+        jobs: usize,
+        first: Duration,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let mut right = 0;
+        while !self.has_ended()
+            && !self.reads_prompt()
+            && self.request.step.get(right + 1).is_some_and(|next| self.request.made.last() == Some(next))
+        {
+            right += 1;
+            let (token, left) = (&self.request.step[right..=right], member.tokens - right - 1);
+            self.chosen = pass.commit(&mut self.session, (0, token), left, Some(output + right))?;
+            self.undecided = true;
+            self.make_token()?;
+        }
+        let choice = (first + started.elapsed()) / (right + 1) as u32;
+        let compared = if self.has_ended() { right } else { right + 1 };
+        if let Some(draft) = &mut self.request.draft {
+            draft.passed(stats, right, compared, jobs, choice);
+        }
+        Ok(())
+    }
+
+    /// Number of steps of one token that may be begun one after the other before their tokens are seen; `None` where
+    /// one has to be seen first.
+    pub(super) fn steps_ahead(&self, network: &Network) -> Option<usize> {
+        let Request { draft, chooser, logprobs, made, max_tokens, reasoning, .. } = &self.request;
+        let waits = self.reads_prompt() || draft.is_some() || self.undecided || !self.session.pending().is_empty();
+        let has_grammar = chooser.as_ref().is_some_and(Chooser::has_grammar);
+        if waits || has_grammar || logprobs.is_some() || self.parked.is_some() || made.is_empty() {
+            return None;
+        }
+        DeviceRules::new(network, chooser.as_ref())?;
+        let reasoning = reasoning.as_ref().map_or(usize::MAX, |bound| bound.left.max(1));
+        Some((max_tokens - made.len()).min(self.session.capacity() - self.session.len()).min(reasoning))
+    }
+
+    /// Takes the result of a step that was begun ahead, which took so long.
+    pub(super) fn accept_ahead(&mut self, token: u32, time: Duration) -> Result<()> {
+        self.token_time += time;
+        let last = self.request.made.last().map_or(&[][..], std::slice::from_ref);
+        nan::check_chosen(self.session.model(), token, self.session.len())?;
+        self.session.commit((0, last), 0, |_| Ok(Logits::OnDevice))?;
+        (self.undecided, self.chosen) = (true, Some(token));
+        self.make_token()
+    }
+
+    /// Forgets steps that were begun ahead and are not wanted.
+    pub(super) fn forget_ahead(&mut self) {
+        if !self.reads_prompt() {
+            self.session.rewind(self.session.len(), self.session.logits_at());
+        }
+    }
+
+    /// True where there are logits of which no token was chosen: those of the pass at hand, or choosing has failed.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.undecided
+    }
+
+    /// True where `decide` looks at the whole vocabulary several times.
+    pub(super) fn chooses_at_length(&self) -> bool {
+        self.undecided && self.chosen.is_none() && (self.request.chooser.is_some() || self.request.logprobs.is_some())
+    }
+
+    /// True if `decide` calls a function of the caller.
+    pub(super) fn calls_back(&self) -> bool {
+        self.undecided && self.request.chooser.as_ref().is_some_and(Chooser::calls_back)
+    }
+
+    /// True where `decide` needs a step, to read the logits.
+    pub(super) fn lacks_logits(&self) -> bool {
+        self.undecided && self.chosen.is_none() && self.session.has_logits_on_device()
+    }
+
+    /// Chooses a token where the device has not.
+    fn make_token(&mut self) -> Result<()> {
+        if self.request.only_reads {
+            (self.end, self.undecided, self.chosen) = (Some(End::Length), false, None);
+            return Ok(());
+        }
+        let Request { made, max_tokens, text, logprobs, chooser, only_content_logprobs, .. } = &mut self.request;
+        let token = self.session.choose(self.chosen.take(), chooser.as_mut())?;
+        let was_content = text.is_in_content();
+        let model = self.session.model();
+        self.end = if model.ends(token) {
+            let by_grammar = chooser.as_ref().is_some_and(Chooser::has_grammar);
+            Some(if by_grammar { End::Grammar } else { End::Token })
+        } else if let Ok(tokenizer) = model.tokenizer()
+            && text.push(tokenizer, token)?
+        {
+            Some(End::Stop)
+        } else if made.len() + 1 >= *max_tokens {
+            Some(End::Length)
+        } else if self.session.len() == self.session.capacity() {
+            Some(End::Context)
+        } else {
+            None
+        };
+        if let Some(end) = self.end.filter(|end| *end != End::Stop) {
+            text.end(matches!(end, End::Token | End::Grammar));
+        }
+        if made.is_empty() {
+            self.first_token = self.begun.elapsed();
+        }
+        if let Some(logprobs) = logprobs {
+            let none = || Error::invalid("a token without logits");
+            let logits = self.session.logits().ok_or_else(none)?;
+            let is_end = matches!(self.end, Some(End::Token | End::Grammar));
+            match only_content_logprobs {
+                false => logprobs.push(token, logits),
+                true if was_content && !is_end => logprobs.push_held(token, logits),
+                true => {}
+            }
+            if is_end || self.end == Some(End::Stop) {
+                logprobs.settle(true);
+            } else if !text.is_in_content() {
+                // What was held was a tag.
+                logprobs.settle(false);
+            } else if !text.holds_text() {
+                logprobs.settle(true);
+            }
+        }
+        made.push(token);
+        let is_reasoning = text.is_in_reasoning();
+        self.undecided = false;
+        if !self.has_ended() && is_reasoning {
+            self.n_reasoning += 1;
+            self.bound_reasoning(token)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what ends the reasoning after its last token, `token`, where no more of it may be made and there is room
+    /// for that and an answer. A character that has begun is finished first.
+    fn bound_reasoning(&mut self, token: u32) -> Result<()> {
+        let Request { reasoning, prompt, made, text, max_tokens, .. } = &mut self.request;
+        let Some(bound) = reasoning else { return Ok(()) };
+        bound.left = bound.left.saturating_sub(1);
+        let n = bound.closing.len();
+        let (held, room) = (self.session.len() + 1 + n, *max_tokens - made.len());
+        if bound.left > 0 || text.is_in_character() || n >= room || held >= self.session.capacity() {
+            return Ok(());
+        }
+        let closing = reasoning.take().map_or_else(Vec::new, |bound| bound.closing);
+        let tokenizer = self.session.model().tokenizer()?;
+        for &token in &closing {
+            text.push(tokenizer, token)?;
+        }
+        made.extend_from_slice(&closing);
+        prompt.clear();
+        prompt.push(token);
+        prompt.extend(closing);
+        (self.writes, self.appended) = (true, 0);
+        Ok(())
+    }
+}

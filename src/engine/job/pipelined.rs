@@ -1,0 +1,79 @@
+//! Steps of single tokens that a GPU begins before the ones ahead of them have ended, because it hands its choices on
+//! by itself.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::device::StepBudget;
+use crate::engine::metrics::Phase;
+use crate::engine::network::Network;
+use crate::engine::network::pass::{Lane, Pass};
+use crate::error::{Result, try_filled, try_vec};
+use crate::graph::step::CHOSEN_BEFORE;
+
+/// Steps that an executor works on before others may have it.
+pub const MOST: usize = 32;
+
+/// The lanes of steps, and what becomes of their tokens.
+pub trait Lanes {
+    /// The lanes, in the same order each time, with one token each, of which those of the first step count.
+    fn lanes<'a>(&'a mut self, lanes: &mut Vec<Lane<'a>>);
+
+    /// True where the next step is not to be begun: `under_way` were begun and not ended, which take `usual` each,
+    /// `done` have ended.
+    fn pauses(&self, under_way: usize, done: usize, usual: Duration) -> bool;
+
+    /// Takes the tokens that a step has chosen, and commits the ones before them; false where no further step is
+    /// wanted.
+    fn accept(&mut self, tokens: &[u32], time: Duration) -> Result<bool>;
+}
+
+/// Makes `most` tokens at most of each of `n` sessions, until `lanes` want no more or pause. The caller forgets what
+/// was begun after the last (`Session::rewind`), also after an error. The number of steps; `None` where the device does
+/// not work ahead; `Some(0)` where `budget` ends the wait for an executor.
+pub fn run(
+    network: &Arc<Network>,
+    lanes: &mut impl Lanes,
+    [n, most]: [usize; 2],
+    budget: &StepBudget,
+) -> Result<Option<usize>> {
+    let Some(mut pass) = Pass::lent(network, n, budget)? else { return Ok(Some(0)) };
+    let done = steps(&mut pass, network, lanes, [n, most]);
+    let executor = &mut pass.step().executor;
+    let ended = executor.end();
+    network.metrics().record_parts(&executor.times());
+    done.and_then(|done| ended.map(|()| done))
+}
+
+fn steps(pass: &mut Pass, network: &Network, lanes: &mut impl Lanes, [n, most]: [usize; 2]) -> Result<Option<usize>> {
+    let ahead = pass.step().executor.ahead();
+    if ahead == 0 {
+        return Ok(None);
+    }
+    let mut chosen = try_filled("tokens", n, 0)?;
+    let (mut sent, mut done, mut goes_on) = (0, 0, true);
+    let (mut since, mut usual) = (Instant::now(), Duration::ZERO);
+    while goes_on {
+        while sent < most && sent - done < ahead && !lanes.pauses(sent - done, done, usual) {
+            let mut next = try_vec("caches", n)?;
+            lanes.lanes(&mut next);
+            if sent > 0 {
+                next.iter_mut().for_each(|lane| lane.tokens = &[CHOSEN_BEFORE]);
+            }
+            pass.submit(&mut next, sent - done, sent == 0)?;
+            sent += 1;
+        }
+        if sent == done {
+            break;
+        }
+        pass.step().executor.collect(&mut chosen)?;
+        let now = Instant::now();
+        usual = now - since;
+        done += 1;
+        network.record(usual, pass.step().executor.first_share());
+        network.metrics().record_phase(Phase::Decode, usual);
+        goes_on = lanes.accept(&chosen, usual)?;
+        since = now;
+    }
+    Ok(Some(done))
+}

@@ -1,0 +1,350 @@
+//! The order in which jobs work: passes over the weights, each with single tokens of many jobs and pieces of newcomers'
+//! prompts, within a budget of time. What a job makes does not depend on the others, nor on where it was paused.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::job::Job;
+use super::parked::{JobPass, Member, Parked};
+use super::pipelined::{self, Lanes};
+use super::progress::Cancels;
+use crate::device::StepBudget;
+use crate::engine::draft::policy::PassStats;
+use crate::engine::network::Network;
+use crate::engine::network::pass::{Lane, Pass};
+use crate::error::{Error, Result, try_vec};
+
+/// Passes after which a job that had no place in them goes ahead of others, whatever their priorities.
+const AGED: i32 = 16;
+/// Budgets of time beyond it count as this one: about a century, which clocks can be added to.
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// Works on jobs of one model for about `time`, of which zero is enough for one share of work, or, without one, until
+/// one of them has made a token. True when all have ended.
+///
+/// A job that fails by itself ends alone, and one that is asked to stop is left out alone; an error says that all jobs
+/// which have not ended are asked to stop, or what concerns all. It leaves them as they are, to go on with the next
+/// call.
+pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
+    let all_ended = work_on(jobs, time);
+    publish(jobs);
+    all_ended
+}
+
+fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
+    let until = time.map(|time| Instant::now() + time.min(LONGEST));
+    let Some(first) = jobs.first() else { return Ok(true) };
+    let (model, network) = (first.session().model().clone(), first.session().network().clone());
+    if jobs.iter().any(|job| !Arc::ptr_eq(job.session().model(), &model)) {
+        return Err(Error::Mismatch("the jobs of a step belong to different models".to_owned()));
+    }
+    let watched = RefCell::new(try_vec::<Cancels>("cancels", jobs.len())?);
+    let stop = || watched.borrow().iter().all(|cancels| cancels.check().is_err());
+    let budget = StepBudget::until(&stop, until);
+    let (mut made, mut spare) = (false, None);
+    loop {
+        publish(jobs);
+        jobs.iter_mut().for_each(|job| job.heed_cancels());
+        if !jobs.iter().any(|job| job.runs()) {
+            return jobs.iter().try_for_each(|job| job.check_cancels()).map(|()| true);
+        }
+        *watched.borrow_mut() = watch(jobs, watched.take());
+        made |= make_tokens(jobs, &network)?;
+        if made && until.is_none() {
+            return Ok(jobs.iter().all(|job| job.has_ended()));
+        }
+        let mut pass = match resume(jobs) {
+            Some(pass) => pass,
+            None if budget.is_over() => return Ok(false),
+            None => {
+                if !make_drafts(jobs, &budget)? {
+                    match stop() {
+                        true => continue,
+                        false => return Ok(false),
+                    }
+                }
+                let steps = if until.is_some() { pipelined_steps(jobs, &network)? } else { 0 };
+                if steps > 1 {
+                    // Gives its executor back.
+                    drop(spare.take());
+                    match run_pipelined(jobs, &network, steps, &budget)? {
+                        Some(0) if !stop() => return Ok(false),
+                        Some(_) => continue,
+                        None => {}
+                    }
+                }
+                let mut pass = match spare.take() {
+                    Some(pass) => pass,
+                    None => {
+                        let pass = Pass::apart(&network, jobs.iter().any(|job| job.observes()))?;
+                        JobPass { pass, members: try_vec("jobs", network.limits.max_tokens)?, has_run: false }
+                    }
+                };
+                fill(&mut pass, jobs, &network, time)?;
+                pass
+            }
+        };
+        if pass.members.is_empty() {
+            spare = Some(pass);
+        } else if advance(&mut pass, jobs, &budget)? && !choices_pause(&pass, jobs, &budget) {
+            made |= accept(&mut pass, jobs, &network)?;
+            spare = Some(pass);
+        } else {
+            park(pass, jobs);
+            if !stop() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Shows other threads how far the jobs are.
+fn publish(jobs: &[&mut Job]) {
+    jobs.iter().for_each(|job| job.publish());
+}
+
+/// The cancels of the jobs that run, in the place of those of an earlier pass.
+fn watch(jobs: &[&mut Job], mut cancels: Vec<Cancels>) -> Vec<Cancels> {
+    cancels.clear();
+    cancels.extend(jobs.iter().filter(|job| job.runs()).map(|job| job.cancels()));
+    cancels
+}
+
+/// A paused pass all members of which are here and run; those that have others are taken apart.
+fn resume(jobs: &mut [&mut Job]) -> Option<JobPass> {
+    (0..jobs.len()).find_map(|i| {
+        let parked = jobs.get_mut(i).filter(|job| job.runs())?.parked.take()?;
+        parked.take(|id| jobs.iter().any(|job| job.id == id && job.runs()))
+    })
+}
+
+/// Leaves a paused pass with its members.
+fn park(pass: JobPass, jobs: &mut [&mut Job]) {
+    for (id, parked) in Parked::new(pass) {
+        if let Some(job) = jobs.iter_mut().find(|job| job.id == id) {
+            job.parked = Some(parked);
+        }
+    }
+}
+
+/// Makes the drafts of jobs; false where `budget` pauses.
+fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
+    for job in jobs.iter_mut().filter(|job| job.runs()) {
+        let drafted = job.make_draft(budget);
+        if job.alone(drafted)? == Some(false) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Fills a pass: tokens of jobs that make them, with their drafts where there is room, then pieces of prompts. Of the
+/// former those of the highest priority go first, and of these the ones that have waited longest; of the latter the
+/// shortest. Jobs that have waited for `AGED` passes go ahead of all priorities, into a quarter of the places.
+fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
+    let limits = network.limits;
+    let mut makers = try_vec("jobs", jobs.len())?;
+    makers.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
+    order(&mut makers, jobs, 1, |_| 0);
+    let side = makers.first().map(|&i| jobs[i].session().is_long());
+    makers.retain(|&i| Some(jobs[i].session().is_long()) == side);
+    let mut readers = try_vec("jobs", makers.len())?;
+    readers.extend(makers.iter().copied().filter(|&i| jobs[i].reads_prompt()));
+    makers.retain(|&i| !jobs[i].reads_prompt());
+
+    // However many jobs make tokens, prompts have an output, and a part of the tokens.
+    let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!readers.is_empty()));
+    let due = readers.iter().map(|&i| jobs[i].due_of_prompt()).max().unwrap_or(0);
+    let beside = (kept * network.mixed_prefill_tokens.min(limits.max_tokens / 4)).max(due);
+    let tokens = limits.max_tokens.saturating_sub(beside);
+    let mut outputs = tokens.min(most - kept);
+    let spare = most - outputs;
+    order(&mut makers, jobs, outputs / 4, |_| 0);
+    makers.truncate(outputs);
+    let is_plain = makers.iter().any(|&i| jobs[i].needs_plain_pass());
+    let mut waiting = makers.len();
+    for &i in &makers {
+        let job = &mut jobs[i];
+        waiting -= 1;
+        let due = pass.tokens() + job.n_due();
+        // The first may need all of the room.
+        let most = if pass.members.is_empty() { limits.max_tokens } else { tokens.saturating_sub(waiting) };
+        if due > most {
+            continue;
+        }
+        let free = tokens.saturating_sub(due + waiting);
+        let room = if is_plain { 0 } else { free.min(outputs - waiting - 1) };
+        let member = job.next_step(room, makers.len(), time);
+        outputs -= member.outputs;
+        pass.members.push(member);
+    }
+    outputs += spare;
+    let beside = if pass.tokens() > 0 { network.mixed_prefill_tokens } else { network.job_piece() };
+    let room = limits.max_tokens.min(pass.tokens() + beside);
+    let n_aged = order(&mut readers, jobs, 1, Job::prompt_left);
+    for (n, &i) in readers.iter().enumerate() {
+        let mut left = room.saturating_sub(pass.tokens());
+        // A picture whose rows see each other goes through as a whole.
+        let due = jobs[i].due_of_prompt();
+        if left > 0 && pass.tokens() + due <= limits.max_tokens {
+            left = left.max(due);
+        }
+        let shared = if n < n_aged && readers.len() > 1 { left.div_ceil(4).max(due) } else { left };
+        let member = jobs[i].next_of_prompt(shared.min(left));
+        if member.len() > 0 && member.outputs <= outputs {
+            outputs -= member.outputs;
+            pass.members.push(member);
+        }
+    }
+    for job in jobs.iter_mut() {
+        let is_member = pass.members.iter().any(|member| member.id == job.id);
+        job.waited = if is_member { job.waited.min(0).saturating_sub(1) } else { job.waited.max(0).saturating_add(1) };
+    }
+    Ok(())
+}
+
+/// Sorts numbers of jobs by their turn: up to `most_aged` that have waited for `AGED` passes, the longest first, whose
+/// number is returned; then the higher priority, then the smaller `size`, then those that have waited longest.
+fn order(turns: &mut [usize], jobs: &[&mut Job], most_aged: usize, size: impl Fn(&Job) -> usize) -> usize {
+    turns.sort_unstable_by_key(|&i| (Reverse(jobs[i].waited), i));
+    let aged = turns.iter().take(most_aged).take_while(|&&i| jobs[i].waited >= AGED).count();
+    turns[aged..].sort_unstable_by_key(|&i| (Reverse(jobs[i].priority()), size(jobs[i]), Reverse(jobs[i].waited), i));
+    aged
+}
+
+/// Runs a pass until it is done or `budget` pauses; true when it is done.
+fn advance(job_pass: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
+    let JobPass { pass, members, has_run } = job_pass;
+    if *has_run {
+        return Ok(true);
+    }
+    let (mut all, mut lanes) = (try_vec("caches", jobs.len())?, try_vec("caches", members.len())?);
+    all.extend(jobs.iter_mut().map(Some));
+    for member in members {
+        let found = all.iter_mut().find(|job| job.as_ref().is_some_and(|job| job.id == member.id));
+        let job = found.and_then(Option::take).ok_or_else(|| Error::invalid("a job of the pass is missing"))?;
+        lanes.push(job.lane(*member));
+    }
+    *has_run = pass.run(&mut lanes, budget)?;
+    Ok(*has_run)
+}
+
+/// True where `budget` has no time left for the choices after a pass, which are a share of work of their own where they
+/// take long.
+fn choices_pause(pass: &JobPass, jobs: &[&mut Job], budget: &StepBudget) -> bool {
+    let makers = pass.members.iter().filter(|member| member.outputs > 0);
+    let chooses = |member: &Member| Some(jobs.iter().find(|job| job.id == member.id)?.choice_time());
+    let expected: Duration = makers.filter_map(chooses).sum();
+    !expected.is_zero() && budget.pauses(expected)
+}
+
+/// Work on a member of a pass; the numbers are those of its first row and its first output.
+type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, Member, [usize; 2]) -> Result<()>;
+
+/// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first,
+/// leaves the others with theirs.
+fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
+    let (rows, JobPass { pass: results, members, .. }) = (pass.tokens(), &mut *pass);
+    let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
+    let is_mixed = members.iter().any(|member| member.outputs < member.len());
+    let stats = PassStats { time: results.step().time(), rows, drafted, is_mixed };
+    let makers = members.iter().filter(|member| member.outputs > 0).count();
+    let each = |jobs: &mut [&mut Job], work: MemberWork| {
+        let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
+        for member in members.iter() {
+            if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
+                let worked = work(job, *member, [row, output]);
+                let worked = job.alone(worked);
+                made = made.and_then(|made| Ok(worked?.is_none() || made));
+            }
+            row += member.len();
+            output += member.outputs;
+        }
+        made
+    };
+    let taken = each(jobs, &mut |job, member, [_, output]| job.take(member, results, output, stats.time));
+    let made = make_tokens(jobs, network);
+    let settled = each(jobs, &mut |job, member, first| job.settle(member, results, first, stats, makers));
+    pass.clear();
+    Ok(taken? | made? | settled?)
+}
+
+/// Chooses a token for each job that has logits of which none was chosen; true where there are such. Where several take
+/// long that is done on all threads, unless another step has them or a job calls back: a choice depends on its job
+/// alone. An error, the first to occur, leaves the others with their tokens.
+fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
+    let any = jobs.iter().any(|job| job.runs() && job.is_undecided());
+    let at_length = jobs.iter().filter(|job| job.runs() && job.chooses_at_length()).count();
+    let is_apart = |job: &&mut Job| job.runs() && (job.lacks_logits() || job.calls_back());
+    let most = if jobs.iter().any(is_apart) { 1 } else { at_length };
+    let failure = Mutex::new(Ok(()));
+    let shared = network.for_each(jobs, most, |job| {
+        if job.runs() {
+            let made = job.decide();
+            let made = job.alone(made).map(|_| ());
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            *failure = std::mem::replace(&mut *failure, Ok(())).and(made);
+        }
+    });
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).and(shared).map(|()| any)
+}
+
+/// Steps of all jobs that run which may be begun one after the other; 0 where there are more of them than a step has
+/// outputs, or one reads its prompt, drafts, or chooses on the host.
+fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
+    let running = || jobs.iter().filter(|job| job.runs());
+    let limits = network.limits;
+    let (n, long) = (running().count(), running().filter(|job| job.session().is_long()).count());
+    if n > limits.max_outputs.min(limits.max_tokens) || (long > 0 && long < n) {
+        return Ok(0);
+    }
+    let least = |most: usize, job: &&mut Job| Some(most.min(job.steps_ahead(network)?));
+    Ok(running().try_fold(pipelined::MOST, least).unwrap_or(0))
+}
+
+/// Makes tokens of all jobs that run, a step of single tokens after the other, `most` at most, until one ends or
+/// `budget` pauses. The number of steps; `None` where the device does not work ahead.
+fn run_pipelined(
+    jobs: &mut [&mut Job],
+    network: &Arc<Network>,
+    most: usize,
+    budget: &StepBudget,
+) -> Result<Option<usize>> {
+    let n = jobs.iter().filter(|job| job.runs()).count();
+    let result = pipelined::run(network, &mut JobLanes { jobs, budget }, [n, most], budget);
+    jobs.iter_mut().for_each(|job| job.forget_ahead());
+    result
+}
+
+/// The jobs that run, whose steps the device begins ahead.
+struct JobLanes<'a, 'j> {
+    jobs: &'a mut [&'j mut Job],
+    budget: &'a StepBudget<'a>,
+}
+
+impl Lanes for JobLanes<'_, '_> {
+    fn lanes<'a>(&'a mut self, lanes: &mut Vec<Lane<'a>>) {
+        let n = self.jobs.len();
+        for job in self.jobs.iter_mut().filter(|job| job.runs()) {
+            let member = job.next_step(0, n, None);
+            lanes.push(job.lane(member));
+        }
+    }
+
+    fn pauses(&self, under_way: usize, _: usize, usual: Duration) -> bool {
+        self.budget.pauses(usual * (under_way + 1) as u32)
+    }
+
+    fn accept(&mut self, tokens: &[u32], time: Duration) -> Result<bool> {
+        let (mut result, mut ended) = (Ok(()), false);
+        for (job, token) in self.jobs.iter_mut().filter(|job| job.runs()).zip(tokens) {
+            let accepted = job.accept_ahead(*token, time);
+            result = result.and(job.alone(accepted).map(|_| ()));
+            job.publish();
+            ended |= job.has_ended();
+        }
+        result.map(|()| !ended)
+    }
+}

@@ -1,0 +1,6 @@
+//! Kernels on memory of the caller.
+
+mod caller_memory;
+pub(super) mod crossover;
+
+pub use caller_memory::{GqaParams, KvStore, attention_gqa, dequantize, matrix_bytes, matvec};

@@ -1,0 +1,116 @@
+//! Convolutions ahead of an encoder of sound: chunk by chunk of a spectrogram, each a step of a program of its own over
+//! columns that the host gathers.
+
+use super::stage::{Stage, StageExecutor, StageState};
+use crate::device::sequence::Sequence;
+use crate::device::{Backend, StepBudget};
+use crate::engine::cache::{CacheParams, state_spec};
+use crate::error::{Result, try_filled, try_vec};
+use crate::graph::step::StepLimits;
+use crate::model::vision::{Grid, SoundFacts, TileInputs};
+use crate::quant;
+
+/// The work on the frames of a part, which may be paused.
+pub(super) struct Convolving {
+    /// An executor of each convolution.
+    executors: Vec<StageExecutor>,
+    sequence: Option<Sequence>,
+    /// Number of chunks that are done, and of convolutions of the one at hand.
+    chunk: usize,
+    layer: usize,
+    /// The result of the last convolution, and the columns of the next one.
+    grid: Grid,
+    columns: Grid,
+    /// The encoder's input of the chunks that are done.
+    made: Vec<f32>,
+}
+
+/// Places of the result of each convolution of a chunk of so many frames and bins.
+fn places(stages: &[Stage], [mut times, mut bins]: [usize; 2]) -> Vec<usize> {
+    let halve = |_| {
+        (times, bins) = (times.div_ceil(2), bins.div_ceil(2));
+        times * bins
+    };
+    stages.iter().map(halve).collect()
+}
+
+impl Convolving {
+    /// The work of some convolutions, of which there may be none.
+    pub fn new(backend: &Backend, stages: &[Stage], chunk: [usize; 2]) -> Result<Convolving> {
+        let places = places(stages, chunk);
+        let sequence = match (places.iter().max(), stages.first()) {
+            (Some(most), Some(stage)) => {
+                let params = CacheParams { capacity: *most as u32, k_type: quant::F32, v_type: quant::F32 };
+                let limits = StepLimits { max_tokens: *most, max_outputs: 0 };
+                Some(backend.new_sequence(&state_spec(&stage.program, 0, &params, limits))?)
+            }
+            _ => None,
+        };
+        let executor = |(stage, n): (&Stage, &usize)| StageExecutor::new(backend, stage, *n);
+        Ok(Convolving {
+            executors: stages.iter().zip(&places).map(executor).collect::<Result<_>>()?,
+            sequence,
+            chunk: 0,
+            layer: 0,
+            grid: Grid::default(),
+            columns: Grid::default(),
+            made: Vec::new(),
+        })
+    }
+
+    /// Scratch in bytes.
+    pub fn bytes(backend: &Backend, stages: &[Stage], chunk: [usize; 2]) -> u64 {
+        let bytes = stages.iter().zip(places(stages, chunk)).map(|(stage, n)| {
+            let numbers = stage.inputs.iter().chain(&stage.results).map(|id| stage.program.width(*id)).sum::<usize>();
+            let limits = StepLimits { max_tokens: n, max_outputs: 0 };
+            backend.executor_bytes(&stage.program, limits) + 4 * n.saturating_mul(numbers) as u64
+        });
+        bytes.sum()
+    }
+
+    /// Abandons the step at hand.
+    pub fn reset(&mut self) {
+        self.executors.iter_mut().for_each(|executor| executor.state = StageState::Fresh);
+        (self.chunk, self.layer) = (0, 0);
+        self.made.clear();
+    }
+
+    /// Makes what the encoder takes of the frames of a part; true when it is done, or nothing is to do.
+    pub fn advance(
+        &mut self,
+        stages: &[Stage],
+        sound: &SoundFacts,
+        inputs: &mut TileInputs,
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        let Some(sequence) = self.sequence.as_mut().filter(|_| !inputs.frames.is_empty()) else { return Ok(true) };
+        while let Some((chunk, states)) = sound.chunk(&inputs.frames, self.chunk)? {
+            while let Some((stage, executor)) = stages.get(self.layer).zip(self.executors.get_mut(self.layer)) {
+                if executor.state == StageState::Fresh {
+                    self.columns = if self.layer == 0 { chunk.columns()? } else { self.grid.columns()? };
+                }
+                let n = self.columns.times * self.columns.bins;
+                if !executor.advance(stage, n, sequence, &[&self.columns.values], (&[], &[]), budget)? {
+                    return Ok(false);
+                }
+                let channels = stage.program.width(stage.results[0]);
+                let mut values = try_filled("frames", n * channels, 0f32)?;
+                executor.executor.read(stage.results[0], &mut values)?;
+                self.grid = Grid { values, times: self.columns.times, bins: self.columns.bins };
+                executor.state = StageState::Fresh;
+                self.layer += 1;
+            }
+            let width = self.grid.values.len() / states.max(1);
+            if self.made.is_empty() {
+                self.made = try_vec("frames", inputs.n.saturating_mul(width))?;
+            }
+            let seen = states.min(inputs.n.saturating_sub(self.chunk * states)) * width;
+            self.made.extend_from_slice(&self.grid.values[..seen]);
+            (self.chunk, self.layer) = (self.chunk + 1, 0);
+        }
+        inputs.patches = std::mem::take(&mut self.made);
+        inputs.frames = Vec::new();
+        self.chunk = 0;
+        Ok(true)
+    }
+}

@@ -1,0 +1,461 @@
+//! Encoders of pictures and of sound: tiles, or parts of a sound, through two programs to the rows that a model takes
+//! in the place of embeddings. What becomes of a tile depends on that tile alone, and neither on threads nor on how its
+//! work is cut.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::convolutions::Convolving;
+use super::make::row_dim;
+use super::medium::MediaKind;
+use super::stage::{Stage, StageExecutor, StageState};
+use crate::cpu::kv::CpuKv;
+use crate::cpu::nan::all_finite;
+use crate::device::sequence::Sequence;
+use crate::device::{Backend, CPU_DEVICE, Copied, LoadOptions, Placement, StepBudget};
+use crate::engine::cache::{CacheParams, state_spec};
+use crate::engine::cancel::Cancel;
+use crate::engine::embed::vectors::normalise;
+use crate::engine::model::{Model, WAY_OUT, in_file};
+use crate::engine::runtime::LogLevel;
+use crate::engine::runtime::Reservation;
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::format::{Access, ByteSource, Source};
+use crate::graph::op::TensorId;
+use crate::graph::sequence_spec::SequenceSpec;
+use crate::graph::step::StepLimits;
+use crate::media::{Layout, Picture};
+use crate::model::vision::{self, Facts, HeardPart, Piece, Senses, SoundPart, TileInputs};
+use crate::quant;
+use crate::tensor::DType;
+
+/// The choices of a caller for the load of an encoder.
+#[derive(Default)]
+pub struct EncoderParams<'a> {
+    /// The encoder of a file that has several.
+    pub senses: Senses,
+    /// Type that matrices of floats are converted to; `None`: none is.
+    pub quantize: Option<DType>,
+    /// Keys and tensors that are not known are passed over.
+    pub allow_unknown: bool,
+    /// Nothing is read but metadata.
+    pub plan: bool,
+    pub cancel: Option<&'a Cancel>,
+    pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
+}
+
+/// A part of the sequence in which a picture stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Run {
+    Tokens(Vec<u32>),
+    /// So many of the next rows.
+    Rows(usize),
+}
+
+/// The encoder of a model with its projector. Immutable: any number of calls may use it at once.
+pub struct Encoder {
+    model: Arc<Model>,
+    /// Its file or folder.
+    path: PathBuf,
+    facts: Facts,
+    backend: Backend,
+    /// Convolutions that make the encoder's input of a sound, chunk by chunk.
+    convolutions: Vec<Stage>,
+    encoder: Stage,
+    projector: Stage,
+    /// Bytes of its weights.
+    weight_bytes: u64,
+    _memory: Reservation,
+}
+
+impl Encoder {
+    /// Loads the encoder that belongs to a model: a GGUF file with a projector, or a folder.
+    ///
+    /// # Errors
+    /// `Mismatch` where rows or the tokens around them do not fit the model.
+    pub fn load(model: &Arc<Model>, path: &Path, params: EncoderParams) -> Result<Arc<Encoder>> {
+        Encoder::open(model, Source::open_encoder(path, Access::Read)?, params)
+    }
+
+    /// `load` for files that are bytes of the caller, which are read during the call only.
+    pub fn load_from(model: &Arc<Model>, sources: &[ByteSource], params: EncoderParams) -> Result<Arc<Encoder>> {
+        Encoder::open(model, Source::open_encoder_from(sources, Access::Read)?, params)
+    }
+
+    fn open(model: &Arc<Model>, source: Source, params: EncoderParams) -> Result<Arc<Encoder>> {
+        let EncoderParams { senses, quantize, allow_unknown, plan, cancel, mut progress } = params;
+        let (runtime, path) = (model.runtime().clone(), source.path());
+        let hidden = model.info().hidden_dim as usize;
+        let mut network = vision::network(&source, senses, hidden, quantize).map_err(|e| in_file(path, e))?;
+        let (made, architecture) = (network.facts.row_dim, &model.info().architecture);
+        if network.facts.is_pooled && *architecture != format!("{}-text", network.facts.projector) {
+            let what =
+                format!("vectors of {:?}, which a model of {architecture:?} has none of", network.facts.projector);
+            return Err(Error::Mismatch(format!("{}: {what}", path.display())));
+        }
+        let taken = row_dim(model, kind_of(&network.facts))?;
+        // Deeper layers take nothing of a sound.
+        if network.facts.sound.is_some() && made == hidden && taken > hidden && taken.is_multiple_of(hidden) {
+            network.facts.row_dim = taken;
+        } else if made != taken {
+            let what = if network.facts.is_pooled { "a vector of" } else { "rows of" };
+            let what = format!("{what} {made} numbers, of which the model takes {taken}");
+            return Err(Error::Mismatch(format!("{}: {what}", path.display())));
+        }
+        for passed in [source.passed(), &network.passed] {
+            if !allow_unknown {
+                passed.check(WAY_OUT).map_err(|e| in_file(path, e))?;
+            }
+            for what in passed.notes.iter().chain(&passed.unknown) {
+                runtime.log(LogLevel::Warning, &format!("{what}: {}", path.display()));
+            }
+        }
+        check_tokens(model, &network.facts)?;
+        let mut report = |done: u64, total: u64| {
+            Cancel::check(&[cancel])?;
+            match progress.as_mut().is_none_or(|p| p(done, total)) {
+                true => Ok(()),
+                false => Err(Error::Cancelled),
+            }
+        };
+        let (encoder, projector) = (Arc::new(network.encoder.clone()), Arc::new(network.projector.clone()));
+        let convolution = |of: &vision::Convolution| Stage {
+            program: Arc::new(of.program.clone()),
+            inputs: vec![of.columns],
+            results: vec![of.out],
+        };
+        let convolutions: Vec<Stage> = network.convolutions.iter().map(convolution).collect();
+        let limits = StepLimits { max_tokens: 1, max_outputs: 0 };
+        let options = LoadOptions {
+            devices: vec![CPU_DEVICE],
+            shares: Vec::new(),
+            deterministic: false,
+            profile: false,
+            gpu_layers: None,
+            placement: Placement::WithLayers,
+            copied: Copied::Never,
+            host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
+            packed_at: None,
+            tested_at: None,
+            plan,
+            beside: [&projector].into_iter().chain(convolutions.iter().map(|stage| &stage.program)).cloned().collect(),
+            isa: None,
+            bf16_products: false,
+            limits,
+            cache: state_spec(&encoder, 1, &CacheParams::default(), limits),
+        };
+        let weights = network.weights();
+        let backend = Backend::load(&encoder, &weights, &runtime.pool, &options, &mut report)
+            .map_err(|e| runtime.with_limit(e))?;
+        let weight_bytes = backend.weight_bytes().map(|(_, bytes)| bytes).sum();
+        drop(weights);
+        Ok(Arc::new(Encoder {
+            _memory: runtime.reserve("the encoder's weights", if plan { 0 } else { weight_bytes })?,
+            model: model.clone(),
+            path: path.to_owned(),
+            backend,
+            weight_bytes,
+            convolutions,
+            encoder: Stage {
+                program: encoder,
+                inputs: [network.patches].into_iter().chain(network.places).chain(network.queries).collect(),
+                results: network.states,
+            },
+            projector: Stage { program: projector, inputs: network.blocks, results: vec![network.rows] },
+            facts: network.facts,
+        }))
+    }
+
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The kind of the media that it makes.
+    pub fn kind(&self) -> MediaKind {
+        kind_of(&self.facts)
+    }
+
+    pub fn weight_bytes(&self) -> u64 {
+        self.weight_bytes
+    }
+
+    /// A number that tells the encoder from others.
+    pub fn digest(&self) -> u64 {
+        self.backend.digest()
+    }
+
+    /// Scratch that a picture with this layout takes, in bytes.
+    pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
+        self.scratch_bytes_of(self.facts.n_patches(layout), self.facts.most_rows(layout))
+    }
+
+    /// Scratch for tiles of so many patches and rows, or parts of so many hidden states.
+    pub fn scratch_bytes_of(&self, n: usize, rows: usize) -> u64 {
+        let bytes = |stage: &Stage, max_tokens| {
+            self.backend.executor_bytes(&stage.program, StepLimits { max_tokens, max_outputs: 0 })
+        };
+        // Patches and places, which the host holds as well, and hidden states.
+        let program = &self.encoder.program;
+        let held: usize = self.encoder.inputs.iter().chain(&self.encoder.results).map(|id| program.width(*id)).sum();
+        let stages = bytes(&self.encoder, n)
+            + bytes(&self.projector, rows)
+            + Convolving::bytes(&self.backend, &self.convolutions, self.chunk_size());
+        let kv = CpuKv::bytes_of(&self.kv_spec(n)).unwrap_or(u64::MAX);
+        stages.saturating_add(4 * n.saturating_mul(held) as u64).saturating_add(kv)
+    }
+
+    /// The shape of the keys and values of a tile of so many patches.
+    fn kv_spec(&self, n: usize) -> SequenceSpec {
+        let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
+        state_spec(&self.encoder.program, 0, &params, StepLimits { max_tokens: n, max_outputs: 0 })
+    }
+
+    /// Frames and bins of a chunk; of pictures none.
+    fn chunk_size(&self) -> [usize; 2] {
+        self.facts.sound.as_ref().and_then(|sound| sound.chunk_size()).unwrap_or_default()
+    }
+
+    /// Numbers of each result of a tile with so many patches and blocks; blocks may reach beyond the last patch.
+    fn state_len(&self, n: usize, blocks: usize) -> usize {
+        let width = |stage: &Stage, ids: &[TensorId]| ids.first().map_or(0, |id| stage.program.width(*id));
+        let [patch, block] =
+            [width(&self.encoder, &self.encoder.results), width(&self.projector, &self.projector.inputs)];
+        n.saturating_mul(patch).max(blocks.saturating_mul(block))
+    }
+
+    /// The tokens around and between the rows of a picture.
+    pub fn runs(&self, layout: &Layout) -> Result<Vec<Run>> {
+        self.runs_of(self.facts.pieces(layout))
+    }
+
+    /// The tokens of some texts, and the rows between them.
+    pub fn runs_of(&self, pieces: Vec<Piece>) -> Result<Vec<Run>> {
+        let run = |piece: Piece| match piece {
+            Piece::Rows(n) => Ok(Run::Rows(n)),
+            Piece::Text(text) => {
+                let mut tokens = Vec::new();
+                self.model.tokenizer()?.encode(&text, false, true, &mut tokens)?;
+                Ok(Run::Tokens(tokens))
+            }
+        };
+        pieces.into_iter().map(run).collect()
+    }
+
+    /// The rows of a picture, `[n][row_dim]`, tile after tile.
+    pub fn encode(&self, tiles: Vec<Picture>, layout: &Layout, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
+        let cancels = &[cancel];
+        let stop = || Cancel::check(cancels).is_err();
+        let mut encoding = Encoding::new(self, tiles, layout)?;
+        match encoding.advance(self, &StepBudget::new(&stop))? {
+            true => Ok(encoding.rows),
+            false => Err(Cancel::reason(cancels)),
+        }
+    }
+}
+
+fn kind_of(facts: &Facts) -> MediaKind {
+    match &facts.sound {
+        Some(_) => MediaKind::Audio,
+        None if facts.is_pooled => MediaKind::Vector,
+        None => MediaKind::Image,
+    }
+}
+
+/// Refuses a model whose vocabulary lacks a token around pictures or sounds.
+fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
+    let Ok(tokenizer) = model.tokenizer() else { return Ok(()) };
+    let pieces = match &facts.sound {
+        Some(sound) => sound.pieces(1),
+        None => facts.pieces(&facts.sizing.layout(1, 1)?),
+    };
+    for piece in pieces {
+        let Piece::Text(text) = piece else { continue };
+        for name in text.split_inclusive(['>', ']']).filter_map(|part| part.get(part.rfind(['<', '['])?..)) {
+            let mut tokens = Vec::new();
+            tokenizer.encode(name, false, true, &mut tokens)?;
+            if tokens.len() != 1 {
+                let beside = if facts.sound.is_some() { "sounds" } else { "pictures" };
+                let what = format!("{name:?}, which stands beside {beside}, is no token of the model's vocabulary");
+                return Err(Error::Mismatch(what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The input of one run of the two programs.
+enum Tile {
+    Picture(Picture),
+    Frames([Picture; 2]),
+    Sound(HeardPart),
+}
+
+/// The work on the tiles of a picture or the parts of a sound, which may be paused.
+pub struct Encoding {
+    tiles: Vec<Tile>,
+    /// The layout of a picture; `None` for a sound.
+    layout: Option<Layout>,
+    /// `[n][row_dim]`, those of the tiles that are done.
+    pub rows: Vec<f32>,
+    /// Number of tiles that are done.
+    done: usize,
+    /// The tile at hand; `None` until its inputs are made.
+    inputs: Option<TileInputs>,
+    convolving: Convolving,
+    /// An executor of each program, for one tile at a time.
+    executors: [StageExecutor; 2],
+    /// Keys and values of the tile.
+    sequence: Sequence,
+    /// Hidden states of its patches, one after the other for each result of the encoder.
+    states: Vec<f32>,
+    _memory: Reservation,
+}
+
+impl Encoding {
+    /// Sets the memory aside for tiles, which are those of `layout`: two frames for each tile of a video.
+    pub fn new(encoder: &Encoder, tiles: Vec<Picture>, layout: &Layout) -> Result<Encoding> {
+        let (facts, frames) = (encoder.facts(), if layout.pairs > 0 { 2 } else { 1 });
+        let is_tile = |(i, tile): (usize, &Picture)| [tile.width, tile.height] == layout.tile(i / frames);
+        if tiles.len() != layout.n_tiles() * frames || !tiles.iter().enumerate().all(is_tile) {
+            return Err(Error::invalid(format!("{} tiles of a picture with {layout:?}", tiles.len())));
+        }
+        let (n, blocks) = (facts.n_patches(layout), facts.most_rows(layout));
+        let mut list = try_vec("tiles", layout.n_tiles())?;
+        let mut tiles = tiles.into_iter();
+        while let Some(tile) = tiles.next() {
+            let second = if frames == 2 { tiles.next() } else { None };
+            list.push(match second {
+                Some(second) => Tile::Frames([tile, second]),
+                None => Tile::Picture(tile),
+            });
+        }
+        let encoding = Encoding::with(encoder, list, [n, blocks], facts.n_rows(layout))?;
+        Ok(Encoding { layout: Some(*layout), ..encoding })
+    }
+
+    /// Sets the memory aside for the parts of a sound.
+    pub fn of_sound(encoder: &Encoder, parts: Vec<HeardPart>) -> Result<Encoding> {
+        let most = |of: fn(&SoundPart) -> usize| parts.iter().map(|heard| of(&heard.part)).max().unwrap_or(0);
+        let most = [most(|part| part.n), most(|part| part.rows)];
+        let rows = parts.iter().map(|heard| heard.part.rows).sum();
+        let mut list = try_vec("parts of a sound", parts.len())?;
+        list.extend(parts.into_iter().map(Tile::Sound));
+        Encoding::with(encoder, list, most, rows)
+    }
+
+    /// `n` and `blocks`: the most patches and blocks of a tile.
+    fn with(encoder: &Encoder, tiles: Vec<Tile>, [n, blocks]: [usize; 2], rows: usize) -> Result<Encoding> {
+        let facts = encoder.facts();
+        let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks))?;
+        let each = encoder.state_len(n, blocks).saturating_mul(encoder.encoder.results.len());
+        Ok(Encoding {
+            executors: [
+                StageExecutor::new(&encoder.backend, &encoder.encoder, n)?,
+                StageExecutor::new(&encoder.backend, &encoder.projector, blocks)?,
+            ],
+            sequence: encoder.backend.new_sequence(&encoder.kv_spec(n))?,
+            states: try_filled("hidden states", each, 0f32)?,
+            rows: try_vec("the rows of a medium", rows.saturating_mul(facts.row_dim))?,
+            tiles,
+            layout: None,
+            done: 0,
+            inputs: None,
+            convolving: Convolving::new(&encoder.backend, &encoder.convolutions, encoder.chunk_size())?,
+            _memory: memory,
+        })
+    }
+
+    /// Number of tiles that are done, and of all.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.done, self.tiles.len())
+    }
+
+    /// Works until all tiles are done or `budget` pauses; true when all are done. `encoder`: the one that it was made
+    /// for.
+    pub fn advance(&mut self, encoder: &Encoder, budget: &StepBudget) -> Result<bool> {
+        encoder.model.runtime().pool.check_not_within_share()?;
+        while let Some(tile) = self.tiles.get(self.done) {
+            let mut inputs = match (self.inputs.take(), tile, &encoder.facts.sound) {
+                (Some(inputs), ..) => inputs,
+                (None, Tile::Picture(picture), _) => encoder.facts.inputs([picture; 2])?,
+                (None, Tile::Frames(frames), _) => encoder.facts.inputs(frames.each_ref())?,
+                (None, Tile::Sound(part), Some(sound)) => sound.inputs(part)?,
+                (None, Tile::Sound(_), None) => return Err(Error::unsupported("sound with an encoder of pictures")),
+            };
+            match self.advance_tile(encoder, &mut inputs, budget) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.inputs = Some(inputs);
+                    return Ok(false);
+                }
+                Err(e) => {
+                    // The steps are abandoned, and begin anew.
+                    self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
+                    self.convolving.reset();
+                    return Err(e);
+                }
+            }
+            self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
+            self.done += 1;
+            if let Some(layout) = self.layout.filter(|_| self.done == self.tiles.len()) {
+                self.rows = encoder.facts.arranged(&layout, std::mem::take(&mut self.rows))?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn advance_tile(&mut self, encoder: &Encoder, inputs: &mut TileInputs, budget: &StepBudget) -> Result<bool> {
+        if let Some(sound) = &encoder.facts.sound
+            && !self.convolving.advance(&encoder.convolutions, sound, inputs, budget)?
+        {
+            return Ok(false);
+        }
+        let Encoding { executors: [first, second], sequence, states, rows, .. } = self;
+        let blocks = inputs.rows.len();
+        let each = encoder.state_len(inputs.n, blocks);
+        if first.state != StageState::Done {
+            let written = [&inputs.patches[..], &inputs.places[..], &inputs.queries[..]];
+            let by = (&inputs.turns[..], &inputs.spans[..]);
+            if !first.advance(&encoder.encoder, inputs.n, sequence, &written, by, budget)? {
+                return Ok(false);
+            }
+            for (result, state) in encoder.encoder.results.iter().zip(states.chunks_exact_mut(each)) {
+                let (made, beyond) = state.split_at_mut(inputs.n * encoder.encoder.program.width(*result));
+                first.executor.read(*result, made)?;
+                beyond.fill(0.0);
+            }
+        }
+        // A class token and patches that were asked are dropped; blocks are what is left of each result, seen
+        // otherwise.
+        let results = encoder.encoder.results.iter().zip(&encoder.projector.inputs).zip(states.chunks_exact(each));
+        let written: Vec<&[f32]> = results
+            .map(|((result, block), state)| {
+                let from = inputs.first * encoder.encoder.program.width(*result);
+                &state[from..from + blocks * encoder.projector.program.width(*block)]
+            })
+            .collect();
+        if !second.advance(&encoder.projector, blocks, sequence, &written, (&[], &[]), budget)? {
+            return Ok(false);
+        }
+        let [width, row_dim] = [encoder.projector.program.width(encoder.projector.results[0]), encoder.facts.row_dim];
+        let mut made = try_filled("the rows of a tile", blocks * width, 0f32)?;
+        second.executor.read(encoder.projector.results[0], &mut made)?;
+        if let Some(row) = made.chunks_exact(width).position(|row| !all_finite(row)) {
+            let row = rows.len() / row_dim + row;
+            return Err(Error::format(&encoder.path, format!("row {row} of the encoded media is NaN or infinite")));
+        }
+        let start = rows.len();
+        rows.resize(start + blocks * row_dim, 0.0);
+        if encoder.facts.is_pooled {
+            normalise(&mut made);
+        }
+        for (row, values) in inputs.rows.iter().zip(made.chunks_exact(width)) {
+            rows[start + row * row_dim..][..width].copy_from_slice(values);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,12 @@
+//! Pictures, sounds and videos: from files to rows of the model.
+
+pub(super) mod convolutions;
+pub(super) mod encoder;
+pub(super) mod make;
+pub(super) mod medium;
+pub(super) mod picture;
+pub(super) mod preparing;
+pub(super) mod sound;
+pub(super) mod stage;
+pub(super) mod video;
+pub(super) mod work;

@@ -1,0 +1,71 @@
+//! Prepares audio for an encoder: its parts, their rows and the tokens around them.
+
+use super::encoder::Encoder;
+use super::medium::MediaLayout;
+use super::picture::{MOST_ROWS, media_parts};
+use crate::error::{Error, Result};
+use crate::media::Sound;
+use crate::model::vision::{SoundFacts, SoundPart};
+
+pub(super) fn facts(encoder: &Encoder) -> Result<&SoundFacts> {
+    encoder
+        .facts()
+        .sound
+        .as_ref()
+        .ok_or_else(|| Error::unsupported("cannot encode a sound: the encoder is one of pictures"))
+}
+
+fn most_rows(max_rows: usize) -> usize {
+    if max_rows == 0 { MOST_ROWS } else { max_rows }
+}
+
+/// The most samples, at the rate of encoders, that a sound of at most `max_rows` rows can have; 0: those that are
+/// allowed without a bound.
+pub fn most_samples(encoder: &Encoder, max_rows: usize) -> Result<usize> {
+    Ok(facts(encoder)?.most_samples(most_rows(max_rows)))
+}
+
+/// The fewest and the most rows of a sound, and the bytes of scratch that one takes at most.
+pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
+    let facts = facts(encoder)?;
+    // Two parts have all cases: the first is whole, the second continues it.
+    let parts = facts.parts(most_samples(encoder, max_rows)?.min(2 * facts.part_samples()))?;
+    let most = |of: fn(&SoundPart) -> usize| parts.iter().map(of).max().unwrap_or(0);
+    let bytes = encoder.scratch_bytes_of(most(|part| part.n), most(|part| part.rows));
+    Ok(([facts.fewest_rows(), most_rows(max_rows)], bytes))
+}
+
+/// Returns the layout of a sound of so many samples at the rate of encoders, without one.
+pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<MediaLayout> {
+    let (facts, most) = (facts(encoder)?, most_rows(max_rows));
+    let allowed = facts.most_samples(most);
+    if samples > allowed {
+        return Err(Error::TooComplex(format!("the sound has {samples} samples; it must have at most {allowed}")));
+    }
+    let rows = facts.parts(samples)?.iter().map(|part| part.rows).sum();
+    if rows > most {
+        return Err(Error::TooComplex(format!(
+            "a sound of {samples} samples has {rows} rows; it must have at most {most}"
+        )));
+    }
+    let parts = media_parts(encoder.runs_of(facts.pieces(rows))?);
+    Ok(MediaLayout { columns: rows, lines: 1, size: [samples, 0], seen: [samples, 0], parts, ..MediaLayout::default() })
+}
+
+/// Returns the layout of audio with `given` samples per channel, and `samples` at the rate of encoders.
+pub(super) fn layout(encoder: &Encoder, [given, samples]: [usize; 2], max_rows: usize) -> Result<MediaLayout> {
+    Ok(MediaLayout { size: [given, 0], ..measure(encoder, samples, max_rows)? })
+}
+
+/// Text that is hashed before the samples, so that audio inputs for which an encoder computes different rows have
+/// different hashes.
+pub(super) fn hash_beginning(encoder: &Encoder, sound: &Sound) -> Result<String> {
+    let facts = facts(encoder)?;
+    let made_by = (&encoder.facts().projector, facts.bins, facts.stack, facts.cutting, encoder.facts().row_dim);
+    Ok(format!("sound {:016x} {made_by:?} {}", encoder.digest(), sound.samples.len()))
+}
+
+/// Number of parts of audio with `samples` samples.
+pub(super) fn n_parts(encoder: &Encoder, samples: usize) -> Result<usize> {
+    Ok(facts(encoder)?.parts(samples)?.len())
+}

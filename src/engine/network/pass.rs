@@ -1,0 +1,225 @@
+//! A step of sessions, the way of every call and job through their model's network: an executor takes the tokens of
+//! some lanes, works on them until all is done or a budget pauses, and what it has made goes to the sessions with
+//! `commit`. Before that no session's tokens or length is changed, so that a pass that fails or is dropped leaves all
+//! as they were.
+
+use std::sync::Arc;
+
+use super::executors::Lent;
+use super::network::Network;
+use super::step::Step;
+use crate::device::{Sequence, StepBudget};
+use crate::engine::cancel::Cancel;
+use crate::engine::chooser::{Chooser, DeviceRules};
+use crate::engine::metrics::Phase;
+use crate::engine::nan;
+use crate::engine::session::{Logits, Session};
+use crate::error::{Error, Result, try_vec};
+use crate::sampling::SamplingRule;
+
+/// The next tokens of a session in a pass, which its caller has checked (`Session::check`).
+pub struct Lane<'a> {
+    pub session: &'a mut Session,
+    /// Number of tokens of the session to compute again (`Session::pending`); all of them where others follow.
+    pub again: usize,
+    /// Tokens to append.
+    pub tokens: &'a [u32],
+    /// Number of the last of all these whose results are wanted.
+    pub outputs: usize,
+    /// What chooses the token after an output; `None`: the most likely one.
+    pub chooser: Option<&'a mut Chooser>,
+    /// The device may choose in its place: nobody needs the logits.
+    pub on_device: bool,
+}
+
+impl<'a> Lane<'a> {
+    /// Tokens to append whose results nobody wants.
+    pub fn new(session: &'a mut Session, tokens: &'a [u32]) -> Lane<'a> {
+        Lane { session, again: 0, tokens, outputs: 0, chooser: None, on_device: false }
+    }
+
+    /// Prepares the choice of an only token by a device, where a grammar restricts it. Where that fails the host
+    /// chooses, fails as well and says so.
+    fn prepare_mask(&mut self) {
+        if let Some(chooser) = self.chooser.as_deref_mut().filter(|_| self.on_device && self.outputs == 1) {
+            let _ = self.session.prepare_mask(chooser, self.tokens);
+        }
+    }
+
+    /// The sequence of the session, and the rule by which the device chooses the token after each output, or the most
+    /// likely one; `None` where the host chooses.
+    fn for_step<'l>(
+        &'l mut self,
+        network: &'l Network,
+    ) -> (&'l mut Sequence, impl Fn(usize) -> Option<Option<SamplingRule<'l>>>) {
+        let (tokens, chooser) = (self.tokens, self.chooser.as_deref());
+        // The mask that was prepared is that of an only output.
+        let restricted = self.outputs > 1 && chooser.is_some_and(Chooser::has_grammar);
+        let rules = if self.on_device && !restricted { DeviceRules::new(network, chooser) } else { None };
+        let before = tokens.len().saturating_sub(self.outputs);
+        let (sequence, held) = self.session.for_step();
+        (sequence, move |i| Some(rules?.rule([held, &tokens[..=before + i]], i as u64)))
+    }
+}
+
+pub struct Pass {
+    network: Arc<Network>,
+    lent: Lent,
+    /// No call waits for the executor, whose steps are a phase of their own.
+    is_apart: bool,
+    /// The outputs after which the device chooses a token, a bit each.
+    chosen: u64,
+}
+
+impl Pass {
+    /// A pass that may be paused for as long as the caller likes. `observes`: it keeps what heads read.
+    pub fn apart(network: &Arc<Network>, observes: bool) -> Result<Pass> {
+        let observed = if observes { network.observed() } else { None };
+        Ok(Pass { lent: network.lend_apart(observed.as_deref())?, network: network.clone(), is_apart: true, chosen: 0 })
+    }
+
+    /// A pass of a call, of so many tokens; `None` where `budget` ends the wait for an executor.
+    pub fn lent(network: &Arc<Network>, tokens: usize, budget: &StepBudget) -> Result<Option<Pass>> {
+        let lent = network.lend(tokens, budget)?;
+        Ok(lent.map(|lent| Pass { lent, network: network.clone(), is_apart: false, chosen: 0 }))
+    }
+
+    /// A pass of a call that waits for all of it, or until one of some cancels is fired.
+    pub fn whole(lanes: &mut [Lane], cancels: &[Option<&Cancel>]) -> Result<Pass> {
+        let Some(first) = lanes.first() else { return Err(Error::invalid("a pass of nothing")) };
+        let network = first.session.network().clone();
+        let stop = || Cancel::check(cancels).is_err();
+        let (tokens, budget) = (lanes.iter().map(|lane| lane.again + lane.tokens.len()).sum(), StepBudget::new(&stop));
+        let mut pass = Pass::lent(&network, tokens, &budget)?.ok_or_else(|| Cancel::reason(cancels))?;
+        if pass.run(lanes, &budget)? { Ok(pass) } else { Err(Cancel::reason(cancels)) }
+    }
+
+    /// The step, with the executor that has its results.
+    pub fn step(&mut self) -> &mut Step {
+        self.lent.step()
+    }
+
+    /// Works until all is done or `budget` pauses; true when all is done. `lanes`: the same each time, whose tokens an
+    /// empty step takes.
+    pub fn run(&mut self, lanes: &mut [Lane], budget: &StepBudget) -> Result<bool> {
+        let Pass { network, lent, is_apart, chosen } = self;
+        let step = lent.step();
+        add(step, lanes, network, 0)?;
+        let done = with_rules(network, lanes, step.is_fresh().then_some(chosen), |sequences, rules| {
+            step.run(sequences, rules, |_| Ok(()), budget)
+        })?;
+        if done {
+            let (time, is_prompt) = (step.time(), step.has_prompt());
+            network.record(time, step.executor.first_share());
+            network.metrics().record_parts(&step.executor.times());
+            if *is_apart {
+                network.metrics().record_phase(if is_prompt { Phase::Prefill } else { Phase::Decode }, time);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Begins a step of lanes, after `ahead` others that are under way, and does not wait for it. The rules of the
+    /// first one go on.
+    pub fn submit(&mut self, lanes: &mut [Lane], ahead: usize, is_first: bool) -> Result<()> {
+        let Pass { network, lent, chosen, .. } = self;
+        let step = lent.step();
+        add(step.clear(), lanes, network, ahead)?;
+        with_rules(network, lanes, is_first.then_some(chosen), |sequences, rules| {
+            // Such a step is short: only ahead of it the caller is asked.
+            step.advance(sequences, step.executor.ops(), (rules, ahead), |_| Ok(()), &StepBudget::new(&|| false))
+        })?;
+        step.executor.submit()
+    }
+
+    /// Commits the next tokens of a lane, some of which are computed again; `left` of it come after them. With the
+    /// number of its output the logits of the last one are read, or the token that the device has chosen after it is
+    /// returned, and its logits stay there. Logits that are not finite are an error.
+    pub fn commit(
+        &mut self,
+        session: &mut Session,
+        (again, tokens): (usize, &[u32]),
+        left: usize,
+        output: Option<usize>,
+    ) -> Result<Option<u32>> {
+        let Pass { network, lent, chosen, .. } = self;
+        let (executor, mut next) = (&mut lent.step().executor, None);
+        let (model, position) = (session.model().clone(), (session.len() + tokens.len()).saturating_sub(1));
+        session.commit((again, tokens), left, |logits| match output {
+            None => Ok(Logits::None),
+            Some(i) if *chosen >> i & 1 == 1 => {
+                let token = executor.token(i)?;
+                nan::check_chosen(&model, token, position)?;
+                next = Some(token);
+                Ok(Logits::OnDevice)
+            }
+            Some(i) => {
+                executor.read_logits(i, logits)?;
+                nan::check_logits(&model, logits, position)?;
+                network.suppress(logits);
+                Ok(Logits::OnHost)
+            }
+        })?;
+        Ok(next)
+    }
+}
+
+/// Gives a step the tokens of lanes, after `ahead` steps that are under way, unless it has them.
+fn add(step: &mut Step, lanes: &[Lane], network: &Network, ahead: usize) -> Result<()> {
+    if !step.is_empty() {
+        return Ok(());
+    }
+    // The tokens of a draft, and those of one that a recurrence computes again: all of them single ones without it.
+    step.separate = matches!(lanes, [lane] if lane.outputs == lane.tokens.len());
+    for Lane { session, again, tokens, outputs, .. } in lanes {
+        let pending = session.pending();
+        if *again > pending.len() || (!tokens.is_empty() && *again < pending.len()) {
+            return Err(Error::invalid("the layers have forgotten what the step needs"));
+        }
+        step.add(pending[..*again].iter().chain(*tokens), *outputs);
+        step.see(session.runs(), session.sequence().len() + ahead, network.has_turns)?;
+    }
+    Ok(())
+}
+
+/// Hands the sequences of lanes to `work`, with the rules by which the device chooses where the step is a fresh one, of
+/// which `chosen` is to be set.
+fn with_rules<T>(
+    network: &Network,
+    lanes: &mut [Lane],
+    mut chosen: Option<&mut u64>,
+    work: impl FnOnce(&mut [&mut Sequence], &[Option<SamplingRule>]) -> Result<T>,
+) -> Result<T> {
+    let is_fresh = chosen.is_some();
+    if let Some(chosen) = &mut chosen {
+        **chosen = 0;
+        lanes.iter_mut().for_each(Lane::prepare_mask);
+    }
+    // A token of one session allocates nothing.
+    if let [lane] = lanes
+        && lane.outputs <= 1
+    {
+        let asks = is_fresh && lane.outputs == 1;
+        let (sequence, rule) = lane.for_step(network);
+        let rule = if asks { rule(0) } else { None };
+        if let Some(chosen) = chosen {
+            *chosen = rule.is_some().into();
+        }
+        return work(&mut [sequence], rule.as_slice());
+    }
+    let outputs = lanes.iter().map(|lane| lane.outputs).sum();
+    let (mut sequences, mut rules) = (try_vec("caches", lanes.len())?, try_vec("rules", outputs)?);
+    for lane in lanes {
+        let outputs = lane.outputs;
+        let (sequence, rule) = lane.for_step(network);
+        sequences.push(sequence);
+        for rule in (0..outputs).filter(|_| is_fresh).map(rule) {
+            if let Some(chosen) = &mut chosen {
+                **chosen |= u64::from(rule.is_some()) << rules.len();
+            }
+            rules.push(rule.flatten());
+        }
+    }
+    let chooses = chosen.is_some_and(|chosen| *chosen != 0);
+    work(&mut sequences, if chooses { &rules } else { &[] })
+}

@@ -1,0 +1,225 @@
+//! The one driver of steps: an executor, the tokens of one or several sequences, and the way from `begin` to the end of
+//! their work, which may be paused within. Prompts, single tokens, batches, jobs, drafts and embeddings all go through
+//! `Step::advance`.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::device::{Batch, Executor, Sequence, StepBudget};
+use crate::engine::media::medium::Media;
+use crate::engine::runs::Runs;
+use crate::error::{Error, Result, try_vec};
+use crate::graph::step::StepInputs;
+use crate::sampling::SamplingRule;
+
+/// Stands for the position of a token until that is known.
+const BY_POSITION: [u32; 3] = [u32::MAX; 3];
+
+/// An executor, the tokens of its step, and how far its work is. Memory is set aside once, for the largest step.
+pub struct Step {
+    pub executor: Executor,
+    /// `[n]`, of all lanes one after the other.
+    ids: Vec<u32>,
+    /// Number of tokens of each sequence, and of the last of them whose logits are wanted.
+    lanes: Vec<[usize; 2]>,
+    positions: Vec<u32>,
+    numbers: Vec<u32>,
+    outputs: Vec<u32>,
+    /// The rows of media among the tokens, and the other inputs that follow from them; empty where there are none.
+    media: Vec<(Arc<Media>, Range<usize>)>,
+    turns: Vec<[u32; 3]>,
+    spans: Vec<[u32; 2]>,
+    /// Tokens have the bits that they have in steps of their own: `StepInputs::separate`.
+    pub separate: bool,
+    /// The token of each sequence attends to all keys of the sequence, from the position behind them, and adds none.
+    pub only_reads: bool,
+    begun: bool,
+    /// Time that was worked.
+    busy: Duration,
+}
+
+impl Step {
+    /// An empty step with room for so many tokens.
+    pub fn new(executor: Executor, max_tokens: usize) -> Result<Step> {
+        let list = || try_vec("the inputs of a step", max_tokens);
+        let (ids, positions, numbers, outputs) = (list()?, list()?, list()?, list()?);
+        let lanes = try_vec("the inputs of a step", max_tokens)?;
+        let (media, turns, spans) = Default::default();
+        let ([separate, only_reads, begun], busy) = ([false; 3], Duration::ZERO);
+        Ok(Step {
+            executor,
+            ids,
+            lanes,
+            positions,
+            numbers,
+            outputs,
+            media,
+            turns,
+            spans,
+            separate,
+            only_reads,
+            begun,
+            busy,
+        })
+    }
+
+    /// Empties it for the next step.
+    pub fn clear(&mut self) -> &mut Step {
+        self.ids.clear();
+        self.lanes.clear();
+        self.media.clear();
+        self.turns.clear();
+        self.spans.clear();
+        self.separate = false;
+        self.only_reads = false;
+        self.begun = false;
+        self.busy = Duration::ZERO;
+        self
+    }
+
+    /// Adds the next tokens of a further sequence; the logits of the last `outputs` of them are wanted.
+    pub fn add<'a>(&mut self, tokens: impl IntoIterator<Item = &'a u32>, outputs: usize) -> &mut Step {
+        let before = self.ids.len();
+        self.ids.extend(tokens);
+        let n = self.ids.len() - before;
+        self.lanes.push([n, outputs.min(n)]);
+        self
+    }
+
+    /// Takes what follows from the media of a sequence for the tokens of it that were added last, from its place
+    /// `first` on. `has_turns`: the network turns by time, row and column.
+    pub fn see(&mut self, runs: &Runs, first: usize, has_turns: bool) -> Result<()> {
+        let n = self.lanes.last().map_or(0, |[n, _]| *n);
+        let (before, places) = (self.ids.len() - n, first..first + n);
+        let most = self.ids.capacity();
+        let out_of_memory = |_| Error::OutOfMemory { what: "the inputs of a step", bytes: 0 };
+        if has_turns && runs.begin() < places.end {
+            self.turns.try_reserve(most).map_err(out_of_memory)?;
+            self.turns.resize(before, BY_POSITION);
+            runs.turns(places.clone(), &mut self.turns);
+        }
+        if runs.has_spans(places.clone()) {
+            self.spans.try_reserve(most).map_err(out_of_memory)?;
+            self.spans.resize(before, [0; 2]);
+            runs.spans(places.clone(), &mut self.spans);
+        }
+        self.media.try_reserve(runs.within(places.clone()).count()).map_err(out_of_memory)?;
+        self.media.extend(runs.within(places).map(|(run, rows)| (run.media.clone(), rows)));
+        Ok(())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// True where nothing of it was worked on.
+    pub fn is_fresh(&self) -> bool {
+        !self.begun
+    }
+
+    /// Time that was worked on it.
+    pub fn time(&self) -> Duration {
+        self.busy
+    }
+
+    /// True where it has tokens whose logits are not wanted.
+    pub fn has_prompt(&self) -> bool {
+        self.lanes.iter().any(|[n, outputs]| outputs < n)
+    }
+
+    /// Works on the whole program until it is done, and ends, or until `budget` pauses; true when all is done. An error
+    /// or an abandoned step is ended by who drops it.
+    pub fn run(
+        &mut self,
+        sequences: &mut [&mut Sequence],
+        rules: &[Option<SamplingRule>],
+        write: impl FnOnce(&mut Executor) -> Result<()>,
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        self.run_from(0, sequences, rules, write, budget)
+    }
+
+    /// `run` without the first ops of the program.
+    pub fn run_from(
+        &mut self,
+        first: usize,
+        sequences: &mut [&mut Sequence],
+        rules: &[Option<SamplingRule>],
+        write: impl FnOnce(&mut Executor) -> Result<()>,
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        let started = Instant::now();
+        let ops = first..self.executor.ops().end;
+        let done = self.advance(sequences, ops, (rules, 0), write, budget);
+        let done = done.and_then(|done| if done { self.executor.end().map(|()| true) } else { Ok(false) });
+        self.busy += started.elapsed();
+        done
+    }
+
+    /// Works until all is done or `budget` pauses; true when all is done. `sequences`: in the order in which they were
+    /// added, the same each time. `ahead`: the steps of them that were submitted and are not committed yet. What a
+    /// device chooses by `rules`, and what `write` hands to the executor, counts for a fresh step alone.
+    pub fn advance(
+        &mut self,
+        sequences: &mut [&mut Sequence],
+        ops: Range<usize>,
+        (rules, ahead): (&[Option<SamplingRule>], usize),
+        write: impl FnOnce(&mut Executor) -> Result<()>,
+        budget: &StepBudget,
+    ) -> Result<bool> {
+        let is_fresh = !self.begun;
+        if is_fresh {
+            self.place(sequences, ahead)?;
+        }
+        let Step { executor, ids, positions, numbers, outputs, turns, spans, .. } = self;
+        let rules = if is_fresh { rules } else { &[] };
+        let mut media: Vec<&[f32]> = Vec::new();
+        if !self.media.is_empty() {
+            media = try_vec("the rows of a step", ids.len())?;
+            media.extend(self.media.iter().flat_map(|(media, rows)| rows.clone().map(|row| media.row(row))));
+        }
+        let media = &media;
+        let separate = self.separate;
+        let inputs = StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans, separate };
+        let mut batch = Batch { inputs, sequences };
+        if is_fresh {
+            executor.begin(&mut batch, ops)?;
+            write(executor)?;
+            self.begun = true;
+        }
+        executor.advance_at(&mut batch, budget)
+    }
+
+    /// Gives each token its position, and counts the positions as written.
+    fn place(&mut self, sequences: &mut [&mut Sequence], ahead: usize) -> Result<()> {
+        self.positions.clear();
+        self.numbers.clear();
+        self.outputs.clear();
+        for (number, (sequence, &[n, outputs])) in (0..).zip(sequences.iter_mut().zip(&self.lanes)) {
+            if !sequence.is_complete() {
+                return Err(Error::invalid("the layers have forgotten what the step needs"));
+            }
+            let mut first = sequence.len() + ahead;
+            if self.only_reads {
+                self.turns.push([first as u32; 3]);
+                first = first.checked_sub(1).ok_or_else(|| Error::invalid("a draft for an empty cache"))?;
+            } else {
+                sequence.will_write(first, n);
+            }
+            self.positions.extend((first as u32..).take(n));
+            self.numbers.extend(std::iter::repeat_n(number, n));
+            let end = self.numbers.len() as u32;
+            self.outputs.extend(end - outputs as u32..end);
+        }
+        if !self.turns.is_empty() {
+            self.turns.resize(self.ids.len(), BY_POSITION);
+            let by_position = self.turns.iter_mut().zip(&self.positions).filter(|(turn, _)| **turn == BY_POSITION);
+            by_position.for_each(|(turn, position)| *turn = [*position; 3]);
+        }
+        if !self.spans.is_empty() {
+            self.spans.resize(self.ids.len(), [0; 2]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,8 @@
+//! Saved caches and conversations.
+
+pub mod cache;
+pub mod conversation;
+pub mod media;
+pub(super) mod parts;
+
+pub use cache::{RestoreParams, load, save};
