@@ -1,21 +1,29 @@
 //! realizar runs language models inside somebody else's process, after a C interface.
 //! `ARCHITECTURE.md` is the tour.
 
-pub mod memory;
 pub mod error;
+pub mod memory;
 pub mod os;
 pub mod tensor;
-pub mod quant;
+
 pub mod media;
+pub mod quant;
+
 pub mod format;
 pub mod sampling;
+
 pub mod graph;
+
 pub mod cpu;
 #[cfg_attr(not(cuda), path = "cuda/absent.rs")]
 pub mod cuda;
+
 pub mod device;
 pub mod model;
 pub mod text;
+
 pub mod grammar;
+
 pub mod engine;
+
 pub mod ffi;

@@ -118,22 +118,53 @@ fn files_use_each_other_without_circles() {
     assert!(wrong.is_empty(), "circles:\n{}", wrong.join("\n"));
 }
 
-/// `lib.rs` lists the modules in the order of the data, which is that of the table above, upside down.
+/// `lib.rs` lists the modules in groups, each of which uses those before it.
 #[test]
-fn modules_are_listed_in_the_order_of_the_data() {
+fn modules_are_listed_after_those_that_they_use() {
     let text = fs::read_to_string(root().join("lib.rs")).expect("lib.rs");
-    let listed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-    assert_eq!(
-        listed,
-        [
-            "memory", "error", "os", "tensor", "quant", "media", "format", "sampling", "graph", "cpu", "cuda",
-            "device", "model", "text", "grammar", "engine", "ffi"
-        ]
-    );
-    for (i, name) in listed.iter().enumerate() {
-        let (_, uses) = USES.iter().find(|(layer, _)| layer == name).expect("a layer");
-        assert!(uses.iter().all(|used| listed[..i].contains(used)), "{name} uses what stands behind it");
+    let names = |group: &str| -> Vec<String> {
+        group.lines().filter_map(|line| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned())).collect()
+    };
+    let groups: Vec<Vec<String>> = text.split("\n\n").map(names).collect();
+    assert_eq!(groups.concat().len(), USES.len());
+    for (i, group) in groups.iter().enumerate() {
+        for name in group {
+            let (_, uses) = USES.iter().find(|(layer, _)| layer == name).expect("a layer");
+            let before = groups[..i].concat();
+            assert!(uses.iter().all(|used| before.iter().any(|other| other == used)), "{name} uses a module after it");
+        }
     }
+}
+
+/// A `mod.rs` of the engine lists its files and what the layers above use; files import from where things are defined.
+#[test]
+fn the_engine_has_no_imports_upwards() {
+    let tree = Tree::read(&root());
+    let mut wrong = Vec::new();
+    for module in tree.modules.values().filter(|module| module.file.starts_with("engine/")) {
+        for path in &module.named {
+            let (holder, rest) = tree.split(path);
+            let is_face = holder == ["engine"] && !rest.is_empty();
+            if is_face || holder.is_empty() {
+                wrong.push(format!("{} imports {}", module.file, path.join("::")));
+            }
+        }
+        if module.file.ends_with("/mod.rs") {
+            let text = fs::read_to_string(root().join(&module.file)).expect("a source file");
+            let code = code(&text);
+            let is_listed =
+                |s: &str| s.is_empty() || ["mod ", "use "].iter().any(|word| behind_visibility(s).starts_with(word));
+            let defined = code.split(';').map(str::trim).filter(|statement| !is_listed(statement));
+            wrong.extend(defined.map(|statement| format!("{} defines {statement:.40}", module.file)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A statement without its `pub`.
+fn behind_visibility(statement: &str) -> &str {
+    let rest = statement.strip_prefix("pub").unwrap_or(statement);
+    rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |(_, rest)| rest).trim_start()
 }
 
 #[test]

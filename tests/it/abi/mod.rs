@@ -6,13 +6,13 @@
 mod adapters;
 mod arguments;
 mod c;
+mod caches;
 mod cancels;
 mod capabilities;
 mod compiled_grammar;
 mod conversation;
 mod conversation_ends;
 mod conversation_set;
-mod caches;
 mod embed;
 mod encoding;
 mod grammar;

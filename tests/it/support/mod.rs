@@ -15,9 +15,9 @@ pub mod predictor;
 pub mod published;
 pub mod recurrent;
 pub mod reference;
+pub mod replies;
 pub mod rope;
 pub mod safetensors;
-pub mod replies;
 pub mod save;
 #[cfg(cuda)]
 pub mod shim;
