@@ -21,7 +21,7 @@
  *                  rz_conversation_new(model, NULL, &chat, &err) < 0;
  *     while (!failed && fgets(line, sizeof line, stdin)) {
  *       line[strcspn(line, "\n")] = '\0';
- *       failed = rz_conversation_say(chat, line, print, NULL, &err) < 0;
+ *       failed = rz_conversation_say(chat, line, NULL, print, NULL, &err) < 0;
  *       putchar('\n');
  *     }
  *     if (failed) fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
@@ -3159,18 +3159,23 @@ rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
  * exception. */
 typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
 
-/* Adds the NUL-terminated `text` as a message of the user, and generates the whole reply with default parameters.
- * `on_text`, which may be NULL, gets the pieces of the reply's content as they come, on this thread. If `on_text`
- * returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the call returns
- * RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is RZ_END_CONTEXT,
- * and the message has "finish_reason": "context".
+/* Adds the NUL-terminated `text` as a message of the user, and generates the whole reply. `params`, which may be NULL,
+ * has the parameters of the reply, as for rz_conversation_reply, without RZ_REPLY_CONTINUE. `on_text`, which may be
+ * NULL, gets the pieces of the reply's content as they come, on this thread; reasoning and tool calls are in the
+ * message only (rz_conversation_json_into).
  *
- * If a cancel is fired or a deadline passes after the first piece, the reply keeps what was said, and the call returns
- * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors, which otherwise leave the messages and an unfinished reply
- * as they were: the errors of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
+ * If `on_text` returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the
+ * call returns RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is
+ * RZ_END_CONTEXT, and the message has "finish_reason": "context". If a cancel is fired or a deadline passes after the
+ * first piece, the reply keeps what was said, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. RZ_REPLY_KEEP
+ * changes nothing.
+ *
+ * Any thread. Errors, which otherwise leave the messages and an unfinished reply as they were: the errors of
+ * rz_conversation_add_text, _reply and _step. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_say(rz_conversation *conversation,
                     const char *text,
+                    const rz_reply_params *RZ_NULLABLE params,
                     rz_text_callback RZ_NULLABLE on_text,
                     void *RZ_NULLABLE user,
                     rz_error *RZ_NULLABLE err);

@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
     /* NULL parameters mean the defaults; a status below 0 is an error. */
     int failed = rz_model_load(argv[1], NULL, &model, &err) < 0 ||
                  rz_conversation_new(model, NULL, &chat, &err) < 0 ||
-                 rz_conversation_say(chat, argv[2], print, NULL, &err) < 0;
+                 rz_conversation_say(chat, argv[2], NULL, print, NULL, &err) < 0;
     if (failed)
         fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
     else

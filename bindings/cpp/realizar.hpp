@@ -1437,8 +1437,13 @@ public:
     }
     /// A message of the user and the whole reply, whose content goes to `each(text)` piece by piece; false from it ends
     /// the reply, which keeps what was said. So does what it throws, which goes on from here.
-    template <class Each> void say(const std::string &text, Each &&each) { try_say(text, each).value(); }
-    template <class Each> Result<rz_status> try_say(const std::string &text, Each &&each) {
+    template <class Each>
+    void say(const std::string &text, Each &&each, const rz_reply_params &params = realizar::params<rz_reply_params>()) {
+        try_say(text, each, params).value();
+    }
+    template <class Each>
+    Result<rz_status> try_say(const std::string &text, Each &&each,
+                              const rz_reply_params &params = realizar::params<rz_reply_params>()) {
         using Callback = detail::Callback<std::remove_reference_t<Each>>;
         Callback callback(each);
         auto call = [](const char *piece, size_t n, void *user) noexcept -> int32_t {
@@ -1451,10 +1456,12 @@ public:
                 }
             });
         };
-        return callback.rethrow(detail::done([&](rz_error *error) {
+        const auto said = detail::done([&](rz_error *error) {
             if (detail::is_cut(text)) return detail::refuse(error, "the text");
-            return rz_conversation_say(get(), text.c_str(), call, &callback, error);
-        }));
+            return rz_conversation_say(get(), text.c_str(), &params, call, &callback, error);
+        });
+        if (said) logprobs_ = params.logprobs;
+        return callback.rethrow(said);
     }
     /// Begins a reply, which steps make.
     void reply(const rz_reply_params &params = realizar::params<rz_reply_params>()) { try_reply(params).value(); }

@@ -37,9 +37,8 @@ class Guides {
     static void options(Model model) {
         var forgetful = new Conversation.Setup().overflow(Conversation.Overflow.FORGET);
         try (var chat = new Conversation(model, new Transcript(), forgetful)) {
-            chat.add("user", "Once upon a time");
             var options = new Options().temperature(0.7).topP(0.9).seed(42).maxTokens(60).stops("\n\n");
-            System.out.print(chat.reply(options).readText());
+            chat.say("Once upon a time", options, System.out::print);
         }
     }
     // --8<-- [end:options]

@@ -26,7 +26,7 @@ static rz_status chat(const rz_model *model) {
     rz_conversation *chat = NULL;
     if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
         rz_conversation_add_text(chat, "system", "", 0, &err) < 0 ||
-        rz_conversation_say(chat, "Once upon a time", print, stdout, &err) < 0)
+        rz_conversation_say(chat, "Once upon a time", NULL, print, stdout, &err) < 0)
         failed(&err);
     rz_conversation_free(chat);
     return err.code;
@@ -43,11 +43,8 @@ static rz_status options(const rz_model *model) {
     const rz_reply_params params = {
         .struct_size = sizeof params, .max_tokens = 60, .sampler = &sampler, .stops = stops, .n_stops = 1};
     if (rz_conversation_new(model, &forgetful, &chat, &err) < 0 ||
-        rz_conversation_add_text(chat, "user", "Once upon a time", 16, &err) < 0 ||
-        rz_conversation_reply(chat, &params, &err) < 0)
+        rz_conversation_say(chat, "Once upon a time", &params, print, stdout, &err) < 0)
         failed(&err);
-    while (err.code >= 0 && rz_conversation_step(chat, RZ_NO_LIMIT, &err) == RZ_AGAIN)
-        ;
     rz_conversation_free(chat);
     return err.code;
 }
@@ -121,19 +118,9 @@ static rz_status structured(const rz_model *model) {
     rz_conversation *chat = NULL;
     const rz_reply_params params = {.struct_size = sizeof params, .grammar_kind = RZ_GRAMMAR_JSON_SCHEMA,
                                     .grammar = schema, .grammar_len = sizeof schema - 1};
-    uint32_t kind, flags, call;
-    char text[1024];
-    size_t len;
     if (rz_conversation_new(model, NULL, &chat, &err) < 0 ||
-        rz_conversation_add_text(chat, "user", "Lily is five.", 13, &err) < 0 ||
-        rz_conversation_reply(chat, &params, &err) < 0)
+        rz_conversation_say(chat, "Lily is five.", &params, print, stdout, &err) < 0)
         failed(&err);
-    while (err.code >= 0 && rz_conversation_step(chat, RZ_NO_LIMIT, &err) == RZ_AGAIN)
-        ;
-    /* Parts may as well be taken at the end. */
-    while (err.code >= 0 && rz_conversation_next_into(chat, &kind, &flags, &call, text, sizeof text, &len, &err) == RZ_OK)
-        if (kind == RZ_CHAT_EVENT_CONTENT)
-            printf("%.*s", (int)len, text);
     rz_conversation_free(chat);
     return err.code;
 }
@@ -337,7 +324,7 @@ static rz_status adapters(const rz_model *model, const char *path) {
     const float scales[] = {1.0f};
     const rz_conversation_params params = {.struct_size = sizeof params, .adapters = used, .scales = scales, .n_adapters = 1};
     if (rz_conversation_new(model, &params, &chat, &err) < 0 ||
-        rz_conversation_say(chat, "Once upon a time", print, stdout, &err) < 0)
+        rz_conversation_say(chat, "Once upon a time", NULL, print, stdout, &err) < 0)
         failed(&err);
     rz_conversation_free(chat);
     rz_adapter_free(adapter);
@@ -356,7 +343,7 @@ static rz_status saving(const rz_model *model) {
     if (!file)
         return RZ_ERR_IO;
     int is_saved = rz_conversation_new(model, NULL, &chat, &err) >= 0 &&
-                   rz_conversation_say(chat, "Once upon a time", NULL, NULL, &err) >= 0 &&
+                   rz_conversation_say(chat, "Once upon a time", NULL, NULL, NULL, &err) >= 0 &&
                    rz_conversation_save(chat, to_file, file, NULL, &err) >= 0;
     rewind(file);
     /* The loaded conversation goes on to the same bits. */
@@ -382,7 +369,7 @@ static rz_status prefixes(const rz_model *model, const char *folder) {
     for (int i = 0; i < 2 && err.code >= 0; i++) { /* the second one does not compute the prompt again */
         rz_conversation *chat = NULL;
         if (rz_conversation_new(model, &params, &chat, &err) < 0 ||
-            rz_conversation_say(chat, "Once upon a time there was a long instruction", NULL, NULL, &err) < 0)
+            rz_conversation_say(chat, "Once upon a time there was a long instruction", NULL, NULL, NULL, &err) < 0)
             failed(&err);
         rz_conversation_free(chat);
     }
@@ -530,7 +517,7 @@ static rz_status said(const char *path, uint32_t threads, char *text, size_t cap
     if (rz_runtime_new(&params, &runtime, &err) >= 0) {
         const rz_model_params load = {.struct_size = sizeof load, .runtime = runtime};
         if (rz_model_load(path, &load, &model, &err) < 0 || rz_conversation_new(model, NULL, &chat, &err) < 0 ||
-            rz_conversation_say(chat, "Once upon a time", NULL, NULL, &err) < 0 ||
+            rz_conversation_say(chat, "Once upon a time", NULL, NULL, NULL, &err) < 0 ||
             rz_conversation_json_into(chat, 1, text, capacity, len, &err) < 0)
             failed(&err);
     }

@@ -29,9 +29,7 @@ static void options(const realizar::Model &model) {
     auto params = realizar::params<rz_reply_params>();
     params.max_tokens = 60, params.sampler = &sampler, params.stops = stops, params.n_stops = 1;
     realizar::Conversation chat(model, forgetful);
-    chat.add({"user", "Once upon a time"});
-    chat.reply(params);
-    chat.run([](uint32_t, uint32_t, uint32_t, std::string_view text) { std::cout << text; });
+    chat.say("Once upon a time", [](std::string_view piece) { std::cout << piece; }, params);
 }
 // --8<-- [end:options]
 
@@ -78,12 +76,8 @@ static std::string structured(const realizar::Model &model) {
     params.grammar_kind = RZ_GRAMMAR_JSON_SCHEMA;
     params.grammar = schema.data(), params.grammar_len = schema.size();
     realizar::Conversation chat(model);
-    chat.add({"user", "Lily is five."});
-    chat.reply(params);
     std::string json;
-    chat.run([&](uint32_t kind, uint32_t, uint32_t, std::string_view text) {
-        if (kind == RZ_CHAT_EVENT_CONTENT) json += text;
-    });
+    chat.say("Lily is five.", [&](std::string_view piece) { json += piece; }, params);
     return json;
 }
 // --8<-- [end:structured]

@@ -13,9 +13,8 @@ func chat(_ model: Model) async throws {
 // --8<-- [start:options]
 func options(_ model: Model) async throws {
     let chat = try Conversation(model, options: ConversationOptions(overflow: .forget))
-    try chat.add("user", "Once upon a time")
     let options = Options(sampling: Sampling(temperature: 0.7, topP: 0.9, seed: 42), maxTokens: 60, stops: ["\n\n"])
-    for try await part in try chat.reply(options) { print(part.text, terminator: "") }
+    for try await piece in try chat.say("Once upon a time", options) { print(piece, terminator: "") }
 }
 // --8<-- [end:options]
 

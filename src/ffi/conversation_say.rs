@@ -2,8 +2,11 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::conversation::rz_conversation;
+use crate::error::Error;
+
+use super::conversation::{reply_params, rz_conversation, rz_reply_params};
 use super::guard::guarded;
+use super::job::stop_strings;
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
@@ -12,19 +15,24 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// exception.
 pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
 
-/// Adds the NUL-terminated `text` as a message of the user, and generates the whole reply with default parameters.
-/// `on_text`, which may be NULL, gets the pieces of the reply's content as they come, on this thread. If `on_text`
-/// returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the call returns
-/// RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is RZ_END_CONTEXT,
-/// and the message has "finish_reason": "context".
+/// Adds the NUL-terminated `text` as a message of the user, and generates the whole reply. `params`, which may be NULL,
+/// has the parameters of the reply, as for rz_conversation_reply, without RZ_REPLY_CONTINUE. `on_text`, which may be
+/// NULL, gets the pieces of the reply's content as they come, on this thread; reasoning and tool calls are in the
+/// message only (rz_conversation_json_into).
 ///
-/// If a cancel is fired or a deadline passes after the first piece, the reply keeps what was said, and the call returns
-/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors, which otherwise leave the messages and an unfinished reply
-/// as they were: the errors of rz_conversation_add_text, _reply and _step. Since 0.1.0.
+/// If `on_text` returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the
+/// call returns RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is
+/// RZ_END_CONTEXT, and the message has "finish_reason": "context". If a cancel is fired or a deadline passes after the
+/// first piece, the reply keeps what was said, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. RZ_REPLY_KEEP
+/// changes nothing.
+///
+/// Any thread. Errors, which otherwise leave the messages and an unfinished reply as they were: the errors of
+/// rz_conversation_add_text, _reply and _step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_say(
     conversation: *mut rz_conversation,
     text: *const c_char,
+    params: *const rz_reply_params,
     on_text: rz_text_callback,
     user: *mut c_void,
     err: *mut rz_error,
@@ -32,12 +40,20 @@ pub unsafe extern "C" fn rz_conversation_say(
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
         let text = call.c_str(text, "text")?;
+        let params: rz_reply_params = call.params(params)?;
+        let stops = stop_strings(call, params.stops, params.n_stops)?;
+        let params = reply_params(call, &params, &stops)?;
+        if params.continues {
+            let what = "rz_reply_params.flags has RZ_REPLY_CONTINUE; it must not be set in rz_conversation_say, which \
+                        adds a message";
+            return Err(Error::invalid(what));
+        }
         let mut on_text = |piece: &str| match on_text {
             // SAFETY: the header asks for a function that may be called so during the call.
             Some(on_text) => unsafe { on_text(piece.as_ptr().cast(), piece.len(), user) == 0 },
             None => true,
         };
-        conversation.change(|conversation| conversation.say(text, &mut on_text))?;
+        conversation.change(|conversation| conversation.say(text, params, &mut on_text))?;
         Ok(RZ_OK)
     })
 }

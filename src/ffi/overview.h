@@ -21,7 +21,7 @@
  *                  rz_conversation_new(model, NULL, &chat, &err) < 0;
  *     while (!failed && fgets(line, sizeof line, stdin)) {
  *       line[strcspn(line, "\n")] = '\0';
- *       failed = rz_conversation_say(chat, line, print, NULL, &err) < 0;
+ *       failed = rz_conversation_say(chat, line, NULL, print, NULL, &err) < 0;
  *       putchar('\n');
  *     }
  *     if (failed) fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);

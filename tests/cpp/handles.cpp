@@ -546,6 +546,15 @@ int main(int argc, char **argv) {
         loaded->say(prompt, [&](std::string_view piece) { said += piece; return said.size() < 20; });
         EXPECT(story.compare(0, said.size(), said) == 0 && said.size() >= 20 && said.size() < 40);
         EXPECT(loaded->info().prompt_tokens == loaded->info().reused_tokens + 1);
+        // With parameters of a reply.
+        loaded->rewind(0);
+        std::string two;
+        auto few = realizar::params<rz_reply_params>();
+        few.max_tokens = 2;
+        loaded->say(prompt, [&](std::string_view piece) { two += piece; }, few);
+        EXPECT(!two.empty() && story.compare(0, two.size(), two) == 0 && loaded->info().n_tokens == 2);
+        loaded->rewind(0);
+        EXPECT(loaded->try_say(prompt, [&](std::string_view piece) { return two += piece, false; }).value() == RZ_OK);
         // An exception of a callback is rethrown after the call, and the messages so far stay. A text is not cut at a
         // NUL.
         struct Thrown {};

@@ -1044,7 +1044,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_fork(ConversationHandle conversation, IntPtr* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_info_get(ConversationHandle conversation, rz_conversation_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_conversation_free(IntPtr conversation);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_say(ConversationHandle conversation, byte* text, IntPtr on_text, IntPtr user, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_say(ConversationHandle conversation, byte* text, rz_reply_params* @params, IntPtr on_text, IntPtr user, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_read(ConversationHandle conversation, rz_reply_params* @params, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_release(ConversationHandle conversation, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_conversation_capacity_set(ConversationHandle conversation, uint capacity, rz_error* err);

@@ -849,7 +849,7 @@ type functions struct {
 	rz_conversation_fork          func(conversation uintptr, out *uintptr, err *rz_error) int32
 	rz_conversation_info_get      func(conversation uintptr, out *rz_conversation_info, err *rz_error) int32
 	rz_conversation_free          func(conversation uintptr)
-	rz_conversation_say           func(conversation uintptr, text *byte, on_text uintptr, user uintptr, err *rz_error) int32
+	rz_conversation_say           func(conversation uintptr, text *byte, params *rz_reply_params, on_text uintptr, user uintptr, err *rz_error) int32
 	rz_conversation_read          func(conversation uintptr, params *rz_reply_params, err *rz_error) int32
 	rz_conversation_release       func(conversation uintptr, err *rz_error) int32
 	rz_conversation_capacity_set  func(conversation uintptr, capacity uint32, err *rz_error) int32

@@ -522,8 +522,8 @@ JNIEXPORT void JNICALL Java_realizar_JniFunctions_rz_1conversation_1free(JNIEnv 
     rz_conversation_free((void *)(intptr_t)conversation);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1say(JNIEnv *env, jobject self, jlong conversation, jlong text, jlong on_text, jlong user, jlong err) {
-    return rz_conversation_say((void *)(intptr_t)conversation, (void *)(intptr_t)text, (rz_text_callback)(intptr_t)on_text, (void *)(intptr_t)user, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1say(JNIEnv *env, jobject self, jlong conversation, jlong text, jlong params, jlong on_text, jlong user, jlong err) {
+    return rz_conversation_say((void *)(intptr_t)conversation, (void *)(intptr_t)text, (void *)(intptr_t)params, (rz_text_callback)(intptr_t)on_text, (void *)(intptr_t)user, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1conversation_1read(JNIEnv *env, jobject self, jlong conversation, jlong params, jlong err) {

@@ -303,7 +303,12 @@ public final class Conversation extends Handle {
      * the reply with CancellationException. In these cases the text so far stays as a message; any other failure
      * restores the messages. */
     public void say(String text, Consumer<String> onText) {
-        sayWhile(text, piece -> {
+        say(text, new Options(), onText);
+    }
+
+    /** The same with options of the reply, which get {@link Options#keep}. */
+    public void say(String text, Options options, Consumer<String> onText) {
+        sayWhile(text, options, piece -> {
             onText.accept(piece);
             return true;
         });
@@ -311,10 +316,15 @@ public final class Conversation extends Handle {
 
     /** The same; the reply ends when {@code onText} returns false. */
     public void sayWhile(String text, Predicate<String> onText) {
+        sayWhile(text, new Options(), onText);
+    }
+
+    /** The same with options of the reply, which get {@link Options#keep}. */
+    public void sayWhile(String text, Options options, Predicate<String> onText) {
         addJson("[]"); // an unfinished reply is given up
         int before = info().messages();
         add("user", text);
-        try (var said = saying(before)) {
+        try (var said = saying(before, options)) {
             while (said.hasNext(before)) {
                 var part = said.next();
                 if (part.kind() == Part.Kind.CONTENT && !part.text().isEmpty() && !onText.test(part.text())) return;
@@ -322,9 +332,9 @@ public final class Conversation extends Handle {
         }
     }
 
-    private Reply saying(int before) {
+    private Reply saying(int before, Options options) {
         try {
-            return reply(new Options().keep());
+            return reply(options.keep());
         } catch (RealizarException e) {
             rewind(before);
             throw e;

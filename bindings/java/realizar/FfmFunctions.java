@@ -138,7 +138,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_conversation_fork = Ffm.function("rz_conversation_fork", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_info_get = Ffm.function("rz_conversation_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_free = Ffm.function("rz_conversation_free", FunctionDescriptor.ofVoid(JAVA_LONG));
-    private static final MethodHandle rz_conversation_say = Ffm.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_conversation_say = Ffm.function("rz_conversation_say", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_read = Ffm.function("rz_conversation_read", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_release = Ffm.function("rz_conversation_release", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_conversation_capacity_set = Ffm.function("rz_conversation_capacity_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG));
@@ -1329,9 +1329,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_conversation_say(long conversation, long text, long on_text, long user, long err) {
+    public int rz_conversation_say(long conversation, long text, long params, long on_text, long user, long err) {
         try {
-            return (int) rz_conversation_say.invokeExact(conversation, text, on_text, user, err);
+            return (int) rz_conversation_say.invokeExact(conversation, text, params, on_text, user, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -132,7 +132,7 @@ interface Functions {
     int rz_conversation_fork(long conversation, long out, long err);
     int rz_conversation_info_get(long conversation, long out, long err);
     void rz_conversation_free(long conversation);
-    int rz_conversation_say(long conversation, long text, long on_text, long user, long err);
+    int rz_conversation_say(long conversation, long text, long params, long on_text, long user, long err);
     int rz_conversation_read(long conversation, long params, long err);
     int rz_conversation_release(long conversation, long err);
     int rz_conversation_capacity_set(long conversation, int capacity, long err);

@@ -1195,8 +1195,8 @@ final class Header {
         Native.LIBRARY.rz_conversation_free(conversation.address);
     }
 
-    static int rz_conversation_say(Memory conversation, Memory text, Memory on_text, Memory user, Memory err) {
-        return Native.LIBRARY.rz_conversation_say(conversation.address, text.address, on_text.address, user.address, err.address);
+    static int rz_conversation_say(Memory conversation, Memory text, Memory params, Memory on_text, Memory user, Memory err) {
+        return Native.LIBRARY.rz_conversation_say(conversation.address, text.address, params.address, on_text.address, user.address, err.address);
     }
 
     static int rz_conversation_read(Memory conversation, Memory params, Memory err) {

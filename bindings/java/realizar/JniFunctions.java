@@ -263,7 +263,7 @@ final class JniFunctions implements Functions {
     @Override
     public native void rz_conversation_free(long conversation);
     @Override
-    public native int rz_conversation_say(long conversation, long text, long on_text, long user, long err);
+    public native int rz_conversation_say(long conversation, long text, long params, long on_text, long user, long err);
     @Override
     public native int rz_conversation_read(long conversation, long params, long err);
     @Override

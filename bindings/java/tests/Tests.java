@@ -593,6 +593,10 @@ class Tests {
             chat.rewind(1);
             String said = chat.say(PROMPT);
             check(said.startsWith(String.join("", pieces)) && said.equals(chat.messages(2).get(0).get("content")), "the same text");
+            chat.rewind(1);
+            var few = new StringBuilder();
+            chat.say(PROMPT, new Options().maxTokens(3), few::append);
+            check(chat.info().tokens() == 3 && said.startsWith(few.toString()) && !few.isEmpty(), "what is said with options");
             // A seed repeats itself, and what is sampled is not the likeliest; stop strings and forbidden tokens count.
             chat.rewind(1);
             chat.add("user", PROMPT);

@@ -978,7 +978,7 @@ FUNCTIONS = {
     "rz_conversation_fork": (c_int32, [c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
     "rz_conversation_info_get": (c_int32, [c_void_p, POINTER(rz_conversation_info), POINTER(rz_error)]),
     "rz_conversation_free": (None, [c_void_p]),
-    "rz_conversation_say": (c_int32, [c_void_p, c_char_p, rz_text_callback, c_void_p, POINTER(rz_error)]),
+    "rz_conversation_say": (c_int32, [c_void_p, c_char_p, POINTER(rz_reply_params), rz_text_callback, c_void_p, POINTER(rz_error)]),
     "rz_conversation_read": (c_int32, [c_void_p, POINTER(rz_reply_params), POINTER(rz_error)]),
     "rz_conversation_release": (c_int32, [c_void_p, POINTER(rz_error)]),
     "rz_conversation_capacity_set": (c_int32, [c_void_p, c_uint32, POINTER(rz_error)]),

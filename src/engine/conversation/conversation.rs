@@ -437,7 +437,7 @@ impl Conversation {
     /// A message of the user and the reply to it. `on_text` gets the pieces of its content; where it returns false the
     /// reply ends and keeps what was said, as does a reply that was cancelled after its first piece. A call that fails
     /// otherwise leaves the messages as they were.
-    pub fn say(&mut self, text: &str, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+    pub fn say(&mut self, text: &str, params: ReplyParams, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
         let (has_said, mut stopped) = (Cell::new(false), Ok(()));
         let mut on_text = |piece: &str| {
             has_said.set(true);
@@ -445,7 +445,7 @@ impl Conversation {
         };
         self.in_place_of_reply(|conversation| {
             let (before, cut) = (conversation.n_messages(), conversation.cut.clone());
-            match conversation.add_text("user", text).and_then(|()| conversation.speak(&mut on_text)) {
+            match conversation.add_text("user", text).and_then(|()| conversation.speak(params, &mut on_text)) {
                 Err(e @ (Error::Cancelled | Error::Deadline)) if has_said.get() => {
                     stopped = Err(e);
                     conversation.give_up()
@@ -465,8 +465,8 @@ impl Conversation {
         stopped
     }
 
-    fn speak(&mut self, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
-        self.begin(ReplyParams { keeps_cut: true, ..ReplyParams::default() })?;
+    fn speak(&mut self, params: ReplyParams, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+        self.begin(ReplyParams { keeps_cut: true, ..params })?;
         loop {
             let has_ended = self.step(None)?;
             loop {

@@ -138,7 +138,7 @@ impl Talk {
 
     pub fn say(&self, text: &str, on_text: rz_text_callback, user: *mut c_void) -> rz_status {
         let text = CString::new(text).expect("no NUL");
-        unsafe { rz_conversation_say(self.handle, text.as_ptr(), on_text, user, null_mut()) }
+        unsafe { rz_conversation_say(self.handle, text.as_ptr(), null(), on_text, user, null_mut()) }
     }
 }
 
@@ -233,7 +233,7 @@ fn a_reply_is_what_a_host_makes_by_hand() {
     assert_eq!(talk.info().n_messages, 5);
 }
 
-unsafe extern "C" fn collect(text: *const c_char, len: usize, user: *mut c_void) -> i32 {
+pub unsafe extern "C" fn collect(text: *const c_char, len: usize, user: *mut c_void) -> i32 {
     let (out, left) = unsafe { &mut *user.cast::<(Vec<u8>, i32)>() };
     out.extend_from_slice(unsafe { std::slice::from_raw_parts(text.cast(), len) });
     *left -= 1;

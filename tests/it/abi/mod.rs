@@ -12,6 +12,7 @@ mod capabilities;
 mod compiled_grammar;
 mod conversation;
 mod conversation_ends;
+mod conversation_say;
 mod conversation_set;
 mod embed;
 mod encoding;

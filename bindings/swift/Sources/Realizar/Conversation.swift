@@ -254,10 +254,10 @@ public final class Conversation: @unchecked Sendable {
 
     /// A message of the user and the reply to it: its content, piece by piece, when it is asked for. A loop that is
     /// left keeps what was said.
-    public func say(_ text: String) throws -> AsyncCompactMapSequence<Reply, String> {
+    public func say(_ text: String, _ options: Options = Options()) throws -> AsyncCompactMapSequence<Reply, String> {
         try add("user", text)
         do {
-            var options = Options()
+            var options = options
             options.keeps = true
             return try reply(options).compactMap { $0.kind == .content ? $0.text : nil }
         } catch {
@@ -268,14 +268,19 @@ public final class Conversation: @unchecked Sendable {
 
     /// The same on this thread, as a whole: `onText` gets the pieces. Where it returns false or throws, the reply ends
     /// and keeps what was said. Any other failure leaves the messages as they were.
-    public func say(_ text: String, _ onText: (String) throws -> Bool) throws {
+    public func say(_ text: String, _ options: Options = Options(), _ onText: (String) throws -> Bool) throws {
         let text = try terminated(text, "the text")
+        let cancel = try Cancel()
         try withoutActuallyEscaping(onText) { onText in
             let listener = Listener(onText)
             try withExtendedLifetime(listener) {
                 let user = Unmanaged.passUnretained(listener).toOpaque()
                 try handle.use { conversation in
-                    try call { rz_conversation_say(conversation, text, { Listener.hear($0, $1, $2) }, user, $0) }
+                    try options.with(cancel) { params in
+                        try call { error in
+                            rz_conversation_say(conversation, text, params, { Listener.hear($0, $1, $2) }, user, error)
+                        }
+                    }
                 }
             }
             passed()

@@ -458,6 +458,15 @@ final class RealizarTests: XCTestCase {
         }
         XCTAssertTrue(said.hasPrefix(heard) && !heard.isEmpty)
         XCTAssertEqual(try chat.messages(from: 2)[0]["content"], .string(heard))
+        // With options of a reply.
+        try chat.rewind(1)
+        var few = ""
+        try chat.say(Self.prompt, Options(maxTokens: 3)) { piece in
+            few += piece
+            return true
+        }
+        XCTAssertTrue(said.hasPrefix(few) && !few.isEmpty)
+        XCTAssertEqual(try chat.info().tokens, 3)
         try chat.rewind(1)
         XCTAssertThrowsError(try chat.say(Self.prompt) { _ in throw CancellationError() }) { XCTAssertTrue($0 is CancellationError) }
         XCTAssertEqual(try chat.info().messages, 3)

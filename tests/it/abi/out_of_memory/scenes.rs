@@ -473,7 +473,7 @@ fn conversations(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let other = new!(calls, rz_conversation_free, rz_conversation_new(model, &short));
     // Stops after some text, or with the context.
     calls.make("rz_conversation_say", |e| unsafe {
-        match rz_conversation_say(other.p, c"Once".as_ptr(), Some(hear), null_mut(), e) {
+        match rz_conversation_say(other.p, c"Once".as_ptr(), null(), Some(hear), null_mut(), e) {
             RZ_ERR_CONTEXT_FULL => RZ_OK,
             status => status,
         }
