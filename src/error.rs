@@ -49,8 +49,9 @@ pub enum Error {
     Cancelled,
     #[error("the time allowed has passed")]
     Deadline,
-    #[error("the cache holds {len} of {capacity} tokens, {more} more do not fit")]
-    ContextFull { len: usize, capacity: usize, more: usize },
+    /// `what` is the text that does not fit, `held` the number of its tokens that the cache holds.
+    #[error("{}", context_full(what, *held, *more, *capacity))]
+    ContextFull { what: &'static str, held: usize, more: usize, capacity: usize },
     #[error("the buffer holds {capacity}, {needed} are needed")]
     BufferTooSmall { needed: usize, capacity: usize },
     #[error("{device}: {why}")]
@@ -63,6 +64,14 @@ pub enum Error {
     /// `fault`: the number of the panic, by which the boundary finds its message; 0: unknown.
     #[error("{what} was left unusable by an internal error in an earlier call")]
     Poisoned { what: &'static str, fault: u32 },
+}
+
+fn context_full(what: &str, held: usize, more: usize, capacity: usize) -> String {
+    let sum = held.saturating_add(more);
+    match held {
+        0 => format!("{what} is {more} tokens; it must be at most {capacity}, the capacity of the cache"),
+        _ => format!("the cache holds {held} of {capacity} tokens, and {more} more need a capacity of {sum}"),
+    }
 }
 
 impl Error {

@@ -323,7 +323,7 @@ fn generation_runs_ahead_and_nobody_notices() {
     let model = load(&path, 0).unwrap();
     let mut s = Session::new(&model, &CacheParams { capacity: 20, ..Default::default() }).unwrap();
     s.prefill(&PROMPT[..5], None).unwrap();
-    assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::ContextFull { len: 20, .. })));
+    assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::ContextFull { held: 20, .. })));
     assert_eq!((n, &out[..n], s.len()), (15, &expected[..15], 20));
     s.truncate(5).unwrap();
     let cancel = Cancel::default();

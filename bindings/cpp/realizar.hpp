@@ -37,16 +37,19 @@ namespace realizar {
 class Error : public std::runtime_error {
 public:
     explicit Error(const rz_error &error)
-        : std::runtime_error(error.message), code_(error.code), system_code_(error.system_code) {}
+        : std::runtime_error(error.message), code_(error.code), system_code_(error.system_code), needed_(error.needed) {}
     rz_status code() const noexcept { return code_; }
     /// Name of the code, such as "RZ_ERR_FORMAT".
     const char *name() const noexcept { return rz_status_name(code_); }
     /// `errno` of the call that failed, or 0.
     int32_t system_code() const noexcept { return system_code_; }
+    /// Capacity that would have been room enough: tokens for RZ_ERR_CONTEXT_FULL; 0 for other errors.
+    uint64_t needed() const noexcept { return needed_; }
 
 private:
     rz_status code_;
     int32_t system_code_;
+    uint64_t needed_;
 };
 
 /// A generation that ended by an error: the tokens made before it are here, and all but the last are in the cache.
@@ -128,6 +131,7 @@ inline rz_status check_interface(rz_error *error) noexcept {
     if (rz_abi_version() == RZ_ABI_VERSION) return RZ_OK;
     error->code = RZ_ERR_VERSION;
     error->system_code = 0;
+    error->needed = 0;
     std::snprintf(error->message, sizeof error->message, "librealizar %s has the interface %u, %u is needed", rz_version(),
                   static_cast<unsigned>(rz_abi_version()), static_cast<unsigned>(RZ_ABI_VERSION));
     return error->code;
@@ -168,6 +172,7 @@ template <class Call> Result<std::string_view> read(std::string &buffer, Call ca
 inline rz_status refuse(rz_error *error, const char *what) noexcept {
     error->code = RZ_ERR_INVALID_ARGUMENT;
     error->system_code = 0;
+    error->needed = 0;
     std::snprintf(error->message, sizeof error->message, "%s has a NUL; it must have none", what);
     return error->code;
 }
@@ -1081,7 +1086,7 @@ public:
     static Result<std::vector<uint32_t>> try_decode(const std::vector<Cache *> &caches, Tokens tokens,
                                                     const std::vector<Sampler *> &samplers = {}) {
         if (tokens.size() != caches.size() || (!samplers.empty() && samplers.size() != caches.size()))
-            return rz_error{RZ_ERR_INVALID_ARGUMENT, 0, "a batch has as many tokens and samplers as caches"};
+            return rz_error{RZ_ERR_INVALID_ARGUMENT, 0, 0, "a batch has as many tokens and samplers as caches"};
         std::vector<rz_cache *> raw;
         std::vector<rz_sampler *> choosers(caches.size());
         for (Cache *cache : caches) raw.push_back(detail::raw(cache));
@@ -1527,7 +1532,7 @@ public:
     Result<std::vector<TokenLogprobs>> try_logprobs(uint32_t k) {
         // Rows of another width would be taken apart at wrong places.
         if (logprobs_ && *logprobs_ != k)
-            return rz_error{RZ_ERR_INVALID_ARGUMENT, 0, "k is not rz_reply_params.logprobs of the reply; it must be the same"};
+            return rz_error{RZ_ERR_INVALID_ARGUMENT, 0, 0, "k is not rz_reply_params.logprobs of the reply; it must be the same"};
         std::vector<float> values;
         const auto tokens = detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
             values.resize(capacity);

@@ -48,8 +48,10 @@ var ErrClosed = errors.New("realizar: used after Close")
 // Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is
 // one, and to the cause of the context where that ended the call.
 type Error struct {
-	Code    Code
-	Errno   syscall.Errno
+	Code  Code
+	Errno syscall.Errno
+	// Needed is the capacity in tokens that would have been enough, of ErrContextFull; else 0.
+	Needed  uint64
 	Message string
 	cause   error
 }
@@ -72,7 +74,7 @@ func check(status C.rz_status, e *C.rz_error) error {
 	if status >= 0 {
 		return nil
 	}
-	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Message: C.GoString(&e.message[0])}
+	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Needed: uint64(e.needed), Message: C.GoString(&e.message[0])}
 }
 
 // use calls f with an object, which stays valid meanwhile.

@@ -8,6 +8,8 @@ export class RealizarError extends Error {
   readonly status: number;
   /** The `errno` of the system call that failed, else 0. */
   readonly systemCode: number;
+  /** The capacity in tokens that would have been enough, for "RZ_ERR_CONTEXT_FULL"; else 0. */
+  readonly needed: number;
 }
 
 export interface Device {

@@ -11,11 +11,12 @@ const hub = require("./hub.js");
 
 /** A failed call of the library. `code` is the name of the status, such as "RZ_ERR_CONTEXT_FULL". */
 class RealizarError extends Error {
-  constructor(code, status, message, systemCode = 0) {
+  constructor(code, status, message, systemCode = 0, needed = 0) {
     super(message);
     this.code = code;
     this.status = status;
     this.systemCode = systemCode;
+    this.needed = needed;
   }
   get name() {
     return "RealizarError";

@@ -21,7 +21,7 @@
  *                  rz_conversation_new(model, NULL, &chat, &err) < 0;
  *     while (!failed && fgets(line, sizeof line, stdin)) {
  *       line[strcspn(line, "\n")] = '\0';
- *       failed = rz_conversation_say(chat, line, print, NULL, &err) < 0;
+ *       failed = rz_conversation_say(chat, line, NULL, print, NULL, &err) < 0;
  *       putchar('\n');
  *     }
  *     if (failed) fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
@@ -177,13 +177,16 @@ typedef int32_t rz_status;
 /* Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
  *
  * Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
- * record in on every return: on success with the status, 0 and an empty message. Since 0.1.0. */
+ * record in on every return: on success with the status, zeros and an empty message. Since 0.1.0. */
 typedef struct rz_error {
   int32_t code;         /* The status that was returned. */
   int32_t system_code;  /* `errno` of the system call that failed, on Windows what GetLastError told, else 0. */
+  /* What would have been room enough: the capacity of the cache in tokens for RZ_ERR_CONTEXT_FULL, the capacity of
+   * the buffer for RZ_ERR_BUFFER_TOO_SMALL; else 0. */
+  uint64_t needed;
   /* The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
    * is left out. */
-  char message[504];
+  char message[496];
 } rz_error;
 
 enum rz_status_code {
@@ -2559,10 +2562,10 @@ typedef struct rz_job_info {
  *
  * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
- * RZ_ERR_CONTEXT_FULL where the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no
- * tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new, RZ_ERR_CANCELLED and
- * RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
+ * RZ_ERR_CONTEXT_FULL (the prompt does not fit: rz_error.needed is the capacity that it needs), RZ_ERR_UNSUPPORTED
+ * (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
+ * another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new,
+ * RZ_ERR_CANCELLED and RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
  *
  * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
  * takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what
@@ -3009,11 +3012,12 @@ rz_conversation_add_text(rz_conversation *conversation,
  * While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
  *
  * Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
- * refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
- * RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
- * RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system
- * gives no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL
+ * (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
+ * least capacity for it), RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a
+ * grammar, drafts), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags),
+ * RZ_ERR_RESOURCES (the system gives no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_reply(rz_conversation *conversation,
                       const rz_reply_params *RZ_NULLABLE params,
@@ -3159,18 +3163,23 @@ rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
  * exception. */
 typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
 
-/* Adds the NUL-terminated `text` as a message of the user, and generates the whole reply with default parameters.
- * `on_text`, which may be NULL, gets the pieces of the reply's content as they come, on this thread. If `on_text`
- * returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the call returns
- * RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is RZ_END_CONTEXT,
- * and the message has "finish_reason": "context".
+/* Adds the NUL-terminated `text` as a message of the user, and generates the whole reply. `params`, which may be NULL,
+ * has the parameters of the reply, as for rz_conversation_reply, without RZ_REPLY_CONTINUE. `on_text`, which may be
+ * NULL, gets the pieces of the reply's content as they come, on this thread; reasoning and tool calls are in the
+ * message only (rz_conversation_json_into).
  *
- * If a cancel is fired or a deadline passes after the first piece, the reply keeps what was said, and the call returns
- * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. Any thread. Errors, which otherwise leave the messages and an unfinished reply
- * as they were: the errors of rz_conversation_add_text, _reply and _step. Since 0.1.0. */
+ * If `on_text` returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the
+ * call returns RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is
+ * RZ_END_CONTEXT, and the message has "finish_reason": "context". If a cancel is fired or a deadline passes after the
+ * first piece, the reply keeps what was said, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. RZ_REPLY_KEEP
+ * changes nothing.
+ *
+ * Any thread. Errors, which otherwise leave the messages and an unfinished reply as they were: the errors of
+ * rz_conversation_add_text, _reply and _step. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_say(rz_conversation *conversation,
                     const char *text,
+                    const rz_reply_params *RZ_NULLABLE params,
                     rz_text_callback RZ_NULLABLE on_text,
                     void *RZ_NULLABLE user,
                     rz_error *RZ_NULLABLE err);

@@ -76,7 +76,7 @@ impl Batch<'_, '_> {
         for i in tokens.clone() {
             let (id, position) = (self.inputs.ids[i], self.inputs.positions[i] as usize);
             if position >= capacity {
-                return Err(Error::ContextFull { len: position, capacity, more: 1 });
+                return Err(Error::ContextFull { what: "the text", held: position, more: 1, capacity });
             }
             let is_row = !self.inputs.media.is_empty() && id == MEDIA_ROW;
             if id as usize >= program.max_ids && !is_row && !(follows && id == CHOSEN_BEFORE) {

@@ -416,7 +416,7 @@ impl Session {
             return Err(Error::invalid(format!("token {t} at index {i} is outside the vocabulary of {vocab}")));
         }
         if n > self.capacity() - self.len() {
-            return Err(Error::ContextFull { len: self.len(), capacity: self.capacity(), more: n });
+            return Err(Error::ContextFull { what: "the text", held: self.len(), more: n, capacity: self.capacity() });
         }
         if self.network.reads_source {
             self.check_source(text)?;

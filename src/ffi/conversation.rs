@@ -345,11 +345,12 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
 ///
 /// Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
-/// refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL,
-/// RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a grammar, drafts),
-/// RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system
-/// gives no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL
+/// (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
+/// least capacity for it), RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a
+/// grammar, drafts), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags),
+/// RZ_ERR_RESOURCES (the system gives no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY,
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_reply(
     conversation: *mut rz_conversation,

@@ -206,10 +206,10 @@ pub struct rz_job_info {
 ///
 /// `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
 /// RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
-/// RZ_ERR_CONTEXT_FULL where the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no
-/// tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of another model), RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new, RZ_ERR_CANCELLED and
-/// RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
+/// RZ_ERR_CONTEXT_FULL (the prompt does not fit: rz_error.needed is the capacity that it needs), RZ_ERR_UNSUPPORTED
+/// (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
+/// another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new,
+/// RZ_ERR_CANCELLED and RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
 ///
 /// Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
 /// takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what

@@ -71,7 +71,7 @@ pub const RZ_NONE: u32 = u32::MAX;
 /// Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
 ///
 /// Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
-/// record in on every return: on success with the status, 0 and an empty message. Since 0.1.0.
+/// record in on every return: on success with the status, zeros and an empty message. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_error {
@@ -79,9 +79,12 @@ pub struct rz_error {
     pub code: i32,
     /// `errno` of the system call that failed, on Windows what GetLastError told, else 0.
     pub system_code: i32,
+    /// What would have been room enough: the capacity of the cache in tokens for RZ_ERR_CONTEXT_FULL, the capacity of
+    /// the buffer for RZ_ERR_BUFFER_TOO_SMALL; else 0.
+    pub needed: u64,
     /// The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
     /// is left out.
-    pub message: [c_char; 504],
+    pub message: [c_char; 496],
 }
 
 /// The name of a status, `RZ_UNKNOWN` for any other number.
@@ -144,7 +147,7 @@ fn status_of(error: &Error) -> rz_status {
 impl rz_error {
     /// The record of a call that returned `status` without a failure.
     pub(super) fn success(status: rz_status) -> rz_error {
-        rz_error { code: status, system_code: 0, message: [0; 504] }
+        rz_error { code: status, system_code: 0, needed: 0, message: [0; 496] }
     }
 
     pub(super) fn failure(error: &Error) -> rz_error {
@@ -157,7 +160,12 @@ impl rz_error {
         {
             return rz_error::describe(status_of(error), 0, format_args!("{error}: {}", first.text()));
         }
-        rz_error::describe(status_of(error), system_code, format_args!("{error}"))
+        let needed = match error {
+            Error::ContextFull { held, more, .. } => held.saturating_add(*more) as u64,
+            Error::BufferTooSmall { needed, .. } => *needed as u64,
+            _ => 0,
+        };
+        rz_error { needed, ..rz_error::describe(status_of(error), system_code, format_args!("{error}")) }
     }
 
     /// Allocates nothing, because memory may be what failed.
@@ -184,7 +192,7 @@ mod tests {
         let source = std::io::Error::from_raw_os_error(2);
         let text = rz_error::failure(&Error::io(std::path::Path::new(&path), "open", &source)).text();
         assert!(text.starts_with(&format!("open: {source}")) && text.ends_with("/folder/model.gguf"), "{text}");
-        assert_eq!(text.len(), 503);
+        assert_eq!(text.len(), 495);
     }
 
     #[test]

@@ -245,7 +245,7 @@ fn a_cache_of_another_model_or_shape_is_refused() {
     let wider = refused(RestoreParams { k_type: Some(quant::F32), ..Default::default() });
     assert!(matches!(&wider, Error::Mismatch(what) if what.contains("keys")), "{wider}");
     let small = refused(RestoreParams { capacity: Some(20), ..Default::default() });
-    assert!(matches!(small, Error::ContextFull { capacity: 20, more: 21, .. }), "{small}");
+    assert!(matches!(small, Error::ContextFull { what: "the saved text", held: 0, more: 21, capacity: 20 }), "{small}");
     let long = Tiny::new("phi3", quant::F32).change(|t| {
         (t.fused_qkv, t.fused_gate_up) = (true, true);
         t.net.inv_freq = vec![tiny::inv_freq(10_000.0, 24); 2];

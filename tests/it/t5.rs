@@ -180,7 +180,7 @@ fn texts_without_one_whole_source_are_refused() {
     refused(append(&mut new(), &of(&['a', 't'], false), 40), INVALID, "reads a source first");
     let full = |e: &Error| matches!(e, Error::ContextFull { .. });
     let mut small = Session::new(&model, &params(40)).unwrap();
-    refused(append(&mut small, &of(&['a'], false), 0), full, "do not fit");
+    refused(append(&mut small, &of(&['a'], false), 0), full, "must be at most 40");
 
     let draft = DraftParams { source: Some(DraftSource::Model(model.clone())), ..Default::default() };
     let drafted = Request::of_prompt(&new(), &of(&['a'], false), 0, JobParams { draft, ..Default::default() });

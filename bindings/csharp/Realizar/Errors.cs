@@ -21,6 +21,8 @@ namespace Realizar
         public Status Status { get; }
         /// <summary>Number of the system's error, else 0.</summary>
         public int SystemCode { get; }
+        /// <summary>For Status.ContextFull the capacity in tokens that would have been enough, else 0.</summary>
+        public long Needed { get; private set; }
         /// <summary>Name of the status in the library, such as "RZ_ERR_FORMAT".</summary>
         public unsafe string Name => Native.Text(Native.rz_status_name((int)Status));
 
@@ -35,7 +37,7 @@ namespace Realizar
             if (status >= 0) return;
             var message = Native.Text(err->message);
             if (status == Native.RZ_ERR_CANCELLED) throw new OperationCanceledException(message, cancellation);
-            throw new RealizarException((Status)status, message, err->system_code);
+            throw new RealizarException((Status)status, message, err->system_code) { Needed = (long)err->needed };
         }
     }
 }

@@ -9,7 +9,8 @@ namespace Realizar
     {
         public int code;
         public int system_code;
-        public fixed byte message[504];
+        public ulong needed;
+        public fixed byte message[496];
     }
 
     [StructLayout(LayoutKind.Sequential)]

@@ -818,7 +818,8 @@ internal static class Tests
                 new ReplyOptions { Sampling = new Sampling { TopP = 2 } }, new ReplyOptions { Draft = Draft.Model } })
                 Check(Throws<RealizarException>(() => talk.Begin(wrong), "wrong options").Status == Status.InvalidArgument, "wrong options");
             Check(Throws<RealizarException>(() => talk.Begin(new ReplyOptions { Reasoning = Reasoning.On }), "reasoning").Status == Status.Unsupported, "no reasoning");
-            Check(Throws<RealizarException>(() => talk.Say(string.Concat(Enumerable.Repeat("long ", 99))), "no room").Status == Status.ContextFull, "no room");
+            var full = Throws<RealizarException>(() => talk.Say(string.Concat(Enumerable.Repeat("long ", 99))), "no room");
+            Check(full.Status == Status.ContextFull && full.Needed > 99, "no room");
             Check(Throws<RealizarException>(() => talk.AddJson("{\"content\": \"x\"}"), "no role").Status == Status.InvalidArgument, "no role");
             Check(Throws<RealizarException>(() => talk.Rewind(2), "too many").Status == Status.InvalidArgument, "too many");
             Check(talk.Info.Messages == 1 && talk.Info.State == ReplyState.None && !talk.Step() && talk.Parts().Count == 0, "nothing has changed");

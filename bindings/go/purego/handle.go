@@ -54,8 +54,10 @@ var ErrClosed = errors.New("realizar: used after Close")
 // Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is one,
 // and to the cause of the context where that ended the call.
 type Error struct {
-	Code    Code
-	Errno   syscall.Errno
+	Code  Code
+	Errno syscall.Errno
+	// Needed is the capacity in tokens that would have been enough, of ErrContextFull; else 0.
+	Needed  uint64
 	Message string
 	cause   error
 }
@@ -77,7 +79,7 @@ func check(status int32, e *rz_error) error {
 	if status >= 0 {
 		return nil
 	}
-	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Message: text(e.message[:])}
+	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Needed: e.needed, Message: text(e.message[:])}
 }
 
 // ended names the context as the cause of a call that it ended.

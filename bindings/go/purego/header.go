@@ -189,7 +189,8 @@ const (
 type rz_error struct {
 	code        int32
 	system_code int32
-	message     [504]byte
+	needed      uint64
+	message     [496]byte
 }
 
 type rz_device_info struct {

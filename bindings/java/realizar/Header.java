@@ -185,7 +185,8 @@ final class Header {
     static final Struct rz_error = new Struct("rz_error")
         .field("code", 4)
         .field("system_code", 4)
-        .field("message", 1 * 504);
+        .field("needed", 8)
+        .field("message", 1 * 496);
 
     static final Struct rz_device_info = new Struct("rz_device_info")
         .field("struct_size", 4)

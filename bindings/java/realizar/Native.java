@@ -170,7 +170,7 @@ final class Native {
     private static RuntimeException failure(int status, Memory error) {
         String message = text(error, Header.rz_error, "message");
         if (status == Header.RZ_ERR_CANCELLED) return new CancellationException(message);
-        return new RealizarException(status, message, integer(error, Header.rz_error, "system_code"));
+        return new RealizarException(status, message, integer(error, Header.rz_error, "system_code"), number(error, Header.rz_error, "needed"));
     }
 
     /** A microsecond count as the library takes one, of a time that may be negative or, without a limit, null. */

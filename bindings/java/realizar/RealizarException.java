@@ -17,12 +17,18 @@ public final class RealizarException extends RuntimeException {
     private final Status status;
     private final String name;
     private final int systemCode;
+    private final long needed;
 
     RealizarException(int code, String message, int systemCode) {
+        this(code, message, systemCode, 0);
+    }
+
+    RealizarException(int code, String message, int systemCode, long needed) {
         super(message);
         status = Status.of(code);
         name = Native.PLATFORM.text(Header.rz_status_name(code));
         this.systemCode = systemCode;
+        this.needed = needed;
     }
 
     /** The name of the status in the library, such as "RZ_ERR_FORMAT". */
@@ -33,6 +39,11 @@ public final class RealizarException extends RuntimeException {
     /** The number of the system's error, else 0. */
     public int systemCode() {
         return systemCode;
+    }
+
+    /** For {@link Status#CONTEXT_FULL} the capacity in tokens that would have been enough, else 0. */
+    public long needed() {
+        return needed;
     }
 
     public Status status() {

@@ -35,6 +35,7 @@ void task_fail(task *t, rz_status status, const char *format, ...) {
     if (t->status < 0) return;
     t->status = t->error.code = status;
     t->error.system_code = 0;
+    t->error.needed = 0;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(t->error.message, sizeof t->error.message, format, arguments);
@@ -202,10 +203,11 @@ napi_value error_value(task *t, rz_status status, const rz_error *told) {
     napi_env env = t->env;
     napi_value make, undefined, error;
     napi_value arguments[] = {string_value(env, code, NAPI_AUTO_LENGTH), number_value(env, status),
-                              string_value(env, told->message, NAPI_AUTO_LENGTH), number_value(env, told->system_code)};
+                              string_value(env, told->message, NAPI_AUTO_LENGTH), number_value(env, told->system_code),
+                              number_value(env, (double)told->needed)};
     if (napi_get_undefined(env, &undefined) == napi_ok &&
         napi_get_reference_value(env, t->instance->make_error, &make) == napi_ok &&
-        napi_call_function(env, undefined, make, 4, arguments, &error) == napi_ok)
+        napi_call_function(env, undefined, make, 5, arguments, &error) == napi_ok)
         return error;
     return arguments[2];
 }

@@ -319,6 +319,7 @@ test("a failure leaves the messages as they were, and the object fit for use", a
   await all(conversation.say("Hi", { maxTokens: 5 }));
   const before = conversation.messages();
   await assert.rejects(all(conversation.say("long ".repeat(99))), fails("RZ_ERR_CONTEXT_FULL"));
+  await assert.rejects(all(conversation.say("long ".repeat(99))), (error) => error.needed > 99);
   assert.deepEqual(conversation.messages(), before);
   for (const wrong of [
     { maxTokens: -1 },

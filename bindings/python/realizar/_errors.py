@@ -7,11 +7,13 @@ from . import _header as _c
 
 
 class Error(Exception):
-    """A call of the library failed; `code` is its status, `name` that of the status, such as "RZ_ERR_FORMAT"."""
+    """A call of the library failed; `code` is its status, `name` that of the status, such as "RZ_ERR_FORMAT". `needed` is
+    the capacity in tokens that would have been enough, of a ContextFull; else 0."""
 
     code = 0
     name = ""
     system_code = 0
+    needed = 0
 
 
 class Closed(Error, ValueError):
@@ -53,10 +55,10 @@ _BY_CODE: Dict[int, Type[Error]] = {
 }  # fmt: skip
 
 
-def error_of(code: int, name: str, message: str, system_code: int) -> Error:
+def error_of(code: int, name: str, message: str, system_code: int, needed: int = 0) -> Error:
     is_missing = code == _c.RZ_ERR_IO and system_code == errno.ENOENT
     error = _MissingFile(message) if is_missing else _BY_CODE.get(code, Error)(message)
-    error.code, error.name, error.system_code = code, name, system_code
+    error.code, error.name, error.system_code, error.needed = code, name, system_code, needed
     if isinstance(error, OSError) and system_code:
         error.errno = system_code
     return error

@@ -248,7 +248,8 @@ class rz_error(Structure):
     _fields_ = [
         ("code", c_int32),
         ("system_code", c_int32),
-        ("message", c_char * 504),
+        ("needed", c_uint64),
+        ("message", c_char * 496),
     ]
 
 

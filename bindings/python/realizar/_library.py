@@ -43,7 +43,8 @@ def status(name: str, *arguments: Any) -> int:
     error = rz_error()
     code = getattr(library, name)(*arguments, byref(error))
     if code < 0:
-        raise error_of(code, library.rz_status_name(code).decode(), error.message.decode("utf-8", "replace"), error.system_code)
+        message = error.message.decode("utf-8", "replace")
+        raise error_of(code, library.rz_status_name(code).decode(), message, error.system_code, error.needed)
     return code
 
 

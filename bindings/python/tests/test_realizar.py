@@ -1456,8 +1456,9 @@ class Conversations(unittest.TestCase):
         self.assertEqual(long.info.n_messages, 17)
         "".join(short.say("Hi", max_tokens=5))
         before = short.messages()
-        with self.assertRaises(realizar.ContextFull):
+        with self.assertRaises(realizar.ContextFull) as raised:
             short.say("long " * 99)
+        self.assertGreater(raised.exception.needed, 99)
         self.assertEqual(short.messages(), before)
 
     def test_many_reply_at_once_and_one_fails_alone(self):

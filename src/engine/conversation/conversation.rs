@@ -364,7 +364,13 @@ impl Conversation {
         if keep < session.len() {
             session.rewind(keep, Logits::None);
         }
-        let request = Request::of_prompt(session, &prompt, keep, job_params)?;
+        // What the cache holds is of the same prompt.
+        let request = Request::of_prompt(session, &prompt, keep, job_params).map_err(|e| match e {
+            Error::ContextFull { held, more, capacity, .. } => {
+                Error::ContextFull { what: "the prompt", held: 0, more: held.saturating_add(more), capacity }
+            }
+            other => other,
+        })?;
         let Some(session) = self.session.take() else { return Err(Error::Busy("conversation")) };
         let mut job = Job::new(session, request);
         let turn = self.turn.insert(Turn {

@@ -141,7 +141,12 @@ impl Request {
         if prompt.is_empty() {
             return Err(Error::invalid("a job needs a prompt of at least one token"));
         }
-        session.check_text(text, params.chooser.as_ref())?;
+        session.check_text(text, params.chooser.as_ref()).map_err(|e| match e {
+            Error::ContextFull { held: 0, more, capacity, .. } => {
+                Error::ContextFull { what: "the prompt", held: 0, more, capacity }
+            }
+            other => other,
+        })?;
         if !params.stops.is_empty() {
             session.model().tokenizer()?;
         }

@@ -339,7 +339,7 @@ impl KvStore {
     pub fn attend(&mut self, layer: u32, q: &[f32], k: &[f32], v: &[f32], out: &mut [f32]) -> Result<u32> {
         let (len, capacity) = (self.len(layer)?, self.spec.capacity);
         if len as usize >= capacity {
-            return Err(Error::ContextFull { len: len as usize, capacity, more: 1 });
+            return Err(Error::ContextFull { what: "the text", held: len as usize, more: 1, capacity });
         }
         let tensors = [(self.q, q), (self.k, k), (self.v, v)];
         let (write, to) = (

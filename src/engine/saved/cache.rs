@@ -173,7 +173,7 @@ fn cache_params(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Resu
     }
     let (was, capacity) = (head.capacity, params.capacity.map_or(head.capacity, |n| n as usize));
     if capacity < head.n_tokens {
-        return Err(Error::ContextFull { len: 0, capacity, more: head.n_tokens });
+        return Err(Error::ContextFull { what: "the saved text", held: 0, more: head.n_tokens, capacity });
     }
     let network = model.network()?;
     if network.program.is_long(was) != network.program.is_long(capacity) {

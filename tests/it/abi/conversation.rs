@@ -143,7 +143,7 @@ impl Talk {
 }
 
 /// The tokens of messages as a prompt.
-fn prompt(model: *mut rz_model, messages: &Json, thinking: Option<bool>) -> Vec<u32> {
+pub fn prompt(model: *mut rz_model, messages: &Json, thinking: Option<bool>) -> Vec<u32> {
     let variables = thinking.map_or(serde_json::json!({}), |on| serde_json::json!({"enable_thinking": on}));
     let chat = serde_json::json!({"messages": messages, "variables": variables}).to_string();
     let (mut tokens, mut n) = (vec![0; 4096], 0);

@@ -1,13 +1,15 @@
 //! What changes a conversation between its replies: tools and variables of one reply, reading ahead, the parameters it
 //! was made with, and its memory. The oracle is a conversation that was made so from the start.
 
-use super::conversation::{TEMPLATE, Talk, reply_params};
+use super::conversation::{TEMPLATE, Talk, prompt, reply_params, size};
 use super::host::*;
 use std::ptr::{null, null_mut};
 
 use realizar::ffi::cancel::*;
 use realizar::ffi::conversation::*;
+use realizar::ffi::conversation_say::*;
 use realizar::ffi::conversation_set::*;
+use realizar::ffi::generate::*;
 use realizar::ffi::job::*;
 use realizar::ffi::model::*;
 use realizar::ffi::status::*;
@@ -221,4 +223,80 @@ fn turns_that_were_left_out_come_back() {
     refusing.add("user", &long(99));
     let message = expect(RZ_ERR_CONTEXT_FULL, |e| unsafe { rz_conversation_reply(refusing.handle, null(), e) });
     assert!(message.contains("128"), "{message}");
+}
+
+/// What a call needs that finds no room, and the message that says so.
+fn needs(call: impl FnOnce(*mut rz_error) -> rz_status) -> (u64, String) {
+    let mut err = no_error();
+    let status = call(&mut err);
+    assert_eq!((status, err.code, err.system_code), (RZ_ERR_CONTEXT_FULL, status, 0), "{}", text_of(&err.message));
+    (err.needed, text_of(&err.message))
+}
+
+#[test]
+fn a_prompt_without_room_says_what_it_needs() {
+    let talk = Talk::of(model(), "", 48, RZ_OVERFLOW_FAIL);
+    talk.add("user", "Hi");
+    talk.reply(reply_params(3));
+    talk.add("user", &"one two ".repeat(20));
+    // The oracle is what the tokenizer counts.
+    let n = prompt(talk.model, &talk.messages(0), None).len();
+    let says = |needed: usize, capacity: usize| {
+        let text = format!("the prompt is {needed} tokens; it must be at most {capacity}, the capacity of the cache");
+        (needed as u64, text)
+    };
+    assert_eq!(needs(|e| unsafe { rz_conversation_reply(talk.handle, null(), e) }), says(n, 48));
+    assert_eq!(needs(|e| unsafe { rz_conversation_read(talk.handle, null(), e) }), says(n, 48));
+    let longer = Talk::of(model(), "", 48, RZ_OVERFLOW_FAIL);
+    let text = std::ffi::CString::new("one two ".repeat(30)).expect("no NUL");
+    let said = |e| unsafe { rz_conversation_say(longer.handle, text.as_ptr(), null(), None, null_mut(), e) };
+    let message = serde_json::json!([{"role": "user", "content": text.to_str().expect("UTF-8")}]);
+    assert_eq!(needs(said), says(prompt(longer.model, &message, None).len(), 48));
+    assert_eq!(longer.info().n_messages, 0);
+    // One token less is too few, and so many are enough.
+    expect(RZ_OK, |e| unsafe { rz_conversation_capacity_set(talk.handle, n as u32 - 1, e) });
+    assert_eq!(needs(|e| unsafe { rz_conversation_reply(talk.handle, null(), e) }), says(n, n - 1));
+    expect(RZ_OK, |e| unsafe { rz_conversation_capacity_set(talk.handle, n as u32, e) });
+    talk.reply(reply_params(9));
+    assert_eq!((talk.info().prompt_tokens as usize, talk.info().end_reason), (n, RZ_END_CONTEXT));
+
+    // Where turns may be left out, the last one counts.
+    let forgetful = Talk::of(model(), "", 48, RZ_OVERFLOW_FORGET);
+    forgetful.add("user", "Hi");
+    forgetful.reply(reply_params(3));
+    forgetful.add("user", &"one two ".repeat(20));
+    let last = prompt(forgetful.model, &forgetful.messages(2), None).len();
+    assert_eq!(needs(|e| unsafe { rz_conversation_reply(forgetful.handle, null(), e) }), says(last, 48));
+}
+
+#[test]
+fn a_cache_without_room_says_what_it_would_need() {
+    let host = Host::new(8);
+    let job = |tokens: &[u32]| {
+        let struct_size = size::<rz_job_params>();
+        let params = rz_job_params { struct_size, tokens: tokens.as_ptr(), n_tokens: tokens.len(), ..zeroed() };
+        let mut job = null_mut();
+        needs(|e| unsafe { rz_job_new(host.cache, &params, &mut job, e) })
+    };
+    let empty = "the prompt is 9 tokens; it must be at most 8, the capacity of the cache";
+    assert_eq!(job(&[BOS; 9]), (9, empty.to_owned()));
+    let text = "the text is 10 tokens; it must be at most 8, the capacity of the cache";
+    assert_eq!(needs(|e| unsafe { rz_prefill(host.cache, [BOS; 10].as_ptr(), 10, null(), e) }), (10, text.to_owned()));
+    host.prefill(&[BOS, 403, 407]);
+    let more = "the cache holds 3 of 8 tokens, and 9 more need a capacity of 12";
+    assert_eq!(job(&[403; 9]), (12, more.to_owned()));
+    assert_eq!(needs(|e| unsafe { rz_prefill(host.cache, [BOS; 9].as_ptr(), 9, null(), e) }), (12, more.to_owned()));
+    // A buffer says its size there too; any other failure says 0.
+    let mut err = no_error();
+    let (mut out, mut n) = ([0f32; 4], 0);
+    let status = unsafe { rz_logits_into(host.cache, out.as_mut_ptr(), 4, &mut n, &mut err) };
+    assert_eq!((status, err.needed, n), (RZ_ERR_BUFFER_TOO_SMALL, 512, 512));
+    let status = unsafe { rz_prefill(host.cache, [512].as_ptr(), 1, null(), &mut err) };
+    assert_eq!((status, err.needed), (RZ_ERR_INVALID_ARGUMENT, 0));
+    expect(RZ_OK, |e| {
+        err.needed = 7;
+        let status = unsafe { rz_prefill(host.cache, [403].as_ptr(), 1, null(), &mut err) };
+        assert_eq!((status, err.needed, err.code), (RZ_OK, 0, RZ_OK));
+        unsafe { rz_prefill(host.cache, [403].as_ptr(), 1, null(), e) }
+    });
 }

@@ -325,7 +325,8 @@ fn the_constants_are_pinned() {
 #[test]
 fn the_layouts_are_pinned() {
     let pinned = [
-        ("rz_error", "message", 8),
+        ("rz_error", "needed", 8),
+        ("rz_error", "message", 16),
         ("rz_device_info", "id", 8),
         ("rz_device_info", "unavailable", 192),
         ("rz_runtime_params", "parallel_user", 56),

@@ -188,7 +188,7 @@ fn wrong_calls_are_refused_and_change_nothing() {
         (bad, params(&[], 2), "prompt"),
         (bad, params(&[BOS, 512], 2), "token 512 at index 1"),
         (bad, rz_job_params { tokens: null(), ..good }, "tokens is NULL"),
-        (RZ_ERR_CONTEXT_FULL, params(&[BOS; 9], 2), "9 more"),
+        (RZ_ERR_CONTEXT_FULL, params(&[BOS; 9], 2), "the prompt is 9 tokens; it must be at most 8"),
         (bad, rz_job_params { grammar: (&raw const host).cast(), ..good }, "grammar"),
         (RZ_ERR_VERSION, rz_job_params { flags: 1, ..good }, "flags"),
         (RZ_ERR_VERSION, rz_job_params { reserved: 1, ..good }, "reserved"),

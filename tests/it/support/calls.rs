@@ -9,7 +9,7 @@ pub const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories
 
 pub fn no_error() -> rz_error {
     // As a C program would: not initialised to anything in particular.
-    rz_error { code: 0x5555, system_code: 0x5555, message: [0x55; 504] }
+    rz_error { code: 0x5555, system_code: 0x5555, needed: 0x5555, message: [0x55; 496] }
 }
 
 pub fn text_of(field: &[c_char]) -> String {

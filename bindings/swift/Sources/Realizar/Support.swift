@@ -35,12 +35,15 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
     public let code: Code
     /// `errno` of the call that failed, or 0.
     public let systemCode: Int32
+    /// Of a `.contextFull` the capacity in tokens that would have been enough, else 0.
+    public let needed: UInt64
     public let message: String
     public var description: String { "\(code): \(message)" }
 
     init(_ error: rz_error) {
         code = Code(rawValue: error.code)
         systemCode = error.system_code
+        needed = error.needed
         message = text(error.message)
     }
 
@@ -48,6 +51,7 @@ public struct RealizarError: Error, Sendable, CustomStringConvertible {
         self.code = code
         self.message = message
         systemCode = 0
+        needed = 0
     }
 }
 
