@@ -1784,8 +1784,8 @@ rz_cache_load(const rz_model *model,
  * ------------------------------------------------------------------------------------------------ */
 
 /* Memory that a model and its caches take, in bytes. Since 0.1.0. */
-typedef struct rz_plan {
-  uint32_t struct_size;     /* sizeof(rz_plan), set by the caller. */
+typedef struct rz_model_plan {
+  uint32_t struct_size;     /* sizeof(rz_model_plan), set by the caller. */
   uint32_t gpu_layers;      /* Layers on GPUs. */
   uint64_t weights_host;    /* Weights in memory of the host, as they are packed. */
   uint64_t weights_device;  /* Weights on GPUs. */
@@ -1803,19 +1803,19 @@ typedef struct rz_plan {
   uint32_t experts_host_layers;
   uint64_t experts_host;    /* The part of weights_host that is experts of layers on GPUs. */
   uint64_t experts_device;  /* The part of weights_device that is experts. */
-} rz_plan;
+} rz_model_plan;
 
 /* The part of a plan that is on one GPU, in bytes. Since 0.1.0. */
-typedef struct rz_plan_device {
-  uint32_t struct_size;  /* sizeof(rz_plan_device), set by the caller in every element of the array. */
+typedef struct rz_model_plan_device {
+  uint32_t struct_size;  /* sizeof(rz_model_plan_device), set by the caller in every element of the array. */
   uint32_t device;       /* Index of the device. */
   uint32_t n_layers;     /* Number of layers on the GPU. */
   uint32_t reserved;     /* 0. */
-  uint64_t weights;      /* The part of rz_plan.weights_device. */
-  uint64_t cache;        /* The part of rz_plan.cache_device. */
-  uint64_t scratch;      /* The part of rz_plan.scratch_device. */
-  uint64_t total;        /* The part of rz_plan.total_device. */
-} rz_plan_device;
+  uint64_t weights;      /* The part of rz_model_plan.weights_device. */
+  uint64_t cache;        /* The part of rz_model_plan.cache_device. */
+  uint64_t scratch;      /* The part of rz_model_plan.scratch_device. */
+  uint64_t total;        /* The part of rz_model_plan.total_device. */
+} rz_model_plan_device;
 
 /* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
  * tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
@@ -1833,19 +1833,21 @@ typedef struct rz_plan_device {
  *
  * Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
  * stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
- * memory for is still told in bytes. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
+ * memory for is still told in bytes, and so is what passes rz_runtime_params.memory_limit: a plan takes nothing of the
+ * ceiling, and only the load or rz_cache_new fails with RZ_ERR_LIMIT. Any thread. Errors: those of rz_model_load and
+ * rz_cache_new. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_model_plan(const char *RZ_NULLABLE path,
-              const rz_source *RZ_NULLABLE sources,
-              size_t n,
-              const rz_model_params *RZ_NULLABLE params,
-              const rz_cache_params *RZ_NULLABLE cache_params,
-              uint32_t n_caches,
-              rz_plan *RZ_NULLABLE out,
-              rz_plan_device *RZ_NULLABLE devices,
-              size_t capacity,
-              size_t *RZ_NULLABLE n_devices,
-              rz_error *RZ_NULLABLE err);
+rz_model_plan_get(const char *RZ_NULLABLE path,
+                  const rz_source *RZ_NULLABLE sources,
+                  size_t n,
+                  const rz_model_params *RZ_NULLABLE params,
+                  const rz_cache_params *RZ_NULLABLE cache_params,
+                  uint32_t n_caches,
+                  rz_model_plan *RZ_NULLABLE out,
+                  rz_model_plan_device *RZ_NULLABLE devices,
+                  size_t capacity,
+                  size_t *RZ_NULLABLE n_devices,
+                  rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
  * Generating

@@ -288,14 +288,14 @@ unsafe fn plans_are_kept(path: &CString) {
         let runtime_params =
             rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads, ..zeroed() };
         let cache_params = rz_cache_params { struct_size: 16, capacity, k_type: 0, v_type: 0 };
-        let mut plan = rz_plan { struct_size: size_of::<rz_plan>() as u32, ..zeroed() };
+        let mut plan = rz_model_plan { struct_size: size_of::<rz_model_plan>() as u32, ..zeroed() };
         let mut params: rz_model_params = zeroed();
         unsafe {
             calls::expect(RZ_OK, |e| rz_runtime_new(&runtime_params, &mut runtime, e));
             (params.struct_size, params.runtime) = (size_of::<rz_model_params>() as u32, runtime);
             let planned = Instant::now();
             calls::expect(RZ_OK, |e| {
-                rz_model_plan(
+                rz_model_plan_get(
                     path.as_ptr(),
                     null(),
                     0,
@@ -327,7 +327,7 @@ unsafe fn plans_are_kept(path: &CString) {
                 assert!((ratio - 1.0).abs() < 0.02, "{name}: {found} taken, {expected} planned: {ratio}");
             }
             let both = calls::expect(RZ_ERR_INVALID_ARGUMENT, |e| {
-                rz_model_plan(
+                rz_model_plan_get(
                     null(),
                     null(),
                     0,

@@ -443,26 +443,29 @@ public:
     }
 
     /// What the model will take with so many caches, before a weight is read.
-    static rz_plan plan(const std::string &path, const rz_model_params &params = realizar::params<rz_model_params>(),
-                        const rz_cache_params &cache_params = realizar::params<rz_cache_params>(), uint32_t n_caches = 1) {
+    static rz_model_plan plan(const std::string &path, const rz_model_params &params = realizar::params<rz_model_params>(),
+                              const rz_cache_params &cache_params = realizar::params<rz_cache_params>(),
+                              uint32_t n_caches = 1) {
         rz_error error;
         if (detail::is_cut(path) && detail::refuse(&error, "the path") < 0) detail::raise(Error(error));
         return try_plan(path.c_str(), nullptr, 0, params, cache_params, n_caches).value();
     }
     /// The same for a path, or for `n` sources with a null path. `devices` receives the parts of the GPUs that have
     /// layers.
-    static Result<rz_plan> try_plan(const char *path, const rz_source *sources, size_t n,
-                                    const rz_model_params &params = realizar::params<rz_model_params>(),
-                                    const rz_cache_params &cache_params = realizar::params<rz_cache_params>(),
-                                    uint32_t n_caches = 1, std::vector<rz_plan_device> *devices = nullptr) {
-        std::vector<rz_plan_device> parts(devices ? RZ_DEVICES_MAX : 0, realizar::params<rz_plan_device>());
+    static Result<rz_model_plan> try_plan(const char *path, const rz_source *sources, size_t n,
+                                          const rz_model_params &params = realizar::params<rz_model_params>(),
+                                          const rz_cache_params &cache_params = realizar::params<rz_cache_params>(),
+                                          uint32_t n_caches = 1, std::vector<rz_model_plan_device> *devices = nullptr) {
+        std::vector<rz_model_plan_device> parts(devices ? RZ_DEVICES_MAX : 0, realizar::params<rz_model_plan_device>());
         size_t n_parts = 0;
-        Result<rz_plan> plan = detail::called<rz_plan>(
-            [&](rz_plan *out, rz_error *error) {
+        Result<rz_model_plan> plan = detail::called<rz_model_plan>(
+            [&](rz_model_plan *out, rz_error *error) {
                 const rz_status status = detail::check_interface(error);
-                return status < 0 ? status : rz_model_plan(path, sources, n, &params, &cache_params, n_caches, out, parts.data(), parts.size(), &n_parts, error);
+                return status < 0 ? status
+                                  : rz_model_plan_get(path, sources, n, &params, &cache_params, n_caches, out, parts.data(),
+                                                      parts.size(), &n_parts, error);
             },
-            realizar::params<rz_plan>());
+            realizar::params<rz_model_plan>());
         if (devices && plan) {
             parts.resize(n_parts);
             *devices = std::move(parts);

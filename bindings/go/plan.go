@@ -35,8 +35,8 @@ type PlanDevice struct {
 
 // planned is a plan as the library writes it.
 type planned struct {
-	plan    C.rz_plan
-	devices [C.RZ_DEVICES_MAX]C.rz_plan_device
+	plan    C.rz_model_plan
+	devices [C.RZ_DEVICES_MAX]C.rz_model_plan_device
 	n       C.size_t
 }
 
@@ -52,7 +52,7 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	return plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *planned, e *C.rz_error) C.rz_status {
-		return C.rz_model_plan(name, nil, 0, params, cache, n, &out.plan, &out.devices[0], C.RZ_DEVICES_MAX, &out.n, e)
+		return C.rz_model_plan_get(name, nil, 0, params, cache, n, &out.plan, &out.devices[0], C.RZ_DEVICES_MAX, &out.n, e)
 	})
 }
 
@@ -64,7 +64,7 @@ func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, s
 	}
 	err = withSources(sources, func(raw *C.rz_source, n C.size_t) error {
 		found, err = plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *planned, e *C.rz_error) C.rz_status {
-			return C.rz_model_plan(nil, raw, n, params, cache, caches, &out.plan, &out.devices[0], C.RZ_DEVICES_MAX, &out.n, e)
+			return C.rz_model_plan_get(nil, raw, n, params, cache, caches, &out.plan, &out.devices[0], C.RZ_DEVICES_MAX, &out.n, e)
 		})
 		return err
 	})

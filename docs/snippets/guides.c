@@ -436,10 +436,10 @@ static rz_status frames(const rz_model *model) {
 /* --8<-- [start:plan] */
 static rz_status plan(const char *path) {
     rz_error err;
-    rz_plan plan = {.struct_size = sizeof plan};
+    rz_model_plan plan = {.struct_size = sizeof plan};
     const rz_cache_params room = {.struct_size = sizeof room, .capacity = 4096};
     /* One model and four conversations of 4,096 tokens each, before a weight is read. */
-    if (rz_model_plan(path, NULL, 0, NULL, &room, 4, &plan, NULL, 0, NULL, &err) < 0)
+    if (rz_model_plan_get(path, NULL, 0, NULL, &room, 4, &plan, NULL, 0, NULL, &err) < 0)
         return failed(&err);
     printf("weights %" PRIu64 " MB, each conversation %" PRIu64 " MB, all %" PRIu64 " MB\n", plan.weights_host >> 20,
            plan.cache_host >> 20, plan.total_host >> 20);

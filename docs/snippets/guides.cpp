@@ -205,7 +205,7 @@ static void plan(const char *path) {
     auto room = realizar::params<rz_cache_params>();
     room.capacity = 4096;
     // One model and four conversations of 4,096 tokens each, before a weight is read.
-    const rz_plan plan = realizar::Model::plan(path, realizar::params<rz_model_params>(), room, 4);
+    const rz_model_plan plan = realizar::Model::plan(path, realizar::params<rz_model_params>(), room, 4);
     std::cout << "weights " << (plan.weights_host >> 20) << " MB, each conversation " << (plan.cache_host >> 20)
               << " MB, all " << (plan.total_host >> 20) << " MB\n";
 }

@@ -14,8 +14,8 @@ use super::structs::count;
 /// Memory that a model and its caches take, in bytes. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct rz_plan {
-    /// sizeof(rz_plan), set by the caller.
+pub struct rz_model_plan {
+    /// sizeof(rz_model_plan), set by the caller.
     pub struct_size: u32,
     /// Layers on GPUs.
     pub gpu_layers: u32,
@@ -52,8 +52,8 @@ pub struct rz_plan {
 /// The part of a plan that is on one GPU, in bytes. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct rz_plan_device {
-    /// sizeof(rz_plan_device), set by the caller in every element of the array.
+pub struct rz_model_plan_device {
+    /// sizeof(rz_model_plan_device), set by the caller in every element of the array.
     pub struct_size: u32,
     /// Index of the device.
     pub device: u32,
@@ -61,13 +61,13 @@ pub struct rz_plan_device {
     pub n_layers: u32,
     /// 0.
     pub reserved: u32,
-    /// The part of rz_plan.weights_device.
+    /// The part of rz_model_plan.weights_device.
     pub weights: u64,
-    /// The part of rz_plan.cache_device.
+    /// The part of rz_model_plan.cache_device.
     pub cache: u64,
-    /// The part of rz_plan.scratch_device.
+    /// The part of rz_model_plan.scratch_device.
     pub scratch: u64,
-    /// The part of rz_plan.total_device.
+    /// The part of rz_model_plan.total_device.
     pub total: u64,
 }
 
@@ -87,17 +87,19 @@ pub struct rz_plan_device {
 ///
 /// Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
 /// stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
-/// memory for is still told in bytes. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0.
+/// memory for is still told in bytes, and so is what passes rz_runtime_params.memory_limit: a plan takes nothing of the
+/// ceiling, and only the load or rz_cache_new fails with RZ_ERR_LIMIT. Any thread. Errors: those of rz_model_load and
+/// rz_cache_new. Since 0.1.0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_model_plan(
+pub unsafe extern "C" fn rz_model_plan_get(
     path: *const c_char,
     sources: *const rz_source,
     n: usize,
     params: *const rz_model_params,
     cache_params: *const rz_cache_params,
     n_caches: u32,
-    out: *mut rz_plan,
-    devices: *mut rz_plan_device,
+    out: *mut rz_model_plan,
+    devices: *mut rz_model_plan_device,
     capacity: usize,
     n_devices: *mut usize,
     err: *mut rz_error,
@@ -111,7 +113,7 @@ pub unsafe extern "C" fn rz_model_plan(
             Files::Path(path) => Plan::of_path(path, params, &cache, n_caches),
             Files::Sources(sources) => Plan::of_sources(sources, params, &cache, n_caches),
         })?;
-        devices.set(plan.gpus.iter().map(|gpu| rz_plan_device {
+        devices.set(plan.gpus.iter().map(|gpu| rz_model_plan_device {
             struct_size: 0,
             device: gpu.device,
             n_layers: gpu.layers,
@@ -121,7 +123,7 @@ pub unsafe extern "C" fn rz_model_plan(
             scratch: gpu.scratch,
             total: gpu.total,
         }))?;
-        out.set(rz_plan {
+        out.set(rz_model_plan {
             struct_size: 0,
             gpu_layers: plan.gpu_layers,
             weights_host: plan.weights.host,

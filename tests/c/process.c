@@ -135,7 +135,7 @@ static void every_call(char said[4096]) {
   rz_grammar *grammar = NULL;
   rz_sampler *sampler = NULL;
   rz_sampler_params sampler_params = {0};
-  rz_plan plan = {0};
+  rz_model_plan plan = {0};
   rz_embed_params embed_params = {0};
   rz_source source = {0};
   const char *chat = "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}]}";
@@ -155,7 +155,7 @@ static void every_call(char said[4096]) {
   params.struct_size = sizeof params;
   params.runtime = runtime;
   plan.struct_size = sizeof plan;
-  CALL(rz_model_plan(path, NULL, 0, &params, NULL, 1, &plan, NULL, 0, NULL, &err));
+  CALL(rz_model_plan_get(path, NULL, 0, &params, NULL, 1, &plan, NULL, 0, NULL, &err));
   CALL(rz_model_load(path, &params, &own, &err));
   source.struct_size = sizeof source;
   source.kind = RZ_SOURCE_FD;

@@ -432,7 +432,7 @@ int main(int argc, char **argv) {
         store_params.path = argv[1]; // no folder
         EXPECT(realizar::Store::make(model, store_params).status() == RZ_ERR_IO);
     }
-    const rz_plan plan = realizar::Model::plan(argv[1]);
+    const rz_model_plan plan = realizar::Model::plan(argv[1]);
     EXPECT(plan.weights_host >= model.info().weight_bytes / 2 && plan.total_host > plan.weights_host && plan.total_device == 0);
     EXPECT(realizar::Model::plan(argv[1], realizar::params<rz_model_params>(), cache_params, 3).cache_host < plan.cache_host);
     EXPECT(realizar::Model::try_plan(nullptr, &in_memory, 1)->weights_host == plan.weights_host);

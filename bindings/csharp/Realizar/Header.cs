@@ -238,7 +238,7 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
-    internal struct rz_plan
+    internal struct rz_model_plan
     {
         public uint struct_size;
         public uint gpu_layers;
@@ -259,7 +259,7 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
-    internal struct rz_plan_device
+    internal struct rz_model_plan_device
     {
         public uint struct_size;
         public uint device;
@@ -892,8 +892,8 @@ namespace Realizar
             typeof(rz_sampler_params),
             typeof(rz_cache_params),
             typeof(rz_adapter_params),
-            typeof(rz_plan),
-            typeof(rz_plan_device),
+            typeof(rz_model_plan),
+            typeof(rz_model_plan_device),
             typeof(rz_media_info),
             typeof(rz_encoder_params),
             typeof(rz_encoder_info),
@@ -980,7 +980,7 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_adapters_set(CacheHandle cache, IntPtr* adapters, float* scales, UIntPtr n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_save(CacheHandle cache, IntPtr write, IntPtr user, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_load(ModelHandle model, rz_cache_params* @params, IntPtr read, IntPtr user, CancelHandle cancel, IntPtr* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_plan(byte* path, rz_source* sources, UIntPtr n, rz_model_params* @params, rz_cache_params* cache_params, uint n_caches, rz_plan* @out, rz_plan_device* devices, UIntPtr capacity, UIntPtr* n_devices, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_model_plan_get(byte* path, rz_source* sources, UIntPtr n, rz_model_params* @params, rz_cache_params* cache_params, uint n_caches, rz_model_plan* @out, rz_model_plan_device* devices, UIntPtr capacity, UIntPtr* n_devices, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prefill(CacheHandle cache, uint* tokens, UIntPtr n, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_decode_token(CacheHandle cache, uint token, SamplerHandle sampler, uint* next, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_generate_into(CacheHandle cache, uint token, SamplerHandle sampler, uint* @out, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);

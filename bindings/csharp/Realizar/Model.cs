@@ -177,18 +177,18 @@ namespace Realizar
         {
             var name = Native.Terminated(path, nameof(path));
             return Planned(options, capacity, keys, values, (p, cache, plan, parts, nParts, err) => {
-                fixed (byte* at = name) return Native.rz_model_plan(at, null, UIntPtr.Zero, p, cache, Native.Whole(sessions, nameof(sessions)), plan, parts, (UIntPtr)Native.RZ_DEVICES_MAX, nParts, err);
+                fixed (byte* at = name) return Native.rz_model_plan_get(at, null, UIntPtr.Zero, p, cache, Native.Whole(sessions, nameof(sessions)), plan, parts, (UIntPtr)Native.RZ_DEVICES_MAX, nParts, err);
             });
         }
 
         /// <summary>The same for a model whose files are bytes in memory.</summary>
         public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16) =>
             Planned(options, capacity, keys, values, (p, cache, plan, parts, nParts, err) => WithSources(files, (sources, n) =>
-                Native.rz_model_plan(null, (rz_source*)sources, n, p, cache, Native.Whole(sessions, nameof(sessions)), plan, parts, (UIntPtr)Native.RZ_DEVICES_MAX, nParts, err)));
+                Native.rz_model_plan_get(null, (rz_source*)sources, n, p, cache, Native.Whole(sessions, nameof(sessions)), plan, parts, (UIntPtr)Native.RZ_DEVICES_MAX, nParts, err)));
 
         private unsafe delegate int Loading(rz_model_params* p, rz_error* err);
         private unsafe delegate int Making(rz_model_params* p, IntPtr* pointer, rz_error* err);
-        private unsafe delegate int Planning(rz_model_params* p, rz_cache_params* cache, rz_plan* plan, rz_plan_device* parts, UIntPtr* nParts, rz_error* err);
+        private unsafe delegate int Planning(rz_model_params* p, rz_cache_params* cache, rz_model_plan* plan, rz_model_plan_device* parts, UIntPtr* nParts, rz_error* err);
 
         private static unsafe Model Made(LoadOptions options, CancellationToken cancellation, Making call)
         {
@@ -204,21 +204,21 @@ namespace Realizar
 
         private static unsafe Plan Planned(LoadOptions options, int capacity, ElementType keys, ElementType values, Planning call)
         {
-            var plan = new rz_plan[1];
-            var parts = new rz_plan_device[Native.RZ_DEVICES_MAX];
+            var plan = new rz_model_plan[1];
+            var parts = new rz_model_plan_device[Native.RZ_DEVICES_MAX];
             var n = new UIntPtr[1];
-            for (var i = 0; i < parts.Length; i++) parts[i].struct_size = (uint)sizeof(rz_plan_device);
+            for (var i = 0; i < parts.Length; i++) parts[i].struct_size = (uint)sizeof(rz_model_plan_device);
             With(options, default(CancellationToken), (p, err) => {
                 var cache = Session.Parameters(capacity, keys, values);
-                fixed (rz_plan* at = plan)
-                fixed (rz_plan_device* devices = parts)
+                fixed (rz_model_plan* at = plan)
+                fixed (rz_model_plan_device* devices = parts)
                 fixed (UIntPtr* count = n)
                 {
-                    at->struct_size = (uint)sizeof(rz_plan);
+                    at->struct_size = (uint)sizeof(rz_model_plan);
                     return call(p, &cache, at, devices, count, err);
                 }
             });
-            fixed (rz_plan* at = plan) return Realizar.Plan.Of(at, parts, (int)n[0]);
+            fixed (rz_model_plan* at = plan) return Realizar.Plan.Of(at, parts, (int)n[0]);
         }
 
         /// <summary>Calls with the files as the library takes them.</summary>

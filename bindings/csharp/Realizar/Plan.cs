@@ -36,7 +36,7 @@ namespace Realizar
             public ulong Weights, Cache, Scratch, Total;
         }
 
-        internal static unsafe Plan Of(rz_plan* p, rz_plan_device[] parts, int n)
+        internal static unsafe Plan Of(rz_model_plan* p, rz_model_plan_device[] parts, int n)
         {
             var devices = new List<OnDevice>();
             for (var i = 0; i < n; i++)

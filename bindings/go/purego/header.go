@@ -389,7 +389,7 @@ type rz_adapter_params struct {
 	cancel      uintptr
 }
 
-type rz_plan struct {
+type rz_model_plan struct {
 	struct_size         uint32
 	gpu_layers          uint32
 	weights_host        uint64
@@ -408,7 +408,7 @@ type rz_plan struct {
 	experts_device      uint64
 }
 
-type rz_plan_device struct {
+type rz_model_plan_device struct {
 	struct_size uint32
 	device      uint32
 	n_layers    uint32
@@ -695,8 +695,8 @@ var structs = []any{
 	rz_sampler_params{},
 	rz_cache_params{},
 	rz_adapter_params{},
-	rz_plan{},
-	rz_plan_device{},
+	rz_model_plan{},
+	rz_model_plan_device{},
 	rz_media_info{},
 	rz_encoder_params{},
 	rz_encoder_info{},
@@ -785,7 +785,7 @@ type functions struct {
 	rz_cache_adapters_set         func(cache uintptr, adapters *uintptr, scales *float32, n uintptr, err *rz_error) int32
 	rz_cache_save                 func(cache uintptr, write uintptr, user uintptr, cancel uintptr, err *rz_error) int32
 	rz_cache_load                 func(model uintptr, params *rz_cache_params, read uintptr, user uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
-	rz_model_plan                 func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_plan, devices *rz_plan_device, capacity uintptr, n_devices *uintptr, err *rz_error) int32
+	rz_model_plan_get             func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_model_plan, devices *rz_model_plan_device, capacity uintptr, n_devices *uintptr, err *rz_error) int32
 	rz_prefill                    func(cache uintptr, tokens *uint32, n uintptr, cancel uintptr, err *rz_error) int32
 	rz_decode_token               func(cache uintptr, token uint32, sampler uintptr, next *uint32, err *rz_error) int32
 	rz_generate_into              func(cache uintptr, token uint32, sampler uintptr, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32

@@ -153,15 +153,15 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	if err != nil {
 		return Plan{}, err
 	}
-	var p rz_plan
+	var p rz_model_plan
 	p.struct_size = uint32(unsafe.Sizeof(p))
-	var parts [rz_DEVICES_MAX]rz_plan_device
+	var parts [rz_DEVICES_MAX]rz_model_plan_device
 	for i := range parts {
 		parts[i].struct_size = uint32(unsafe.Sizeof(parts[i]))
 	}
 	var n uintptr
 	err = withParams(ctx, options, func(params *rz_model_params, e *rz_error) int32 {
-		return c.rz_model_plan(name, nil, 0, params, &cache, caches, &p, &parts[0], uintptr(len(parts)), &n, e)
+		return c.rz_model_plan_get(name, nil, 0, params, &cache, caches, &p, &parts[0], uintptr(len(parts)), &n, e)
 	})
 	var devices []PlanDevice
 	for _, d := range parts[:n] {

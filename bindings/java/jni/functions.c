@@ -262,8 +262,8 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1cache_1load(JNIEnv *env, j
     return rz_cache_load((void *)(intptr_t)model, (void *)(intptr_t)params, (rz_read_callback)(intptr_t)read, (void *)(intptr_t)user, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1plan(JNIEnv *env, jobject self, jlong path, jlong sources, jlong n, jlong params, jlong cache_params, jint n_caches, jlong out, jlong devices, jlong capacity, jlong n_devices, jlong err) {
-    return rz_model_plan((void *)(intptr_t)path, (void *)(intptr_t)sources, n, (void *)(intptr_t)params, (void *)(intptr_t)cache_params, n_caches, (void *)(intptr_t)out, (void *)(intptr_t)devices, capacity, (void *)(intptr_t)n_devices, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1model_1plan_1get(JNIEnv *env, jobject self, jlong path, jlong sources, jlong n, jlong params, jlong cache_params, jint n_caches, jlong out, jlong devices, jlong capacity, jlong n_devices, jlong err) {
+    return rz_model_plan_get((void *)(intptr_t)path, (void *)(intptr_t)sources, n, (void *)(intptr_t)params, (void *)(intptr_t)cache_params, n_caches, (void *)(intptr_t)out, (void *)(intptr_t)devices, capacity, (void *)(intptr_t)n_devices, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1prefill(JNIEnv *env, jobject self, jlong cache, jlong tokens, jlong n, jlong cancel, jlong err) {

@@ -73,7 +73,7 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_cache_adapters_set = Ffm.function("rz_cache_adapters_set", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cache_save = Ffm.function("rz_cache_save", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_cache_load = Ffm.function("rz_cache_load", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_model_plan = Ffm.function("rz_model_plan", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_model_plan_get = Ffm.function("rz_model_plan_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_prefill = Ffm.function("rz_prefill", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_decode_token = Ffm.function("rz_decode_token", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_generate_into = Ffm.function("rz_generate_into", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -744,9 +744,9 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err) {
+    public int rz_model_plan_get(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err) {
         try {
-            return (int) rz_model_plan.invokeExact(path, sources, n, params, cache_params, n_caches, out, devices, capacity, n_devices, err);
+            return (int) rz_model_plan_get.invokeExact(path, sources, n, params, cache_params, n_caches, out, devices, capacity, n_devices, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

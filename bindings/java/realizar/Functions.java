@@ -67,7 +67,7 @@ interface Functions {
     int rz_cache_adapters_set(long cache, long adapters, long scales, long n, long err);
     int rz_cache_save(long cache, long write, long user, long cancel, long err);
     int rz_cache_load(long model, long params, long read, long user, long cancel, long out, long err);
-    int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err);
+    int rz_model_plan_get(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err);
     int rz_prefill(long cache, long tokens, long n, long cancel, long err);
     int rz_decode_token(long cache, int token, long sampler, long next, long err);
     int rz_generate_into(long cache, int token, long sampler, long out, long capacity, long n, long cancel, long err);

@@ -370,7 +370,7 @@ final class Header {
         .field("flags", 4)
         .field("cancel", 8);
 
-    static final Struct rz_plan = new Struct("rz_plan")
+    static final Struct rz_model_plan = new Struct("rz_model_plan")
         .field("struct_size", 4)
         .field("gpu_layers", 4)
         .field("weights_host", 8)
@@ -388,7 +388,7 @@ final class Header {
         .field("experts_host", 8)
         .field("experts_device", 8);
 
-    static final Struct rz_plan_device = new Struct("rz_plan_device")
+    static final Struct rz_model_plan_device = new Struct("rz_model_plan_device")
         .field("struct_size", 4)
         .field("device", 4)
         .field("n_layers", 4)
@@ -654,8 +654,8 @@ final class Header {
         rz_sampler_params,
         rz_cache_params,
         rz_adapter_params,
-        rz_plan,
-        rz_plan_device,
+        rz_model_plan,
+        rz_model_plan_device,
         rz_media_info,
         rz_encoder_params,
         rz_encoder_info,
@@ -936,8 +936,8 @@ final class Header {
         return Native.LIBRARY.rz_cache_load(model.address, params.address, read.address, user.address, cancel.address, out.address, err.address);
     }
 
-    static int rz_model_plan(Memory path, Memory sources, long n, Memory params, Memory cache_params, int n_caches, Memory out, Memory devices, long capacity, Memory n_devices, Memory err) {
-        return Native.LIBRARY.rz_model_plan(path.address, sources.address, n, params.address, cache_params.address, n_caches, out.address, devices.address, capacity, n_devices.address, err.address);
+    static int rz_model_plan_get(Memory path, Memory sources, long n, Memory params, Memory cache_params, int n_caches, Memory out, Memory devices, long capacity, Memory n_devices, Memory err) {
+        return Native.LIBRARY.rz_model_plan_get(path.address, sources.address, n, params.address, cache_params.address, n_caches, out.address, devices.address, capacity, n_devices.address, err.address);
     }
 
     static int rz_prefill(Memory cache, Memory tokens, long n, Memory cancel, Memory err) {

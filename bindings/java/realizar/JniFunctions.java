@@ -133,7 +133,7 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_cache_load(long model, long params, long read, long user, long cancel, long out, long err);
     @Override
-    public native int rz_model_plan(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err);
+    public native int rz_model_plan_get(long path, long sources, long n, long params, long cache_params, int n_caches, long out, long devices, long capacity, long n_devices, long err);
     @Override
     public native int rz_prefill(long cache, long tokens, long n, long cancel, long err);
     @Override

@@ -291,13 +291,13 @@ public final class Model extends Handle {
     }
 
     private static Plan plan(Arena arena, Memory path, Memory sources, long n, Load load, int sessions, Memory cache) {
-        var out = Native.sized(arena, Header.rz_plan);
-        var layout = Header.rz_plan_device;
+        var out = Native.sized(arena, Header.rz_model_plan);
+        var layout = Header.rz_model_plan_device;
         Memory parts = arena.allocate((long) layout.size * Header.RZ_DEVICES_MAX), nParts = arena.allocate(8);
         for (int i = 0; i < Header.RZ_DEVICES_MAX; i++) {
             Native.set(parts.part((long) layout.size * i, layout.size), layout, "struct_size", layout.size);
         }
-        with(arena, load, (params, e) -> Header.rz_model_plan(path, sources, n, params, cache, Native.whole(sessions, "sessions"), out, parts,
+        with(arena, load, (params, e) -> Header.rz_model_plan_get(path, sources, n, params, cache, Native.whole(sessions, "sessions"), out, parts,
             Header.RZ_DEVICES_MAX, nParts, e));
         return Plan.of(out, parts, (int) nParts.getLong(0));
     }

@@ -15,10 +15,10 @@ public record Plan(int gpuLayers, long weightsHost, long weightsDevice, long cac
     public record OnDevice(int device, int layers, long weights, long cache, long scratch, long total) {}
 
     static Plan of(Memory c, Memory parts, int n) {
-        var layout = Header.rz_plan;
+        var layout = Header.rz_model_plan;
         var onDevices = new ArrayList<OnDevice>();
         for (int i = 0; i < n; i++) {
-            var device = Header.rz_plan_device;
+            var device = Header.rz_model_plan_device;
             Memory part = parts.part((long) device.size * i, device.size);
             onDevices.add(new OnDevice(Native.integer(part, device, "device"), Native.integer(part, device, "n_layers"),
                 Native.number(part, device, "weights"), Native.number(part, device, "cache"), Native.number(part, device, "scratch"),

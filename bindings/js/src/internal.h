@@ -18,7 +18,7 @@
     F(rz_runtime_new) F(rz_runtime_free) F(rz_cancel_new) F(rz_cancel_free) F(rz_cancel_fire) F(rz_model_load)    \
     F(rz_model_load_from) F(rz_model_free) F(rz_model_info_get) F(rz_model_device_get) F(rz_model_sampling_get)                             \
     F(rz_model_meta_into)                                                                                               \
-    F(rz_model_plan) F(rz_tokenize_into) F(rz_detokenize_into) F(rz_sampler_new) F(rz_sampler_free)               \
+    F(rz_model_plan_get) F(rz_tokenize_into) F(rz_detokenize_into) F(rz_sampler_new) F(rz_sampler_free)               \
     F(rz_grammar_new) F(rz_grammar_free) F(rz_cache_new) F(rz_cache_free) F(rz_cache_len) F(rz_cache_capacity)    \
     F(rz_cache_truncate) F(rz_cache_fork) F(rz_cache_match) F(rz_cache_tokens_into) F(rz_cache_save)              \
     F(rz_cache_load) F(rz_cache_adapters_set) F(rz_adapter_load) F(rz_adapter_free) F(rz_job_new) F(rz_job_step)  \

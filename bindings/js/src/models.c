@@ -107,8 +107,8 @@ typedef struct load {
     rz_model_params params;
     rz_cache_params cache;
     uint32_t n_caches;
-    rz_plan plan;
-    rz_plan_device parts[RZ_DEVICES_MAX];
+    rz_model_plan plan;
+    rz_model_plan_device parts[RZ_DEVICES_MAX];
     size_t n_parts;
 } load;
 
@@ -227,13 +227,13 @@ static void run_plan(task *t) {
     load *l = t->data;
     l->plan.struct_size = sizeof l->plan;
     for (uint32_t i = 0; i < RZ_DEVICES_MAX; i++) l->parts[i].struct_size = sizeof l->parts[i];
-    t->status = t->lib->rz_model_plan(l->path, l->from_bytes ? &l->source : NULL, l->from_bytes, &l->params, &l->cache,
+    t->status = t->lib->rz_model_plan_get(l->path, l->from_bytes ? &l->source : NULL, l->from_bytes, &l->params, &l->cache,
                                       l->n_caches, &l->plan, l->parts, RZ_DEVICES_MAX, &l->n_parts, &t->error);
 }
 
 static napi_value finish_plan(task *t) {
     napi_value object;
-    const rz_plan *plan = &((load *)t->data)->plan;
+    const rz_model_plan *plan = &((load *)t->data)->plan;
     if (napi_create_object(t->env, &object) != napi_ok) return NULL;
     SET_NUMBER(t->env, object, plan, gpu_layers);
     SET_NUMBER(t->env, object, plan, weights_host);
@@ -253,7 +253,7 @@ static napi_value finish_plan(task *t) {
     napi_value list, element;
     if (napi_create_array(t->env, &list) != napi_ok) return NULL;
     for (uint32_t i = 0; i < ((load *)t->data)->n_parts; i++) {
-        const rz_plan_device *part = &((load *)t->data)->parts[i];
+        const rz_model_plan_device *part = &((load *)t->data)->parts[i];
         if (napi_create_object(t->env, &element) != napi_ok) return NULL;
         SET_NUMBER(t->env, element, part, device);
         SET_NUMBER(t->env, element, part, n_layers);

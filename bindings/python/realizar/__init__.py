@@ -599,12 +599,12 @@ def plan(
     path = _path(model) if is_path else None  # type: ignore[arg-type]
     sources, kept = (None, None) if is_path else _sources(model)  # type: ignore[arg-type]
     cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type"))
-    found = _c.rz_plan()
+    found = _c.rz_model_plan()
     n = 0 if sources is None else len(sources)
     loading, n_sessions = _Loading(**options), _whole(sessions, "sessions")
-    parts, n_parts = (_c.rz_plan_device * _c.RZ_DEVICES_MAX)(*(_c.rz_plan_device() for _ in range(_c.RZ_DEVICES_MAX))), ctypes.c_size_t()
+    parts, n_parts = (_c.rz_model_plan_device * _c.RZ_DEVICES_MAX)(*(_c.rz_model_plan_device() for _ in range(_c.RZ_DEVICES_MAX))), ctypes.c_size_t()
     out = (byref(found), parts, len(parts), byref(n_parts))
-    loading.run(lambda params: status("rz_model_plan", path, sources, n, params, byref(cache), n_sessions, *out))
+    loading.run(lambda params: status("rz_model_plan_get", path, sources, n, params, byref(cache), n_sessions, *out))
     del kept
     on = tuple(PlanDevice(*(getattr(part, name) for name in PlanDevice._fields)) for part in parts[: n_parts.value])
     return Plan(*(on if name == "devices" else getattr(found, name) for name in Plan._fields))

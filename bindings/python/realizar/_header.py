@@ -477,7 +477,7 @@ class rz_adapter_params(Sized):
     ]
 
 
-class rz_plan(Sized):
+class rz_model_plan(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
         ("gpu_layers", c_uint32),
@@ -498,7 +498,7 @@ class rz_plan(Sized):
     ]
 
 
-class rz_plan_device(Sized):
+class rz_model_plan_device(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
         ("device", c_uint32),
@@ -824,8 +824,8 @@ STRUCTS = (
     rz_sampler_params,
     rz_cache_params,
     rz_adapter_params,
-    rz_plan,
-    rz_plan_device,
+    rz_model_plan,
+    rz_model_plan_device,
     rz_media_info,
     rz_encoder_params,
     rz_encoder_info,
@@ -914,7 +914,7 @@ FUNCTIONS = {
     "rz_cache_adapters_set": (c_int32, [c_void_p, POINTER(c_void_p), POINTER(c_float), c_size_t, POINTER(rz_error)]),
     "rz_cache_save": (c_int32, [c_void_p, rz_write_callback, c_void_p, c_void_p, POINTER(rz_error)]),
     "rz_cache_load": (c_int32, [c_void_p, POINTER(rz_cache_params), rz_read_callback, c_void_p, c_void_p, POINTER(c_void_p), POINTER(rz_error)]),
-    "rz_model_plan": (c_int32, [c_char_p, POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(rz_cache_params), c_uint32, POINTER(rz_plan), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
+    "rz_model_plan_get": (c_int32, [c_char_p, POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(rz_cache_params), c_uint32, POINTER(rz_model_plan), c_void_p, c_size_t, POINTER(c_size_t), POINTER(rz_error)]),
     "rz_prefill": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, c_void_p, POINTER(rz_error)]),
     "rz_decode_token": (c_int32, [c_void_p, c_uint32, c_void_p, POINTER(c_uint32), POINTER(rz_error)]),
     "rz_generate_into": (c_int32, [c_void_p, c_uint32, c_void_p, c_void_p, c_size_t, POINTER(c_size_t), c_void_p, POINTER(rz_error)]),

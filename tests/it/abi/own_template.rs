@@ -59,9 +59,9 @@ fn capabilities_and_plans_are_those_of_the_template() {
 
     let plan = |path: &str, params: *const rz_model_params| {
         let path = CString::new(path).expect("no NUL");
-        let mut plan = rz_plan { struct_size: size::<rz_plan>(), ..zeroed() };
+        let mut plan = rz_model_plan { struct_size: size::<rz_model_plan>(), ..zeroed() };
         expect(RZ_OK, |e| unsafe {
-            rz_model_plan(path.as_ptr(), null(), 0, params, null(), 1, &mut plan, null_mut(), 0, null_mut(), e)
+            rz_model_plan_get(path.as_ptr(), null(), 0, params, null(), 1, &mut plan, null_mut(), 0, null_mut(), e)
         });
         (plan.weights_host, plan.total_host)
     };
@@ -70,9 +70,21 @@ fn capabilities_and_plans_are_those_of_the_template() {
     assert!(given.0 == own.0 && own.1.abs_diff(given.1) < 4096, "{given:?} {own:?}");
     assert!(given.1 > none.1 + 4096, "{given:?} {none:?}");
     let (path, mut out) =
-        (CString::new(MODEL).expect("no NUL"), rz_plan { struct_size: size::<rz_plan>(), ..zeroed() });
+        (CString::new(MODEL).expect("no NUL"), rz_model_plan { struct_size: size::<rz_model_plan>(), ..zeroed() });
     fails(RZ_ERR_INVALID_ARGUMENT, "chat_template:1", |e| unsafe {
-        rz_model_plan(path.as_ptr(), null(), 0, &params("{% if %}"), null(), 1, &mut out, null_mut(), 0, null_mut(), e)
+        rz_model_plan_get(
+            path.as_ptr(),
+            null(),
+            0,
+            &params("{% if %}"),
+            null(),
+            1,
+            &mut out,
+            null_mut(),
+            0,
+            null_mut(),
+            e,
+        )
     });
 }
 

@@ -191,7 +191,7 @@ public final class Model: Sendable {
         let name = try terminated(path, "the path")
         let sessions = try whole(sessions, "sessions")
         return try plan(options, capacity, keys, values) { params, cache, out, error in
-            rz_model_plan(name, nil, 0, params, cache, sessions, out.plan, out.devices, Int(RZ_DEVICES_MAX.rawValue), out.count, error)
+            rz_model_plan_get(name, nil, 0, params, cache, sessions, out.plan, out.devices, Int(RZ_DEVICES_MAX.rawValue), out.count, error)
         }
     }
 
@@ -203,7 +203,7 @@ public final class Model: Sendable {
         let sessions = try whole(sessions, "sessions")
         return try withSources(Array(files)[...]) { sources in
             try plan(options, capacity, keys, values) { params, cache, out, error in
-                rz_model_plan(nil, sources, sources.count, params, cache, sessions, out.plan, out.devices, Int(RZ_DEVICES_MAX.rawValue), out.count, error)
+                rz_model_plan_get(nil, sources, sources.count, params, cache, sessions, out.plan, out.devices, Int(RZ_DEVICES_MAX.rawValue), out.count, error)
             }
         }
     }
@@ -212,13 +212,13 @@ public final class Model: Sendable {
         _ options: LoadOptions, _ capacity: Int, _ keys: ElementType, _ values: ElementType,
         _ body: (
             UnsafeMutablePointer<rz_model_params>, UnsafeMutablePointer<rz_cache_params>,
-            (plan: UnsafeMutablePointer<rz_plan>, devices: UnsafeMutablePointer<rz_plan_device>, count: UnsafeMutablePointer<Int>),
+            (plan: UnsafeMutablePointer<rz_model_plan>, devices: UnsafeMutablePointer<rz_model_plan_device>, count: UnsafeMutablePointer<Int>),
             UnsafeMutablePointer<rz_error>
         ) -> rz_status
     ) throws -> Plan {
         var cache = try cacheParams(capacity, keys, values)
-        var out = sizedStruct(rz_plan(), \.struct_size)
-        var parts = Array(repeating: sizedStruct(rz_plan_device(), \.struct_size), count: Int(RZ_DEVICES_MAX.rawValue))
+        var out = sizedStruct(rz_model_plan(), \.struct_size)
+        var parts = Array(repeating: sizedStruct(rz_model_plan_device(), \.struct_size), count: Int(RZ_DEVICES_MAX.rawValue))
         var count = 0
         if let problem = Library.problem { throw problem }
         _ = try with(options, nil) { params in

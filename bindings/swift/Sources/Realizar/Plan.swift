@@ -26,7 +26,7 @@ public struct Plan: Sendable {
     /// What lies on each GPU that has layers.
     public let devices: [OnDevice]
 
-    init(_ c: rz_plan, _ parts: ArraySlice<rz_plan_device>) {
+    init(_ c: rz_model_plan, _ parts: ArraySlice<rz_model_plan_device>) {
         devices = parts.map { part in
             OnDevice(
                 device: part.device, layers: Int(part.n_layers), weights: part.weights, cache: part.cache, scratch: part.scratch,

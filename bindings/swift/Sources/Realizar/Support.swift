@@ -67,7 +67,7 @@ public enum Library {
             return RealizarError(.version, "librealizar \(version) has the interface \(rz_abi_version()), \(RZ_ABI_VERSION) is needed")
         }
         var missing: Set = ["rz_error", "rz_model_params", "rz_model_info", "rz_sampler_params", "rz_cache_params", "rz_job_params",
-            "rz_job_info", "rz_embed_params", "rz_runtime_params", "rz_model_sampling", "rz_source", "rz_plan", "rz_metrics",
+            "rz_job_info", "rz_embed_params", "rz_runtime_params", "rz_model_sampling", "rz_source", "rz_model_plan", "rz_metrics",
             "rz_conversation_params", "rz_reply_params", "rz_conversation_info", "rz_store_params", "rz_store_info",
             "rz_encoder_params", "rz_encoder_info", "rz_encoder_plan", "rz_media_params", "rz_media_info", "rz_pixels"]
         var layout = rz_layout()

@@ -208,11 +208,12 @@ unsafe extern "C" fn read(out: *mut c_void, n: usize, user: *mut c_void) -> i32 
 fn loads(calls: &mut Calls, f: &Fixture) -> Option<()> {
     let params = rz_runtime_params { struct_size: size::<rz_runtime_params>(), threads: 2, ..zeroed() };
     let runtime = new!(calls, rz_runtime_free, rz_runtime_new(&params));
-    let (mut params, mut plan) = (zeroed::<rz_model_params>(), zeroed::<rz_plan>());
-    (params.struct_size, params.runtime, plan.struct_size) = (size::<rz_model_params>(), runtime.p, size::<rz_plan>());
+    let (mut params, mut plan) = (zeroed::<rz_model_params>(), zeroed::<rz_model_plan>());
+    (params.struct_size, params.runtime, plan.struct_size) =
+        (size::<rz_model_params>(), runtime.p, size::<rz_model_plan>());
     call!(
         calls,
-        rz_model_plan(f.text_path.as_ptr(), null(), 0, &params, null(), 1, &mut plan, null_mut(), 0, null_mut())
+        rz_model_plan_get(f.text_path.as_ptr(), null(), 0, &params, null(), 1, &mut plan, null_mut(), 0, null_mut())
     );
     drop(new!(calls, rz_model_free, rz_model_load(f.text_path.as_ptr(), &params)));
     call!(calls, rz_runtime_threads_set(runtime.p, 3));
