@@ -97,8 +97,9 @@ impl Session {
 
     /// An empty sequence, and the bytes that count against the ceiling.
     fn set_aside(model: &Arc<Model>, spec: &SequenceSpec) -> Result<Memory> {
-        let sequence = model.network()?.new_sequence(spec)?;
-        let memory = model.runtime().reserve("the cache", sequence.host_bytes())?;
+        let network = model.network()?;
+        let sequence = network.new_sequence(spec)?;
+        let memory = network.reserve("the cache", sequence.host_bytes())?;
         Ok((sequence, Some(memory)))
     }
 

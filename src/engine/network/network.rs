@@ -102,6 +102,8 @@ pub struct Network {
     targets: Mutex<Vec<Weak<Network>>>,
     /// The places of adapters.
     pub adaptable: Adaptable,
+    /// Without weights, for a plan, whose memory does not count against the ceiling.
+    is_plan: bool,
     _memory: Reservation,
 }
 
@@ -210,6 +212,7 @@ impl Network {
             copies: Mutex::default(),
             targets: Mutex::default(),
             adaptable,
+            is_plan: params.plan,
             _memory: memory,
         })
     }
@@ -328,8 +331,13 @@ impl Network {
         self.counted(backend.executor_bytes(program, limits), limits, new)
     }
 
+    /// Counts memory of sessions and steps against the ceiling of the runtime.
+    pub(super) fn reserve(&self, what: &'static str, bytes: u64) -> Result<Reservation> {
+        self.runtime.reserve(what, if self.is_plan { 0 } else { bytes })
+    }
+
     fn counted(&self, bytes: u64, limits: StepLimits, new: impl FnOnce() -> Result<Executor>) -> Result<Counted> {
-        let memory = self.runtime.reserve("scratch memory", bytes)?;
+        let memory = self.reserve("scratch memory", bytes)?;
         Ok(Counted { step: Step::new(new()?, limits.max_tokens)?, _memory: memory })
     }
 

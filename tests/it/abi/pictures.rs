@@ -14,6 +14,7 @@ use realizar::ffi::encoder::*;
 use realizar::ffi::media::*;
 use realizar::ffi::model::*;
 use realizar::ffi::prompt::*;
+use realizar::ffi::runtime::*;
 use realizar::ffi::source::*;
 use realizar::ffi::status::*;
 use realizar::media::WHITE;
@@ -165,6 +166,31 @@ fn pictures_become_the_rows_of_the_engine() {
         let mut bare = null_mut();
         expect(RZ_OK, |e| unsafe { rz_prompt_new(seer.model, &medium.part(), 1, RZ_PROMPT_BARE, &mut bare, e) });
         assert_eq!(Prompt(bare).tokens(), vec![RZ_TOKEN_MEDIA; n_rows]);
+    }
+}
+
+/// A ceiling that is used up refuses an encoder, but not its plan.
+#[test]
+fn an_encoder_beyond_the_ceiling_has_a_plan() {
+    let seer = Seer::new("qwen25");
+    let path = CString::new(seer.path().to_str().expect("UTF-8")).expect("no NUL");
+    let plan = |model: *mut rz_model| {
+        let mut plan = rz_encoder_plan { struct_size: size_of::<rz_encoder_plan>() as u32, ..zeroed() };
+        expect(RZ_OK, |e| unsafe { rz_encoder_plan_get(model, path.as_ptr(), null(), 0, null(), &mut plan, e) });
+        (plan.weights_host, plan.scratch_host, plan.max_rows)
+    };
+    let params = rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads: 1, ..zeroed() };
+    let mut runtime = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
+    let load = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let model = load_with(seer.folder.path().join("model.gguf").to_str().expect("UTF-8"), &load);
+    expect(RZ_OK, |e| unsafe { rz_runtime_memory_limit_set(runtime, 1, e) });
+    assert_eq!(plan(model), plan(seer.model));
+    let mut encoder = null_mut();
+    expect(RZ_ERR_LIMIT, |e| unsafe { rz_encoder_load(model, path.as_ptr(), null(), &mut encoder, e) });
+    unsafe {
+        rz_model_free(model);
+        rz_runtime_free(runtime);
     }
 }
 

@@ -20,6 +20,7 @@ use realizar::ffi::model::*;
 use realizar::ffi::plan::*;
 use realizar::ffi::prompt::*;
 use realizar::ffi::reply::*;
+use realizar::ffi::runtime::*;
 use realizar::ffi::status::*;
 use realizar::ffi::text::*;
 use serde_json::Value as Json;
@@ -43,7 +44,7 @@ fn declared() -> BTreeSet<String> {
     let functions = interface::items("function");
     let names = functions.iter().filter(|item| has_capacity(item)).map(|item| interface::text(item, "name").to_owned());
     // Its array is one of structs that say how long they are.
-    names.filter(|name| name != "rz_model_plan").collect()
+    names.filter(|name| name != "rz_model_plan_get").collect()
 }
 
 /// A reply of three tokens that waits to be taken.
@@ -193,12 +194,12 @@ fn a_query_writes_the_count_and_takes_nothing() {
 #[test]
 fn a_plan_has_an_array_of_its_devices() {
     let path = std::ffi::CString::new(MODEL).expect("no NUL");
-    let mut out = rz_plan { struct_size: size::<rz_plan>(), ..zeroed() };
-    let mut parts = [rz_plan_device { struct_size: size::<rz_plan_device>(), ..zeroed() }; 3];
+    let mut out = rz_model_plan { struct_size: size::<rz_model_plan>(), ..zeroed() };
+    let mut parts = [rz_model_plan_device { struct_size: size::<rz_model_plan_device>(), ..zeroed() }; 3];
     let mut n = usize::MAX;
     let out = &raw mut out;
-    let plan = |devices: *mut rz_plan_device, capacity: usize, n: *mut usize, e: *mut rz_error| unsafe {
-        rz_model_plan(path.as_ptr(), null(), 0, null(), null(), 1, out, devices, capacity, n, e)
+    let plan = |devices: *mut rz_model_plan_device, capacity: usize, n: *mut usize, e: *mut rz_error| unsafe {
+        rz_model_plan_get(path.as_ptr(), null(), 0, null(), null(), 1, out, devices, capacity, n, e)
     };
     expect(RZ_OK, |e| plan(null_mut(), 0, null_mut(), e));
     expect(RZ_OK, |e| plan(null_mut(), 0, &mut n, e));
@@ -206,7 +207,7 @@ fn a_plan_has_an_array_of_its_devices() {
     n = usize::MAX;
     expect(RZ_OK, |e| plan(parts.as_mut_ptr(), 3, &mut n, e));
     assert_eq!((n, parts[2].device), (0, 0));
-    refused("devices[0]: rz_plan_device is NULL", |e| plan(null_mut(), 3, &mut n, e));
+    refused("devices[0]: rz_model_plan_device is NULL", |e| plan(null_mut(), 3, &mut n, e));
     refused("n_devices is NULL", |e| plan(parts.as_mut_ptr(), 3, null_mut(), e));
     refused("capacity is 4097", |e| plan(parts.as_mut_ptr(), 4097, &mut n, e));
     parts[1].struct_size = 8;
@@ -215,6 +216,64 @@ fn a_plan_has_an_array_of_its_devices() {
     });
     parts[0].struct_size = 2;
     refused("devices[0]", |e| plan(parts.as_mut_ptr(), 3, &mut n, e));
+}
+
+/// What a plan needs may pass the ceiling of the runtime: it has the same numbers, takes nothing of the ceiling, and
+/// only the load or the cache is refused.
+#[test]
+fn a_plan_beyond_the_ceiling_has_its_numbers() {
+    let path = std::ffi::CString::new(MODEL).expect("no NUL");
+    let cache = rz_cache_params { struct_size: size::<rz_cache_params>(), capacity: 4096, ..zeroed() };
+    let plan = |runtime: *mut rz_runtime, cache: &rz_cache_params| {
+        let params = rz_model_params { struct_size: size::<rz_model_params>(), runtime, ..zeroed() };
+        let mut out = rz_model_plan { struct_size: size::<rz_model_plan>(), ..zeroed() };
+        expect(RZ_OK, |e| unsafe {
+            rz_model_plan_get(path.as_ptr(), null(), 0, &params, cache, 2, &mut out, null_mut(), 0, null_mut(), e)
+        });
+        out
+    };
+    let limited = |memory_limit, call: &mut dyn FnMut(*mut rz_runtime)| {
+        let mut runtime = null_mut();
+        let params =
+            rz_runtime_params { struct_size: size::<rz_runtime_params>(), threads: 1, memory_limit, ..zeroed() };
+        expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
+        call(runtime);
+        let mut info = rz_runtime_info { struct_size: size::<rz_runtime_info>(), ..zeroed() };
+        expect(RZ_OK, |e| unsafe { rz_runtime_info_get(runtime, &mut info, e) });
+        unsafe { rz_runtime_free(runtime) };
+        info
+    };
+    let numbers = |plan: &rz_model_plan| {
+        [plan.weights_host, plan.cache_host, plan.cache_token, plan.scratch_host, plan.load_peak_host, plan.total_host]
+    };
+    let mut free = None;
+    limited(0, &mut |runtime| free = Some(plan(runtime, &cache)));
+    let free = free.expect("a plan");
+    // Less than the weights, than one cache next to them, than a step next to both.
+    let [weights, with_cache] = [free.weights_host, free.weights_host + free.cache_host];
+    for memory_limit in [1, weights - 1, weights + free.cache_host / 2, with_cache + free.scratch_host / 2] {
+        let info = limited(memory_limit, &mut |runtime| {
+            assert_eq!(numbers(&plan(runtime, &cache)), numbers(&free), "a ceiling of {memory_limit}");
+        });
+        assert_eq!((info.memory_used, info.memory_peak), (0, 0), "a plan takes nothing of the ceiling");
+        limited(memory_limit, &mut |runtime| {
+            let params = rz_model_params { struct_size: size::<rz_model_params>(), runtime, ..zeroed() };
+            let (mut model, mut made) = (null_mut(), null_mut());
+            let status = unsafe { rz_model_load(path.as_ptr(), &params, &mut model, null_mut()) };
+            assert_eq!(status, if memory_limit < weights { RZ_ERR_LIMIT } else { RZ_OK });
+            if status == RZ_OK && memory_limit < with_cache {
+                expect(RZ_ERR_LIMIT, |e| unsafe { rz_cache_new(model, &cache, &mut made, e) });
+            }
+            unsafe { rz_model_free(model) };
+        });
+    }
+    // A cache beyond the ceiling and beyond this machine.
+    let huge = rz_cache_params { capacity: u32::MAX - 64, ..cache };
+    let mut told = Vec::new();
+    for memory_limit in [0, 1] {
+        limited(memory_limit, &mut |runtime| told.push(plan(runtime, &huge).cache_host));
+    }
+    assert_eq!(told[0], told[1]);
 }
 
 /// A reply has no part right now, or it has ended and all were taken.

@@ -400,7 +400,7 @@ func (m *models) reserve(file *model, size uint64) error {
 	if m.memory != 0 && size > m.memory {
 		return &apiError{
 			status: http.StatusInternalServerError, code: "out_of_memory",
-			message: fmt.Sprintf("the model %q needs %.2f GB with %d slots, and there are %.2f GB", file.name, float64(size)/1e9, m.options.slots, float64(m.memory)/1e9),
+			message: fmt.Sprintf("the model %q needs %.2f GB of memory with %d slots, and there are %.2f GB", file.name, float64(size)/1e9, m.options.slots, float64(m.memory)/1e9),
 		}
 	}
 	for m.memory != 0 && m.taken+size > m.memory {
