@@ -978,9 +978,10 @@ enum rz_source_kind {
   RZ_SOURCE_READER = 3,  /* Kind of a source: `size` bytes that `read` gives. */
 };
 
-/* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or
- * the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
- * call the library. It must return normally: no longjmp, no C++ exception. */
+/* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0;
+ * RZ_ERR_FORMAT if the file ends before the last of these bytes, with which the load fails then; or the errno that
+ * ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the library.
+ * It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_source_callback)(uint64_t offset, void *out, size_t n, void *RZ_NULLABLE user);
 
 /* Bytes of one file of a model. Since 0.1.0. */
@@ -1010,8 +1011,9 @@ typedef struct rz_source {
  * With RZ_MODEL_MMAP all sources are of the kind RZ_SOURCE_FD, whose bytes are mapped where they are, at any offset,
  * and used without a copy, such as an uncompressed asset of an Android package; the mapping stays when the descriptor
  * is closed. Other kinds are RZ_ERR_UNSUPPORTED then. `params` may be NULL. `*out` is freed with rz_model_free. Any
- * thread. Errors: those of rz_model_load; RZ_ERR_IO also for an errno of `read`, for a range beyond the end of the
- * file of `fd`, and for a file of the set that is not among the sources. Since 0.1.0. */
+ * thread. Errors: those of rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of its source
+ * (RZ_ERR_FORMAT from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the set that is not among the
+ * sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_load_from(const rz_source *RZ_NULLABLE sources,
                    size_t n,
@@ -1737,9 +1739,9 @@ rz_cache_adapters_set(rz_cache *cache,
  * must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_write_callback)(const void *data, size_t n, void *RZ_NULLABLE user);
 
-/* Fills `out` with the next `n` bytes of what was saved. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
- * a file that ends too early too. Comes on the thread that loads, during the call. It may call the library. It must
- * return normally: no longjmp, no C++ exception. */
+/* Fills `out` with the next `n` bytes of what was saved. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
+ * these bytes, with which the call fails then; or the errno that ends the call with RZ_ERR_IO. Comes on the thread that
+ * loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLABLE user);
 
 /* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
@@ -1766,9 +1768,9 @@ rz_cache_save(const rz_cache *cache,
  * `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
  * tokens; other types than those saved are refused. `cancel` ends the call before the next piece, and may be NULL.
  * `*out` is freed with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read` returned an
- * errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH
- * (another model, types, or side of the context length from which the model turns its rotary embedding in another
- * way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT,
+ * errno), RZ_ERR_FORMAT (no saved cache, or a damaged or truncated one), RZ_ERR_VERSION (saved by another version),
+ * RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its rotary embedding
+ * in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT,
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_load(const rz_model *model,
@@ -2206,8 +2208,8 @@ rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *R
 
 /* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
  * take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL.
- * `out->struct_size` is set by the caller. Any thread. Errors: those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT
- * for both a path and sources. Since 0.1.0. */
+ * `out->struct_size` is set by the caller. What passes rz_runtime_params.memory_limit is told in bytes too. Any thread.
+ * Errors: those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
                     const char *RZ_NULLABLE path,
@@ -2760,24 +2762,27 @@ rz_store_new(const rz_model *model,
  *
  * The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
  * ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
- * another capacity is copied. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since
+ * another capacity is copied. `cancel` ends the reading of a file before the next piece, and may be NULL. `*out` is
+ * freed with rz_cache_free. Any thread. Errors: those of rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since
  * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take(const rz_store *store,
               const uint32_t *RZ_NULLABLE tokens,
               size_t n,
               const rz_cache_params *RZ_NULLABLE params,
+              const rz_cancel *RZ_NULLABLE cancel,
               rz_cache **out,
               uint32_t *common,
               rz_error *RZ_NULLABLE err);
 
 /* rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
- * from token `*common` on. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_store_take,
- * RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
+ * from token `*common` on. `params` and `cancel` may be NULL. `*out` is freed with rz_cache_free. Any thread. Errors:
+ * those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take_prompt(const rz_store *store,
                      const rz_prompt *prompt,
                      const rz_cache_params *RZ_NULLABLE params,
+                     const rz_cancel *RZ_NULLABLE cancel,
                      rz_cache **out,
                      uint32_t *common,
                      rz_error *RZ_NULLABLE err);
@@ -2993,7 +2998,10 @@ rz_conversation_add(rz_conversation *conversation,
                     rz_error *RZ_NULLABLE err);
 
 /* rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
- * text. Any thread. Errors: those of rz_conversation_add. Since 0.1.0. */
+ * text. A message of the role "tool" is the result of a tool call without the call's id, so it is an error if more
+ * than one call is without a result: add such results with rz_conversation_add, each with its "tool_call_id".
+ *
+ * Any thread. Errors: those of rz_conversation_add. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_add_text(rz_conversation *conversation,
                          const char *role,

@@ -1341,7 +1341,7 @@ public:
     Result<Cache> try_take(Tokens tokens, const rz_cache_params &params = realizar::params<rz_cache_params>()) const {
         return detail::called<Cache, rz_cache *>([&](rz_cache **out, rz_error *error) {
             uint32_t common;
-            return rz_store_take(get(), tokens.data(), tokens.size(), &params, out, &common, error);
+            return rz_store_take(get(), tokens.data(), tokens.size(), &params, nullptr, out, &common, error);
         });
     }
     /// The same for a prompt with media: Cache::prefill_prompt appends the rest, from token `cache.size()` on.
@@ -1351,7 +1351,7 @@ public:
     Result<Cache> try_take(const Prompt &prompt, const rz_cache_params &params = realizar::params<rz_cache_params>()) const {
         return detail::called<Cache, rz_cache *>([&](rz_cache **out, rz_error *error) {
             uint32_t common;
-            return rz_store_take_prompt(get(), prompt.get(), &params, out, &common, error);
+            return rz_store_take_prompt(get(), prompt.get(), &params, nullptr, out, &common, error);
         });
     }
     /// Remembers the tokens that a cache holds, which goes on by itself.

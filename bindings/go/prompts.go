@@ -91,7 +91,7 @@ func (s *Store) TakePrompt(prompt *Prompt, options *SessionOptions) (*Session, e
 	}
 	return makeSession(s.model, func(_ *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
 		var common C.uint32_t
-		return C.rz_store_take_prompt(store, object, &params, cache, &common, e)
+		return C.rz_store_take_prompt(store, object, &params, nil, cache, &common, e)
 	})
 }
 

@@ -66,7 +66,7 @@ func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error)
 	}
 	return makeSession(s.model, func(_ *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
 		var common C.uint32_t
-		return C.rz_store_take(store, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &params, cache, &common, e)
+		return C.rz_store_take(store, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &params, nil, cache, &common, e)
 	})
 }
 

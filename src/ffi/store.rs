@@ -7,6 +7,7 @@ use crate::engine::{Adapters, CacheParams, Runtime, Session, Store, StoreParams}
 use crate::error::Result;
 
 use super::cache::{cache_params, rz_cache, rz_cache_params};
+use super::cancel::{flag, rz_cancel};
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::model::rz_model;
@@ -124,14 +125,15 @@ pub unsafe extern "C" fn rz_store_new(
 ///
 /// The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
 /// ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
-/// another capacity is copied. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_cache_new. Since
-/// 0.1.0.
+/// another capacity is copied. `cancel` ends the reading of a file before the next piece, and may be NULL. `*out` is
+/// freed with rz_cache_free. Any thread. Errors: those of rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take(
     store: *const rz_store,
     tokens: *const u32,
     n: usize,
     params: *const rz_cache_params,
+    cancel: *const rz_cancel,
     out: *mut *mut rz_cache,
     common: *mut u32,
     err: *mut rz_error,
@@ -140,8 +142,10 @@ pub unsafe extern "C" fn rz_store_take(
         let store = call.handle(store)?;
         let tokens = call.slice(tokens, n, "tokens")?;
         let params = cache_params(call, params)?;
+        let cancel = call.optional(cancel)?;
         let (out, common) = (call.out(out, "out")?, call.out(common, "common")?);
-        let (session, held) = or_empty(&store.0, &params, store.0.take(tokens, 0, &params, &Adapters::default())?)?;
+        let taken = store.0.take(tokens, 0, &params, &Adapters::default(), &[flag(&cancel)])?;
+        let (session, held) = or_empty(&store.0, &params, taken)?;
         out.set_handle(rz_cache::new(session));
         common.set(count(held));
         Ok(RZ_OK)
@@ -154,13 +158,14 @@ fn or_empty(store: &Store, params: &CacheParams, taken: Option<(Session, usize)>
 }
 
 /// rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
-/// from token `*common` on. `*out` is freed with rz_cache_free. Any thread. Errors: those of rz_store_take,
-/// RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
+/// from token `*common` on. `params` and `cancel` may be NULL. `*out` is freed with rz_cache_free. Any thread. Errors:
+/// those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take_prompt(
     store: *const rz_store,
     prompt: *const rz_prompt,
     params: *const rz_cache_params,
+    cancel: *const rz_cancel,
     out: *mut *mut rz_cache,
     common: *mut u32,
     err: *mut rz_error,
@@ -169,8 +174,9 @@ pub unsafe extern "C" fn rz_store_take_prompt(
         let store = call.handle(store)?;
         let prompt = call.handle(prompt)?;
         let params = cache_params(call, params)?;
+        let cancel = call.optional(cancel)?;
         let (out, common) = (call.out(out, "out")?, call.out(common, "common")?);
-        let taken = store.0.take_prompt(&prompt.0, 0, &params, &Adapters::default())?;
+        let taken = store.0.take_prompt(&prompt.0, 0, &params, &Adapters::default(), &[flag(&cancel)])?;
         let (session, held) = or_empty(&store.0, &params, taken)?;
         out.set_handle(rz_cache::new(session));
         common.set(count(held));

@@ -101,7 +101,7 @@ static void fork_during_use(rz_model *busy, double ms) {
       CALL(rz_model_load(path, NULL, &other, &err));
       check_generate(other);
       rz_model_free(other);
-      CALL(rz_store_take(store, tokens, PREFIX, NULL, &taken, &common, &err));
+      CALL(rz_store_take(store, tokens, PREFIX, NULL, NULL, &taken, &common, &err));
       rz_cache_free(taken);
       CALL(rz_store_put(store, caches[0], &err));
       _exit(0);

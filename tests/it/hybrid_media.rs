@@ -80,14 +80,14 @@ fn another_question_about_a_medium_is_computed_from_behind_it() {
         assert_eq!(made, alone(&model, &first, 1), "{name}");
 
         let check = |store: &Store, prompt: &Prompt, expected: usize| {
-            let taken = store.take_prompt(prompt, 0, &CACHE, &Adapters::default()).unwrap();
+            let taken = store.take_prompt(prompt, 0, &CACHE, &Adapters::default(), &[]).unwrap();
             let (session, common) = taken.unwrap_or_else(|| panic!("{name}: nothing of {expected} tokens"));
             assert_eq!(common, expected, "{name}");
             assert_eq!(reply(session, prompt, 8).1, alone(&model, prompt, 8), "{name}");
         };
         check(&store, &other, HEARD);
         check(&store, &question(&model, 1, 2, 5), SEEN);
-        let of_other = store.take_prompt(&question(&model, 2, 1, 5), 0, &CACHE, &Adapters::default()).unwrap();
+        let of_other = store.take_prompt(&question(&model, 2, 1, 5), 0, &CACHE, &Adapters::default(), &[]).unwrap();
         assert!(of_other.is_none(), "{name}: another picture");
         // As by another process.
         drop(store);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use realizar::cpu::kernels::Isa;
 use realizar::engine::{
-    Adapter, Adapters, CacheParams, Chat, Conversation, ConversationParams, HostParallel, LoadParams, Model,
+    Adapter, Adapters, CacheParams, Cancel, Chat, Conversation, ConversationParams, HostParallel, LoadParams, Model,
     ReplyParams, Runtime, RuntimeParams, Session, Share, Store, StoreInfo, StoreParams,
 };
 use realizar::error::{Error, Result};
@@ -41,7 +41,7 @@ fn load(path: &Path) -> Arc<Model> {
 }
 
 fn take(store: &Store, tokens: &[u32], capacity: u32) -> Result<Option<(Session, usize)>> {
-    store.take(tokens, 0, &cache(capacity), &Adapters::default())
+    store.take(tokens, 0, &cache(capacity), &Adapters::default(), &[])
 }
 
 /// The state of a store as soon as its thread has written what is expected.
@@ -135,6 +135,35 @@ fn llama(dir: &tempfile::TempDir) -> (Arc<Model>, StoreParams) {
         ..Default::default()
     };
     (load(&path), params)
+}
+
+/// A file that is not read because of a cancel stays, and is read by the next call.
+#[test]
+fn a_cancel_ends_the_reading_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (model, params) = llama(&dir);
+    let ids = text(0, 20);
+    let store = Store::new(&model, params.clone()).unwrap();
+    store.put(&prefilled(&model, 64, &ids)).unwrap();
+    drop(store);
+    let longer: Vec<u32> = ids.iter().copied().chain(text(5, 9)).collect();
+    // The first store has yet to look into the file, the second one knows what it begins with.
+    for is_known in [false, true] {
+        let store = Store::new(&model, params.clone()).unwrap();
+        assert!(!is_known || store.info().files == 1);
+        let cancel = Cancel::default();
+        let take = || store.take(&longer, 0, &cache(64), &Adapters::default(), &[None, Some(&cancel)]);
+        cancel.fire();
+        assert!(matches!(take(), Err(Error::Cancelled)), "{is_known}");
+        cancel.reset();
+        cancel.set_deadline(Some(Duration::ZERO));
+        assert!(matches!(take(), Err(Error::Deadline)), "{is_known}");
+        let info = store.info();
+        assert_eq!((info.files, info.hits, info.misses), (1, 0, 0), "{is_known}");
+        cancel.reset();
+        let (session, common) = take().unwrap().expect("a prefix");
+        assert_eq!((common, session.len()), (20, 20), "{is_known}");
+    }
 }
 
 #[test]
@@ -285,7 +314,7 @@ fn prefixes_belong_to_equal_adapters() {
         for (i, set) in sets.iter().enumerate() {
             for (j, &equal) in set.iter().enumerate() {
                 let (adapters, mut whole) = of(equal);
-                let taken = store.take(&tokens, 0, &cache(64), &adapters).unwrap();
+                let taken = store.take(&tokens, 0, &cache(64), &adapters, &[]).unwrap();
                 assert_eq!(taken.is_some(), round > 0 || j > 0, "set {i}.{j}");
                 whole.prefill(&tokens, None).unwrap();
                 if let Some((mut session, common)) = taken {

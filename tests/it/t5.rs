@@ -102,7 +102,7 @@ fn stores_and_rewinds_and_saved_media_go_on_to_the_same_bits() {
     .unwrap();
     store.put(&whole(&first, &behind[..20])).unwrap();
     let take = |media: &Arc<Media>, behind: &[u32]| {
-        store.take_prompt(&prompt_of(&model, media, behind), 0, &params(200), &Default::default()).unwrap()
+        store.take_prompt(&prompt_of(&model, media, behind), 0, &params(200), &Default::default(), &[]).unwrap()
     };
     // The token that the decoder starts from, and twenty behind it.
     let (mut taken, common) = take(&first, &behind).unwrap();

@@ -1024,8 +1024,8 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_info_get(JobHandle job, rz_job_info* @out, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_job_free(IntPtr job);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_new(ModelHandle model, rz_store_params* @params, IntPtr* @out, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_take(StoreHandle store, uint* tokens, UIntPtr n, rz_cache_params* @params, IntPtr* @out, uint* common, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_take_prompt(StoreHandle store, PromptHandle prompt, rz_cache_params* @params, IntPtr* @out, uint* common, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_take(StoreHandle store, uint* tokens, UIntPtr n, rz_cache_params* @params, CancelHandle cancel, IntPtr* @out, uint* common, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_take_prompt(StoreHandle store, PromptHandle prompt, rz_cache_params* @params, CancelHandle cancel, IntPtr* @out, uint* common, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_put(StoreHandle store, CacheHandle cache, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_clear(StoreHandle store, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_store_info_get(StoreHandle store, rz_store_info* @out, rz_error* err);

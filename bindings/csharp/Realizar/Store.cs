@@ -68,7 +68,7 @@ namespace Realizar
             IntPtr pointer;
             uint common;
             fixed (uint* at = Native.Given(tokens, nameof(tokens)))
-                RealizarException.Check(Native.rz_store_take(Handle, at, (UIntPtr)tokens.Length, &p, &pointer, &common, &err), &err);
+                RealizarException.Check(Native.rz_store_take(Handle, at, (UIntPtr)tokens.Length, &p, CancelHandle.None, &pointer, &common, &err), &err);
             return new Session(model, pointer);
         }
 
@@ -79,7 +79,7 @@ namespace Realizar
             rz_error err;
             IntPtr pointer;
             uint common;
-            RealizarException.Check(Native.rz_store_take_prompt(Handle, prompt.Handle, &p, &pointer, &common, &err), &err);
+            RealizarException.Check(Native.rz_store_take_prompt(Handle, prompt.Handle, &p, CancelHandle.None, &pointer, &common, &err), &err);
             return new Session(model, pointer);
         }
 

@@ -829,8 +829,8 @@ type functions struct {
 	rz_job_info_get               func(job uintptr, out *rz_job_info, err *rz_error) int32
 	rz_job_free                   func(job uintptr)
 	rz_store_new                  func(model uintptr, params *rz_store_params, out *uintptr, err *rz_error) int32
-	rz_store_take                 func(store uintptr, tokens *uint32, n uintptr, params *rz_cache_params, out *uintptr, common *uint32, err *rz_error) int32
-	rz_store_take_prompt          func(store uintptr, prompt uintptr, params *rz_cache_params, out *uintptr, common *uint32, err *rz_error) int32
+	rz_store_take                 func(store uintptr, tokens *uint32, n uintptr, params *rz_cache_params, cancel uintptr, out *uintptr, common *uint32, err *rz_error) int32
+	rz_store_take_prompt          func(store uintptr, prompt uintptr, params *rz_cache_params, cancel uintptr, out *uintptr, common *uint32, err *rz_error) int32
 	rz_store_put                  func(store uintptr, cache uintptr, err *rz_error) int32
 	rz_store_clear                func(store uintptr, err *rz_error) int32
 	rz_store_info_get             func(store uintptr, out *rz_store_info, err *rz_error) int32

@@ -83,7 +83,7 @@ func (s *Store) TakePrompt(prompt *Prompt, options *SessionOptions) (*Session, e
 	}
 	return s.model.session(s.store, func(store uintptr, out *uintptr, e *rz_error) int32 {
 		var common uint32
-		return c.rz_store_take_prompt(store, object, &params, out, &common, e)
+		return c.rz_store_take_prompt(store, object, &params, 0, out, &common, e)
 	})
 }
 

@@ -59,7 +59,7 @@ func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error)
 	}
 	return s.model.session(s.store, func(store uintptr, out *uintptr, e *rz_error) int32 {
 		var common uint32
-		return c.rz_store_take(store, unsafe.SliceData(tokens), uintptr(len(tokens)), &params, out, &common, e)
+		return c.rz_store_take(store, unsafe.SliceData(tokens), uintptr(len(tokens)), &params, 0, out, &common, e)
 	})
 }
 

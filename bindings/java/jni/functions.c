@@ -438,12 +438,12 @@ JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1new(JNIEnv *env, jo
     return rz_store_new((void *)(intptr_t)model, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1take(JNIEnv *env, jobject self, jlong store, jlong tokens, jlong n, jlong params, jlong out, jlong common, jlong err) {
-    return rz_store_take((void *)(intptr_t)store, (void *)(intptr_t)tokens, n, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)common, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1take(JNIEnv *env, jobject self, jlong store, jlong tokens, jlong n, jlong params, jlong cancel, jlong out, jlong common, jlong err) {
+    return rz_store_take((void *)(intptr_t)store, (void *)(intptr_t)tokens, n, (void *)(intptr_t)params, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)common, (void *)(intptr_t)err);
 }
 
-JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1take_1prompt(JNIEnv *env, jobject self, jlong store, jlong prompt, jlong params, jlong out, jlong common, jlong err) {
-    return rz_store_take_prompt((void *)(intptr_t)store, (void *)(intptr_t)prompt, (void *)(intptr_t)params, (void *)(intptr_t)out, (void *)(intptr_t)common, (void *)(intptr_t)err);
+JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1take_1prompt(JNIEnv *env, jobject self, jlong store, jlong prompt, jlong params, jlong cancel, jlong out, jlong common, jlong err) {
+    return rz_store_take_prompt((void *)(intptr_t)store, (void *)(intptr_t)prompt, (void *)(intptr_t)params, (void *)(intptr_t)cancel, (void *)(intptr_t)out, (void *)(intptr_t)common, (void *)(intptr_t)err);
 }
 
 JNIEXPORT jint JNICALL Java_realizar_JniFunctions_rz_1store_1put(JNIEnv *env, jobject self, jlong store, jlong cache, jlong err) {

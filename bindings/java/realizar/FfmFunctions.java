@@ -117,8 +117,8 @@ final class FfmFunctions implements Functions {
     private static final MethodHandle rz_job_info_get = Ffm.function("rz_job_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_job_free = Ffm.function("rz_job_free", FunctionDescriptor.ofVoid(JAVA_LONG));
     private static final MethodHandle rz_store_new = Ffm.function("rz_store_new", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_store_take = Ffm.function("rz_store_take", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
-    private static final MethodHandle rz_store_take_prompt = Ffm.function("rz_store_take_prompt", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_store_take = Ffm.function("rz_store_take", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
+    private static final MethodHandle rz_store_take_prompt = Ffm.function("rz_store_take_prompt", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_store_put = Ffm.function("rz_store_put", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_store_clear = Ffm.function("rz_store_clear", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG));
     private static final MethodHandle rz_store_info_get = Ffm.function("rz_store_info_get", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG));
@@ -1140,18 +1140,18 @@ final class FfmFunctions implements Functions {
     }
 
     @Override
-    public int rz_store_take(long store, long tokens, long n, long params, long out, long common, long err) {
+    public int rz_store_take(long store, long tokens, long n, long params, long cancel, long out, long common, long err) {
         try {
-            return (int) rz_store_take.invokeExact(store, tokens, n, params, out, common, err);
+            return (int) rz_store_take.invokeExact(store, tokens, n, params, cancel, out, common, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }
     }
 
     @Override
-    public int rz_store_take_prompt(long store, long prompt, long params, long out, long common, long err) {
+    public int rz_store_take_prompt(long store, long prompt, long params, long cancel, long out, long common, long err) {
         try {
-            return (int) rz_store_take_prompt.invokeExact(store, prompt, params, out, common, err);
+            return (int) rz_store_take_prompt.invokeExact(store, prompt, params, cancel, out, common, err);
         } catch (Throwable e) {
             throw Native.rethrown(e);
         }

@@ -111,8 +111,8 @@ interface Functions {
     int rz_job_info_get(long job, long out, long err);
     void rz_job_free(long job);
     int rz_store_new(long model, long params, long out, long err);
-    int rz_store_take(long store, long tokens, long n, long params, long out, long common, long err);
-    int rz_store_take_prompt(long store, long prompt, long params, long out, long common, long err);
+    int rz_store_take(long store, long tokens, long n, long params, long cancel, long out, long common, long err);
+    int rz_store_take_prompt(long store, long prompt, long params, long cancel, long out, long common, long err);
     int rz_store_put(long store, long cache, long err);
     int rz_store_clear(long store, long err);
     int rz_store_info_get(long store, long out, long err);

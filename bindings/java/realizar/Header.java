@@ -1112,12 +1112,12 @@ final class Header {
         return Native.LIBRARY.rz_store_new(model.address, params.address, out.address, err.address);
     }
 
-    static int rz_store_take(Memory store, Memory tokens, long n, Memory params, Memory out, Memory common, Memory err) {
-        return Native.LIBRARY.rz_store_take(store.address, tokens.address, n, params.address, out.address, common.address, err.address);
+    static int rz_store_take(Memory store, Memory tokens, long n, Memory params, Memory cancel, Memory out, Memory common, Memory err) {
+        return Native.LIBRARY.rz_store_take(store.address, tokens.address, n, params.address, cancel.address, out.address, common.address, err.address);
     }
 
-    static int rz_store_take_prompt(Memory store, Memory prompt, Memory params, Memory out, Memory common, Memory err) {
-        return Native.LIBRARY.rz_store_take_prompt(store.address, prompt.address, params.address, out.address, common.address, err.address);
+    static int rz_store_take_prompt(Memory store, Memory prompt, Memory params, Memory cancel, Memory out, Memory common, Memory err) {
+        return Native.LIBRARY.rz_store_take_prompt(store.address, prompt.address, params.address, cancel.address, out.address, common.address, err.address);
     }
 
     static int rz_store_put(Memory store, Memory cache, Memory err) {

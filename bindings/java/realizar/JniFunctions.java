@@ -221,9 +221,9 @@ final class JniFunctions implements Functions {
     @Override
     public native int rz_store_new(long model, long params, long out, long err);
     @Override
-    public native int rz_store_take(long store, long tokens, long n, long params, long out, long common, long err);
+    public native int rz_store_take(long store, long tokens, long n, long params, long cancel, long out, long common, long err);
     @Override
-    public native int rz_store_take_prompt(long store, long prompt, long params, long out, long common, long err);
+    public native int rz_store_take_prompt(long store, long prompt, long params, long cancel, long out, long common, long err);
     @Override
     public native int rz_store_put(long store, long cache, long err);
     @Override

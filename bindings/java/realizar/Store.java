@@ -79,7 +79,7 @@ public final class Store extends Handle {
             Memory ids = Native.ints(arena, tokens), common = arena.allocate(4);
             var params = Session.params(arena, capacity, keys, values);
             return new Session(model, Native.made(arena, out -> e -> Header.rz_store_take(store, ids,
-                tokens.length, params, out, common, e)));
+                tokens.length, params, Memory.NULL, out, common, e)));
         });
     }
 
@@ -88,7 +88,7 @@ public final class Store extends Handle {
         return call((arena, store) -> prompt.use(whole -> {
             var common = arena.allocate(4);
             var params = Session.params(arena, capacity, keys, values);
-            return new Session(model, Native.made(arena, out -> e -> Header.rz_store_take_prompt(store, whole, params, out, common, e)));
+            return new Session(model, Native.made(arena, out -> e -> Header.rz_store_take_prompt(store, whole, params, Memory.NULL, out, common, e)));
         }));
     }
 

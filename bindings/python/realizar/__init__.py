@@ -1799,10 +1799,10 @@ class Store(Handle):
         params, pointer = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type")), c_void_p()
         if isinstance(tokens, Prompt):
             with tokens._use() as prompt:
-                self._call("rz_store_take_prompt", prompt, byref(params), byref(pointer), byref(common))
+                self._call("rz_store_take_prompt", prompt, byref(params), None, byref(pointer), byref(common))
             return Session(self.model, pointer)
         ids = _ids(tokens)
-        self._call("rz_store_take", _at(ids), len(ids), byref(params), byref(pointer), byref(common))
+        self._call("rz_store_take", _at(ids), len(ids), byref(params), None, byref(pointer), byref(common))
         return Session(self.model, pointer)
 
     def put(self, session: Session) -> None:

@@ -354,12 +354,18 @@ impl Conversation {
         prompt.extend(&begun);
         let session = self.session.as_mut().ok_or(Error::Busy("conversation"))?;
         let mut keep = session.matching_text(prompt.ahead_of_last()?);
-        if let Some(store) = &self.store
-            && let Ok(Some((stored, common))) = store.take_prompt(&prompt, keep, &session.params(), session.adapters())
-        {
-            let cancel = session.cancel().cloned();
-            (*session, keep) = (stored, common);
-            session.set_cancel(cancel);
+        let cancels = [cancel.as_deref(), own.as_deref()];
+        let take =
+            |store: &Arc<Store>| store.take_prompt(&prompt, keep, &session.params(), session.adapters(), &cancels);
+        match self.store.as_ref().map(take) {
+            Some(Ok(Some((stored, common)))) => {
+                let cancel = session.cancel().cloned();
+                (*session, keep) = (stored, common);
+                session.set_cancel(cancel);
+            }
+            Some(Err(e @ (Error::Cancelled | Error::Deadline))) => return Err(e),
+            // Without a prefix all is computed.
+            Some(Ok(None) | Err(_)) | None => {}
         }
         if keep < session.len() {
             session.rewind(keep, Logits::None);

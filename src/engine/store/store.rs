@@ -23,6 +23,7 @@ use crate::cpu::threads::thread::{Background, Process};
 use crate::cpu::threads::watch::Role;
 use crate::engine::adapter::Adapters;
 use crate::engine::cache::CacheParams;
+use crate::engine::cancel::Cancel;
 use crate::engine::model::Model;
 use crate::engine::prompt::Prompt;
 use crate::engine::runs::Text;
@@ -207,8 +208,9 @@ impl Store {
         held: usize,
         params: &CacheParams,
         adapters: &Adapters,
+        cancels: &[Option<&Cancel>],
     ) -> Result<Option<(Session, usize)>> {
-        self.take_text(Text::plain(tokens), held, params, adapters)
+        self.take_text(Text::plain(tokens), held, params, adapters, cancels)
     }
 
     /// `take_text` for a prompt.
@@ -218,18 +220,21 @@ impl Store {
         held: usize,
         params: &CacheParams,
         adapters: &Adapters,
+        cancels: &[Option<&Cancel>],
     ) -> Result<Option<(Session, usize)>> {
-        self.take_text(prompt.from(0, self.model())?, held, params, adapters)
+        self.take_text(prompt.from(0, self.model())?, held, params, adapters, cancels)
     }
 
     /// A session with adapters for a whole text, and the number of the first of its tokens that the session holds: all
-    /// but the last at most. `None` where no prefix is known that is longer than `held` tokens.
+    /// but the last at most. `None` where no prefix is known that is longer than `held` tokens. The reading of files
+    /// heeds `cancels`.
     fn take_text(
         &self,
         text: Text,
         held: usize,
         params: &CacheParams,
         adapters: &Adapters,
+        cancels: &[Option<&Cancel>],
     ) -> Result<Option<(Session, usize)>> {
         let shared = &self.shared;
         let capacity = shared.model.capacity_of(params)?;
@@ -239,7 +244,7 @@ impl Store {
             return Ok(None);
         }
         let kind = Kind::new(params, adapters, shared.model.network()?.program.is_long(capacity));
-        shared.find_files();
+        shared.find_files(cancels)?;
         let keys = wanted.keys()?;
         let mut tried = Vec::new();
         let (mut session, common) = loop {
@@ -250,7 +255,7 @@ impl Store {
             if let Some((name, len)) = state.best_file(&keys, kind, in_memory.max(least - 1), &tried) {
                 drop(state);
                 // One that does not fit is cut.
-                if let Some(session) = shared.load(&name, kind, capacity.max(len)) {
+                if let Some(session) = shared.load(&name, kind, capacity.max(len), cancels)? {
                     let taken = shared.cut(session, wanted, capacity)?;
                     // A recurrence may not go back to where the file differs.
                     if taken.1 >= in_memory.max(least) {
@@ -335,7 +340,8 @@ impl Store {
 
     /// Forgets all entries, in memory and in files of this model.
     pub fn clear(&self) {
-        self.shared.find_files();
+        // Nothing cancels it.
+        let _ = self.shared.find_files(&[]);
         let mut state = self.shared.state();
         state.remove(|_| true);
         let files = std::mem::take(&mut state.files);
@@ -345,7 +351,8 @@ impl Store {
 
     pub fn info(&self) -> StoreInfo {
         let shared = &self.shared;
-        let sizes = shared.find_files();
+        // Nothing cancels it.
+        let sizes = shared.find_files(&[]).unwrap_or_default();
         let state = shared.state();
         StoreInfo {
             entries: state.entries.len(),
@@ -444,8 +451,11 @@ impl Shared {
     }
 
     /// Looks into files of this model that are new, and forgets those that are gone. Returns the bytes of all.
-    fn find_files(&self) -> HashMap<OsString, u64> {
-        let Some(folder) = &self.folder else { return HashMap::new() };
+    ///
+    /// # Errors
+    /// Those of `cancels` only.
+    fn find_files(&self, cancels: &[Option<&Cancel>]) -> Result<HashMap<OsString, u64>> {
+        let Some(folder) = &self.folder else { return Ok(HashMap::new()) };
         let is_own = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with(&self.prefix));
         let files = folder.files().into_iter().map(|(name, len, _)| (name, len));
         let sizes: HashMap<OsString, u64> = files.filter(|(name, _)| is_own(name)).collect();
@@ -458,7 +468,7 @@ impl Shared {
             let adapters = rest.split('-').next().and_then(|digest| u64::from_str_radix(digest, 16).ok());
             // A name that none of this store has is one of the contents' too.
             let adapters = adapters.unwrap_or(0);
-            let known = self.read(name, |read| saved::peek(&self.model, adapters, read));
+            let known = self.read(name, cancels, |read| saved::peek(&self.model, adapters, read))?;
             if let Some((keys, types, capacity)) = known
                 && let Ok(network) = self.model.network()
             {
@@ -466,24 +476,37 @@ impl Shared {
                 self.state().files.insert(name.clone(), (keys, kind));
             }
         }
-        sizes
+        Ok(sizes)
     }
 
     /// Returns the result of `read` of a file, which is removed where it is damaged; `None` where there is an error.
-    fn read<T>(&self, name: &OsString, read: impl FnOnce(saved::Read) -> Result<T>) -> Option<T> {
-        let folder = self.folder.as_ref()?;
+    ///
+    /// # Errors
+    /// Those of `cancels` only.
+    fn read<T>(
+        &self,
+        name: &OsString,
+        cancels: &[Option<&Cancel>],
+        read: impl FnOnce(saved::Read) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let Some(folder) = self.folder.as_ref() else { return Ok(None) };
         let path = folder.path_of(name);
         let mut file = match folder.open(name) {
             Ok(file) => file,
             // Another process may have removed it.
-            Err(Error::Io { .. }) => return None,
+            Err(Error::Io { .. }) => return Ok(None),
             Err(e) => {
                 self.warn(&format!("cannot use a stored prefix: {e}: {}", path.display()));
-                return None;
+                return Ok(None);
             }
         };
-        match read(&mut |out| file.read_exact(out).map_err(|e| Error::io(&path, "cannot read", &e))) {
-            Ok(result) => Some(result),
+        let mut piece = |out: &mut [u8]| {
+            Cancel::check(cancels)?;
+            file.read_exact(out).map_err(|e| Error::io(&path, "cannot read", &e))
+        };
+        match read(&mut piece) {
+            Ok(result) => Ok(Some(result)),
+            Err(e @ (Error::Cancelled | Error::Deadline)) => Err(e),
             Err(e) => {
                 // The system knows no error where a file is too short.
                 let is_damaged = matches!(
@@ -495,18 +518,26 @@ impl Shared {
                     self.state().files.remove(name);
                 }
                 self.warn(&format!("cannot use a stored prefix: {e}: {}", path.display()));
-                None
+                Ok(None)
             }
         }
     }
 
-    /// The session of a file.
-    fn load(&self, name: &OsString, kind: Kind, capacity: usize) -> Option<Session> {
+    /// The session of a file; `None` where it cannot be used.
+    fn load(
+        &self,
+        name: &OsString,
+        kind: Kind,
+        capacity: usize,
+        cancels: &[Option<&Cancel>],
+    ) -> Result<Option<Session>> {
         let params =
             RestoreParams { adapters: kind.adapters, capacity: Some(capacity as u32), ..RestoreParams::default() };
-        let session = self.read(name, |read| saved::load(&self.model, &params, read))?;
-        self.folder.iter().for_each(|folder| _ = folder.mark_used(name));
-        Some(session)
+        let session = self.read(name, cancels, |read| saved::load(&self.model, &params, read))?;
+        if session.is_some() {
+            self.folder.iter().for_each(|folder| _ = folder.mark_used(name));
+        }
+        Ok(session)
     }
 
     /// Writes entries that leave memory and entries that are due, until the store has ended.

@@ -622,12 +622,12 @@ fn conversations_share_what_a_store_remembers() {
         // By hand.
         let (mut cache, mut common) = (null_mut(), 77);
         let tokens: Vec<u32> = (3..99).collect();
-        expect(RZ_OK, |e| rz_store_take(store, tokens.as_ptr(), 96, null(), &mut cache, &mut common, e));
+        expect(RZ_OK, |e| rz_store_take(store, tokens.as_ptr(), 96, null(), null(), &mut cache, &mut common, e));
         assert_eq!((common, rz_cache_len(cache)), (0, 0));
         expect(RZ_OK, |e| rz_prefill(cache, tokens.as_ptr(), 60, null(), e));
         expect(RZ_OK, |e| rz_store_put(store, cache, e));
         rz_cache_free(cache);
-        expect(RZ_OK, |e| rz_store_take(store, tokens.as_ptr(), 96, null(), &mut cache, &mut common, e));
+        expect(RZ_OK, |e| rz_store_take(store, tokens.as_ptr(), 96, null(), null(), &mut cache, &mut common, e));
         assert_eq!((common, rz_cache_len(cache)), (60, 60));
         rz_cache_free(cache);
         expect(RZ_OK, |e| rz_store_clear(store, e));

@@ -233,7 +233,7 @@ fn stores_know_pictures_by_their_hashes() {
     let (prompt, same, other) = (with(&ids[4..30]), with(&ids[4..30]), with(&ids[5..31]));
     let take = |store, prompt: &Prompt| {
         let (mut cache, mut common) = (null_mut(), 0);
-        expect(RZ_OK, |e| unsafe { rz_store_take_prompt(store, prompt.0, null(), &mut cache, &mut common, e) });
+        expect(RZ_OK, |e| unsafe { rz_store_take_prompt(store, prompt.0, null(), null(), &mut cache, &mut common, e) });
         (Host { model: null_mut(), cache }, common)
     };
     let mut store = new_store();
@@ -255,8 +255,12 @@ fn stores_know_pictures_by_their_hashes() {
     }
     let foreign = Host::new(64);
     let alien = Prompt::new(foreign.model, &[text(&ids[..20])]);
-    expect(RZ_ERR_MISMATCH, |e| unsafe { rz_store_take_prompt(store, alien.0, null(), &mut null_mut(), &mut 0, e) });
-    refused("prompt is NULL", |e| unsafe { rz_store_take_prompt(store, null(), null(), &mut null_mut(), &mut 0, e) });
+    expect(RZ_ERR_MISMATCH, |e| unsafe {
+        rz_store_take_prompt(store, alien.0, null(), null(), &mut null_mut(), &mut 0, e)
+    });
+    refused("prompt is NULL", |e| unsafe {
+        rz_store_take_prompt(store, null(), null(), null(), &mut null_mut(), &mut 0, e)
+    });
     unsafe { rz_store_free(store) };
 
     // Conversations with a store: the picture of one is the beginning of the other.

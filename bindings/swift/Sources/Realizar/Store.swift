@@ -62,7 +62,7 @@ public final class Store: Sendable {
         var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
         return try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in
-            handle.use { rz_store_take($0, tokens, tokens.count, &params, out, &common, error) }
+            handle.use { rz_store_take($0, tokens, tokens.count, &params, nil, out, &common, error) }
         })
     }
 
@@ -71,7 +71,7 @@ public final class Store: Sendable {
         var params = try Model.cacheParams(capacity, keys, values)
         var common: UInt32 = 0
         return try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in
-            handle.use { store in prompt.handle.use { rz_store_take_prompt(store, $0, &params, out, &common, error) } }
+            handle.use { store in prompt.handle.use { rz_store_take_prompt(store, $0, &params, nil, out, &common, error) } }
         })
     }
 

@@ -504,11 +504,11 @@ fn stores(calls: &mut Calls, f: &Fixture) -> Option<()> {
         call!(calls, rz_store_info_get(store.p, &mut info));
         let (mut taken, mut common) = (null_mut(), 0);
         let tokens = prompt.as_ptr();
-        call!(calls, rz_store_take(store.p, tokens, prompt.len(), &cache_params, &mut taken, &mut common));
+        call!(calls, rz_store_take(store.p, tokens, prompt.len(), &cache_params, null(), &mut taken, &mut common));
         drop(Owned { p: taken, free: rz_cache_free, arm: calls.malloc.arm });
         let part = rz_part { tokens, n_tokens: prompt.len(), media: null() };
         let whole = new!(calls, rz_prompt_free, rz_prompt_new(*model, &part, 1, 0));
-        call!(calls, rz_store_take_prompt(store.p, whole.p, &cache_params, &mut taken, &mut common));
+        call!(calls, rz_store_take_prompt(store.p, whole.p, &cache_params, null(), &mut taken, &mut common));
         drop(Owned { p: taken, free: rz_cache_free, arm: calls.malloc.arm });
         let params = rz_conversation_params {
             struct_size: size::<rz_conversation_params>(),
@@ -526,7 +526,7 @@ fn stores(calls: &mut Calls, f: &Fixture) -> Option<()> {
         // Another one finds what was left.
         let params = rz_store_params { struct_size: size::<rz_store_params>(), path: path.as_ptr(), ..zeroed() };
         let store = new!(calls, rz_store_free, rz_store_new(*model, &params));
-        call!(calls, rz_store_take(store.p, tokens, prompt.len(), &cache_params, &mut taken, &mut common));
+        call!(calls, rz_store_take(store.p, tokens, prompt.len(), &cache_params, null(), &mut taken, &mut common));
         drop(Owned { p: taken, free: rz_cache_free, arm: calls.malloc.arm });
         call!(calls, rz_store_clear(store.p));
     }
