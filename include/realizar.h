@@ -1740,8 +1740,8 @@ rz_cache_adapters_set(rz_cache *cache,
 typedef int32_t (RZ_CALL *rz_write_callback)(const void *data, size_t n, void *RZ_NULLABLE user);
 
 /* Fills `out` with the next `n` bytes of what was saved. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
- * these bytes, with which the call fails then; or the errno that ends the call with RZ_ERR_IO. Comes on the thread that
- * loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
+ * these bytes, with which the call fails then; or the errno that ends the call with RZ_ERR_IO. Comes on the thread
+ * that loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLABLE user);
 
 /* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
@@ -2208,8 +2208,8 @@ rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *R
 
 /* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
  * take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL.
- * `out->struct_size` is set by the caller. What passes rz_runtime_params.memory_limit is told in bytes too. Any thread.
- * Errors: those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
+ * `out->struct_size` is set by the caller. What passes rz_runtime_params.memory_limit is told in bytes too. Any
+ * thread. Errors: those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
                     const char *RZ_NULLABLE path,

@@ -406,8 +406,8 @@ inline rz_source fd_source(int32_t fd, uint64_t offset = 0, uint64_t size = 0, c
     source.kind = RZ_SOURCE_FD, source.fd = fd, source.offset = offset, source.size = size, source.name = name;
     return source;
 }
-/// `read(offset, out, n)` fills all of `out` and returns 0 or an errno. It is called from several threads; an exception
-/// becomes EIO.
+/// `read(offset, out, n)` fills all of `out` and returns 0, RZ_ERR_FORMAT if the file ends before, or an errno. It is
+/// called from several threads; an exception becomes EIO.
 template <class Read> rz_source reader_source(Read &read, uint64_t size, const char *name = nullptr) noexcept {
     auto source = params<rz_source>();
     source.kind = RZ_SOURCE_READER, source.size = size, source.name = name, source.user = &read;
@@ -745,8 +745,8 @@ public:
         return callback.rethrow(
             detail::done([&](rz_error *error) { return rz_media_save(get(), Callback::template move<const void *>, &callback, nullptr, error); }));
     }
-    /// Loads a saved medium from `read(out, n)`, which fills all of `out` and returns 0 or an errno. Exceptions of
-    /// `read` are rethrown.
+    /// Loads a saved medium from `read(out, n)`, which fills all of `out` and returns 0, RZ_ERR_FORMAT if the file ends
+    /// before, or an errno. Exceptions of `read` are rethrown.
     template <class Read> static Result<Media> load(const Model &model, Read &&read) {
         using Callback = detail::Callback<std::remove_reference_t<Read>>;
         Callback callback(read);
@@ -987,8 +987,8 @@ public:
         return callback.rethrow(
             detail::done([&](rz_error *error) { return rz_cache_save(get(), Callback::template move<const void *>, &callback, nullptr, error); }));
     }
-    /// Loads a saved cache from `read(out, n)`, which fills all of `out` and returns 0 or an errno. Exceptions of
-    /// `read` are rethrown.
+    /// Loads a saved cache from `read(out, n)`, which fills all of `out` and returns 0, RZ_ERR_FORMAT if the file ends
+    /// before, or an errno. Exceptions of `read` are rethrown.
     template <class Read>
     static Result<Cache> load(const Model &model, Read &&read,
                               const rz_cache_params &params = realizar::params<rz_cache_params>()) {
@@ -1390,8 +1390,8 @@ public:
             return rz_conversation_new(model.get(), &params, out, error);
         });
     }
-    /// Loads a saved conversation from `read(out, n)`, which fills all of `out` and returns 0 or an errno. Exceptions
-    /// of `read` are rethrown.
+    /// Loads a saved conversation from `read(out, n)`, which fills all of `out` and returns 0, RZ_ERR_FORMAT if the
+    /// file ends before, or an errno. Exceptions of `read` are rethrown.
     template <class Read>
     static Result<Conversation> load(const Model &model, Read &&read,
                                      const rz_conversation_params &params = realizar::params<rz_conversation_params>()) {

@@ -334,7 +334,9 @@ static rz_status adapters(const rz_model *model, const char *path) {
 
 /* --8<-- [start:saving] */
 static int32_t to_file(const void *data, size_t n, void *user) { return fwrite(data, 1, n, user) == n ? 0 : EIO; }
-static int32_t from_file(void *out, size_t n, void *user) { return fread(out, 1, n, user) == n ? 0 : EIO; }
+static int32_t from_file(void *out, size_t n, void *user) {
+    return fread(out, 1, n, user) == n ? 0 : feof(user) ? RZ_ERR_FORMAT : EIO;
+}
 
 static rz_status saving(const rz_model *model) {
     rz_error err;

@@ -152,7 +152,7 @@ static void saving(const realizar::Model &model) {
         return file.write(static_cast<const char *>(data), static_cast<std::streamsize>(n)) ? 0 : EIO;
     });
     realizar::Conversation later = realizar::Conversation::load(model, [&](void *out, size_t n) {
-        return file.read(static_cast<char *>(out), static_cast<std::streamsize>(n)) ? 0 : EIO;
+        return file.read(static_cast<char *>(out), static_cast<std::streamsize>(n)) ? 0 : file.eof() ? RZ_ERR_FORMAT : EIO;
     }).value(); // goes on to the same bits
 }
 // --8<-- [end:saving]

@@ -12,16 +12,16 @@ use super::cancel::{flag, rz_cancel};
 use super::element::cache_type;
 use super::guard::guarded;
 use super::model::rz_model;
-use super::status::{RZ_OK, rz_error, rz_status};
+use super::status::{RZ_ERR_FORMAT, RZ_OK, rz_error, rz_status};
 
 /// Takes the next `n` bytes of what is saved. Returns 0, or the errno that ends the call with RZ_ERR_IO. Comes on the
 /// thread that saves, during the call. It may call the library; a call that changes what is saved gets RZ_ERR_BUSY. It
 /// must return normally: no longjmp, no C++ exception.
 pub type rz_write_callback = Option<unsafe extern "C" fn(data: *const c_void, n: usize, user: *mut c_void) -> i32>;
 
-/// Fills `out` with the next `n` bytes of what was saved. Returns 0, or the errno that ends the call with RZ_ERR_IO: of
-/// a file that ends too early too. Comes on the thread that loads, during the call. It may call the library. It must
-/// return normally: no longjmp, no C++ exception.
+/// Fills `out` with the next `n` bytes of what was saved. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
+/// these bytes, with which the call fails then; or the errno that ends the call with RZ_ERR_IO. Comes on the thread
+/// that loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_read_callback = Option<unsafe extern "C" fn(out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
 
 /// Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
@@ -58,9 +58,9 @@ pub unsafe extern "C" fn rz_cache_save(
 /// `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
 /// tokens; other types than those saved are refused. `cancel` ends the call before the next piece, and may be NULL.
 /// `*out` is freed with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read` returned an
-/// errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by another version), RZ_ERR_MISMATCH
-/// (another model, types, or side of the context length from which the model turns its rotary embedding in another
-/// way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT,
+/// errno), RZ_ERR_FORMAT (no saved cache, or a damaged or truncated one), RZ_ERR_VERSION (saved by another version),
+/// RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its rotary embedding
+/// in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT,
 /// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_load(
@@ -132,6 +132,10 @@ pub(super) fn reader(
         bytes.fill(0);
         // SAFETY: as in `writer`.
         let code = unsafe { read(bytes.as_mut_ptr().cast(), bytes.len(), user) };
+        if code == RZ_ERR_FORMAT {
+            let what = format!("cannot read {} bytes: the file ends before", bytes.len());
+            return Err(Error::format(Path::new("a function of the caller"), what));
+        }
         answer(code, "read", bytes.len())
     })
 }

@@ -12,7 +12,7 @@ use crate::os;
 use super::arguments::{Call, User};
 use super::guard::guarded;
 use super::model::{load, rz_model, rz_model_params};
-use super::status::{RZ_OK, rz_error, rz_status};
+use super::status::{RZ_ERR_FORMAT, RZ_OK, rz_error, rz_status};
 
 /// Kind of a source: `size` bytes at `data`.
 pub const RZ_SOURCE_MEMORY: u32 = 1;
@@ -21,9 +21,10 @@ pub const RZ_SOURCE_FD: u32 = 2;
 /// Kind of a source: `size` bytes that `read` gives.
 pub const RZ_SOURCE_READER: u32 = 3;
 
-/// Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or
-/// the errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may
-/// call the library. It must return normally: no longjmp, no C++ exception.
+/// Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0;
+/// RZ_ERR_FORMAT if the file ends before the last of these bytes, with which the load fails then; or the errno that
+/// ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the library.
+/// It must return normally: no longjmp, no C++ exception.
 pub type rz_source_callback =
     Option<unsafe extern "C" fn(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
 
@@ -64,8 +65,9 @@ pub struct rz_source {
 /// With RZ_MODEL_MMAP all sources are of the kind RZ_SOURCE_FD, whose bytes are mapped where they are, at any offset,
 /// and used without a copy, such as an uncompressed asset of an Android package; the mapping stays when the descriptor
 /// is closed. Other kinds are RZ_ERR_UNSUPPORTED then. `params` may be NULL. `*out` is freed with rz_model_free. Any
-/// thread. Errors: those of rz_model_load; RZ_ERR_IO also for an errno of `read`, for a range beyond the end of the
-/// file of `fd`, and for a file of the set that is not among the sources. Since 0.1.0.
+/// thread. Errors: those of rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of its source
+/// (RZ_ERR_FORMAT from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the set that is not among the
+/// sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_load_from(
     sources: *const rz_source,
@@ -159,13 +161,14 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
             let open = Arc::new(open);
             let stat = open.metadata().map_err(|e| Error::io(&name, "cannot stat the descriptor of", &e))?;
             let end = if size == 0 { Some(stat.len()) } else { offset.checked_add(size) };
-            let len = end.filter(|end| stat.is_file() && *end <= stat.len()).and_then(|end| end.checked_sub(offset));
-            let Some(len) = len else {
-                let what = match stat.is_file() {
-                    true => format!("{size} bytes from {offset} on, the file has {}", stat.len()),
-                    false => "the descriptor is not that of a regular file".to_owned(),
-                };
+            let len = end.filter(|end| *end <= stat.len()).and_then(|end| end.checked_sub(offset));
+            if !stat.is_file() {
+                let what = "the descriptor is not that of a regular file".to_owned();
                 return Err(Error::Io { path: name.display().to_string(), what, system_code: os::IS_NO_FILE });
+            }
+            let Some(len) = len else {
+                let what = format!("the source is {size} bytes from {offset} on, but the file has {}", stat.len());
+                return Err(Error::format(&name, what));
             };
             file = Some((open.clone(), offset));
             (len, Arc::new(move |at: u64, out: &mut [u8]| os::read_exact_at(&open, out, offset + at)))
@@ -177,6 +180,7 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
                 // SAFETY: the header asks for a function that may be called so, from any thread, during the load.
                 match unsafe { read(offset, out.as_mut_ptr().cast(), out.len(), user.get()) } {
                     0 => Ok(()),
+                    RZ_ERR_FORMAT => Err(io::ErrorKind::UnexpectedEof.into()),
                     code => Err(io::Error::from_raw_os_error(code)),
                 }
             };

@@ -141,7 +141,7 @@ impl InputFile {
         }
     }
 
-    /// Fills `out` from `offset`. A file that has become shorter is an error.
+    /// Fills `out` from `offset`. A file that ends before is `Format`, also one that has become shorter.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let read = match &self.bytes {
             Bytes::File(file) => os::read_exact_at(file, out, offset),
@@ -154,7 +154,12 @@ impl InputFile {
                 _ => Err(io::ErrorKind::UnexpectedEof.into()),
             },
         };
-        read.map_err(|e| Error::io(&self.path, &format!("cannot read {} bytes at {offset}", out.len()), &e))
+        read.map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Error::format(&self.path, format!("cannot read {} bytes at {offset}: the file ends before", out.len()))
+            }
+            _ => Error::io(&self.path, &format!("cannot read {} bytes at {offset}", out.len()), &e),
+        })
     }
 
     /// Reads the whole of a small file; more than `cap` bytes are refused.

@@ -120,7 +120,9 @@ static void fork_during_use(rz_model *busy, double ms) {
 
 static int32_t write_to(const void *data, size_t n, void *user) { return fwrite(data, 1, n, user) == n ? 0 : EIO; }
 
-static int32_t read_from(void *out, size_t n, void *user) { return fread(out, 1, n, user) == n ? 0 : EIO; }
+static int32_t read_from(void *out, size_t n, void *user) {
+  return fread(out, 1, n, user) == n ? 0 : feof(user) ? RZ_ERR_FORMAT : EIO;
+}
 
 /* Each kind of call once; what they say is written to `said`, always the same. */
 static void every_call(char said[4096]) {

@@ -1,7 +1,6 @@
 /* Conversations: their messages, and replies, a step and the parts that it made at a time. */
 
 #include "internal.h"
-#include <errno.h>
 #include <string.h>
 
 static const choice OVERFLOWS[] = {{"fail", RZ_OVERFLOW_FAIL}, {"forget", RZ_OVERFLOW_FORGET}, {NULL, 0}};
@@ -23,7 +22,6 @@ typedef struct opening {
     kind kind;
     const char *bytes;
     size_t len, at;
-    bool is_short; /* More bytes were asked for. */
 } opening;
 
 static opening *opening_arguments(task *t, napi_value model, napi_value options) {
@@ -56,8 +54,7 @@ static napi_value call_conversation(napi_env env, napi_callback_info info) {
 
 static int32_t on_read(void *out, size_t n, void *user) {
     opening *o = user;
-    o->is_short = n > o->len - o->at;
-    if (o->is_short) return EIO;
+    if (n > o->len - o->at) return RZ_ERR_FORMAT;
     memcpy(out, o->bytes + o->at, n);
     o->at += n;
     return 0;
@@ -72,7 +69,6 @@ static void run_restore(task *t) {
                     : t->lib->rz_cache_load(o->model, &o->cache, on_read, o, NULL, &cache, &t->error);
     t->made = conversation ? (void *)conversation : (void *)cache;
     t->made_kind = o->kind;
-    if (o->is_short) task_fail_anew(t, RZ_ERR_IO, "what was saved has no more bytes");
 }
 
 static napi_value restore(napi_env env, napi_callback_info info, kind k) {

@@ -42,11 +42,6 @@ void task_fail(task *t, rz_status status, const char *format, ...) {
     va_end(arguments);
 }
 
-void task_fail_anew(task *t, rz_status status, const char *message) {
-    t->status = RZ_OK;
-    task_fail(t, status, "%s", message);
-}
-
 bool task_repeats(task *t, size_t *capacity, size_t needed) {
     if (t->status != RZ_ERR_BUFFER_TOO_SMALL) return false;
     t->status = RZ_OK;

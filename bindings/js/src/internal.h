@@ -108,8 +108,6 @@ typedef struct task {
 /* Memory that lasts as long as the task, zeroed; NULL fails the task. */
 void *task_alloc(task *t, size_t bytes);
 void task_fail(task *t, rz_status status, const char *format, ...);
-/* Fails the task in place of the failure that the library has told, which the caller of the library caused. */
-void task_fail_anew(task *t, rz_status status, const char *message);
 /* Whether the buffer of a call was too small: it is to be made again, with a capacity of `needed`. */
 bool task_repeats(task *t, size_t *capacity, size_t needed);
 

@@ -115,7 +115,6 @@ typedef struct source {
     uint32_t channels, rate; /* Of samples. */
     const char *bytes;
     size_t len, at;
-    bool is_short; /* More bytes were asked for. */
 } source;
 
 /* The parameters of a call, with what stops and tells of it; steps have neither. */
@@ -234,9 +233,7 @@ static napi_value call_encode_video(napi_env env, napi_callback_info info) {
 
 static int32_t on_read(void *out, size_t n, void *user) {
     source *s = user;
-    const int32_t input_output_error = 5; /* EIO */
-    s->is_short = n > s->len - s->at;
-    if (s->is_short) return input_output_error;
+    if (n > s->len - s->at) return RZ_ERR_FORMAT;
     memcpy(out, s->bytes + s->at, n);
     s->at += n;
     return 0;
@@ -247,7 +244,6 @@ static void run_restore(task *t) {
     rz_media *media = NULL;
     t->status = t->lib->rz_media_load(s->model, on_read, s, NULL, &media, &t->error);
     end_media(t, media);
-    if (s->is_short) task_fail_anew(t, RZ_ERR_IO, "what was saved has no more bytes");
 }
 
 /* A step of a medium. */

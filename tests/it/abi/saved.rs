@@ -1,11 +1,14 @@
 //! Saved caches and probabilities through the C interface. The oracle of the latter is a softmax in double precision.
 
+use super::conversation::{Talk, reply_params};
 use super::host::*;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
+use realizar::ffi::conversation::*;
+use realizar::ffi::conversation_saved::*;
 use realizar::ffi::element::*;
 use realizar::ffi::saved::*;
 use realizar::ffi::score::*;
@@ -91,6 +94,60 @@ fn a_cache_goes_to_a_file_and_comes_back() {
         refused("write is NULL", |e| rz_cache_save(host.cache, None, user, null(), e));
         refused("read is NULL", |e| rz_cache_load(host.model, null(), None, user, null(), &mut null_mut(), e));
         refused("common", |e| rz_cache_match(host.cache, null(), 0, null_mut(), e));
+    }
+}
+
+/// Bytes of a file that ends, and the place of the next one.
+struct Cut<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+unsafe extern "C" fn read_cut(out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
+    let cut = unsafe { &mut *user.cast::<Cut>() };
+    let Some(bytes) = cut.bytes.get(cut.at..cut.at + n) else { return RZ_ERR_FORMAT };
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), n) };
+    cut.at += n;
+    0
+}
+
+unsafe extern "C" fn write_all(data: *const c_void, n: usize, user: *mut c_void) -> i32 {
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), n) };
+    unsafe { &mut *user.cast::<Vec<u8>>() }.extend_from_slice(bytes);
+    0
+}
+
+/// What was saved and ends early is damaged; an errno is a failure of the system.
+#[test]
+fn what_was_saved_and_ends_early_is_damaged() {
+    let talk = Talk::new(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#, 64, 0);
+    talk.reply(reply_params(3));
+    let (host, mut saved) = (Host { model: null_mut(), cache: new_cache(talk.model, 16) }, [Vec::new(), Vec::new()]);
+    host.prefill(&[BOS, 403, 407]);
+    let user = |bytes: &mut Vec<u8>| (&raw mut *bytes).cast();
+    expect(RZ_OK, |e| unsafe { rz_cache_save(host.cache, Some(write_all), user(&mut saved[0]), null(), e) });
+    expect(RZ_OK, |e| unsafe { rz_conversation_save(talk.handle, Some(write_all), user(&mut saved[1]), null(), e) });
+    for (i, bytes) in saved.iter().enumerate() {
+        for n in [0, 9, 100, bytes.len() / 2, bytes.len() - 1, bytes.len()] {
+            let mut cut = Cut { bytes: &bytes[..n], at: 0 };
+            let (user, mut err) = ((&raw mut cut).cast(), no_error());
+            let status = unsafe {
+                if i == 0 {
+                    let mut out = null_mut();
+                    let status = rz_cache_load(talk.model, null(), Some(read_cut), user, null(), &mut out, &mut err);
+                    rz_cache_free(out);
+                    status
+                } else {
+                    let mut out = null_mut();
+                    let status = rz_conversation_load(talk.model, null(), Some(read_cut), user, &mut out, &mut err);
+                    rz_conversation_free(out);
+                    status
+                }
+            };
+            let expected = if n == bytes.len() { RZ_OK } else { RZ_ERR_FORMAT };
+            assert_eq!((status, err.system_code), (expected, 0), "{n} bytes: {}", text_of(&err.message));
+            assert!(status == RZ_OK || text_of(&err.message).contains("the file ends before"), "{n} bytes");
+        }
     }
 }
 

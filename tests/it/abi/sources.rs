@@ -86,6 +86,39 @@ fn a_model_is_the_same_from_anywhere() {
     }
 }
 
+/// Says that the file ends where its bytes do.
+unsafe extern "C" fn read_to_the_end(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
+    let bytes = unsafe { &*user.cast::<&[u8]>() };
+    let Some(bytes) = bytes.get(offset as usize..offset as usize + n) else { return RZ_ERR_FORMAT };
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), n) };
+    0
+}
+
+/// A file that is shorter than its source says is damaged, as one on disk that was cut.
+#[test]
+fn a_file_that_ends_early_is_damaged() {
+    let bytes = fs::read(MODEL).expect("the model");
+    let cut = tempfile::NamedTempFile::new().expect("a file");
+    for n in [0, 10, 1000, bytes.len() / 2, bytes.len() - 1, bytes.len()] {
+        let mut held = &bytes[..n];
+        let user = (&raw mut held).cast();
+        let size = bytes.len() as u64;
+        let source = rz_source { size, read: Some(read_to_the_end), user, ..source(RZ_SOURCE_READER) };
+        let (mut model, mut err) = (null_mut(), no_error());
+        let status = unsafe { rz_model_load_from(&source, 1, null(), &mut model, &mut err) };
+        if n == bytes.len() {
+            assert_eq!(status, RZ_OK);
+            unsafe { rz_model_free(model) };
+            continue;
+        }
+        assert_eq!((status, err.system_code), (RZ_ERR_FORMAT, 0), "{n} bytes");
+        assert!(text_of(&err.message).contains("the file ends before"), "{}", text_of(&err.message));
+        fs::write(cut.path(), held).expect("a file");
+        let path = CString::new(cut.path().to_str().expect("UTF-8")).expect("no NUL");
+        expect(RZ_ERR_FORMAT, |e| unsafe { rz_model_load(path.as_ptr(), null(), &mut model, e) });
+    }
+}
+
 fn refused(what: &str, status: rz_status, sources: &[rz_source]) {
     let message = try_load(status, sources, null()).1;
     assert!(message.contains(what), "{message:?} does not name {what:?}");
@@ -124,7 +157,7 @@ fn a_model_is_the_same_from_a_descriptor() {
     let file = fs::File::open(MODEL).expect("the file");
     let fd = |offset, size| rz_source { fd: file.as_raw_fd(), offset, size, ..source(RZ_SOURCE_FD) };
     for range in [fd(1, bytes.len() as u64), fd(u64::MAX, 2), fd(bytes.len() as u64 + 1, 0)] {
-        refused("the file has", RZ_ERR_IO, &[range]);
+        refused("but the file has", RZ_ERR_FORMAT, &[range]);
     }
     // A size that is not that of the file.
     refused("", RZ_ERR_FORMAT, &[fd(0, bytes.len() as u64 / 2)]);
@@ -158,7 +191,7 @@ fn a_descriptor_is_mapped_at_any_offset() {
     let file = fs::File::open(MODEL).expect("the file");
     let fd = |offset, size| rz_source { fd: file.as_raw_fd(), offset, size, ..source(RZ_SOURCE_FD) };
     for (status, what, source) in [
-        (RZ_ERR_IO, "the file has", fd(1, bytes.len() as u64)),
+        (RZ_ERR_FORMAT, "but the file has", fd(1, bytes.len() as u64)),
         (RZ_ERR_FORMAT, "", fd(0, bytes.len() as u64 / 2)),
         (RZ_ERR_FORMAT, "", fd(1, 0)),
         (RZ_ERR_UNSUPPORTED, "needs files or sources of the kind RZ_SOURCE_FD", memory(&bytes)),
