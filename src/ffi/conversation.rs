@@ -314,7 +314,10 @@ pub unsafe extern "C" fn rz_conversation_add(
 }
 
 /// rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
-/// text. Any thread. Errors: those of rz_conversation_add. Since 0.1.0.
+/// text. A message of the role "tool" is the result of a tool call without the call's id, so it is an error if more
+/// than one call is without a result: add such results with rz_conversation_add, each with its "tool_call_id".
+///
+/// Any thread. Errors: those of rz_conversation_add. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_add_text(
     conversation: *mut rz_conversation,

@@ -7,7 +7,7 @@ mod template;
 mod tokenizer;
 
 pub use self::chat::ids::{CallIds, NewIds};
-pub use self::chat::message::{PartKind, check_members, check_results};
+pub use self::chat::message::{PartKind, check_members, check_results, open_calls};
 pub use self::chat::{Chat, ToolChoice, parse_json};
 pub use self::marks::MarkedText;
 pub use self::reply::form::{Argument, Body, CallForm, Dialect, ReplyForm, find as find_reply_form};

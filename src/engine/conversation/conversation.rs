@@ -27,7 +27,7 @@ use crate::engine::session::Logits;
 use crate::engine::session::Session;
 use crate::engine::store::Store;
 use crate::error::{Error, Result, secured, try_vec};
-use crate::text::{Chat, Event, EventKind, KnownTexts, check_members, check_results};
+use crate::text::{Chat, Event, EventKind, KnownTexts, check_members, check_results, open_calls};
 
 /// Bytes that JSON of a conversation takes at most as values, for each byte of its text.
 const MEMBERS: usize = 128;
@@ -192,8 +192,15 @@ impl Conversation {
         Ok(())
     }
 
-    /// Appends a message of one text.
+    /// Appends a message of one text. A tool result names no call here, so it is refused where several calls are open.
     pub fn add_text(&mut self, role: &str, text: &str) -> Result<()> {
+        let open = if role == "tool" { open_calls(self.view.past().chat.messages()) } else { 0 };
+        if open > 1 {
+            return Err(Error::invalid(format!(
+                "a message of the role \"tool\" needs a \"tool_call_id\", because {open} tool calls are without a \
+                 result; add it in JSON, with rz_conversation_add"
+            )));
+        }
         self.add(&json!({"role": role, "content": text}).to_string(), &[])
     }
 

@@ -190,6 +190,18 @@ pub fn check_results(before: &[Json], messages: &[Json]) -> Result<()> {
     Ok(())
 }
 
+/// Returns the number of tool calls of the last message with calls that no result follows.
+pub fn open_calls(messages: &[Json]) -> usize {
+    let mut results = 0;
+    for message in messages.iter().rev() {
+        if let Some(calls) = message["tool_calls"].as_array().filter(|calls| !calls.is_empty()) {
+            return calls.len().saturating_sub(results);
+        }
+        results += usize::from(message["role"] == "tool");
+    }
+    0
+}
+
 /// Returns a message without the members that `message` has added.
 pub fn as_given(message: &Json) -> Json {
     let mut message = message.clone();

@@ -223,6 +223,35 @@ fn a_result_of_an_unknown_call_is_refused() {
     add(&result(&call), RZ_ERR_INVALID_ARGUMENT, "no message has any");
 }
 
+/// A result without an id is the result of the only call that has none yet.
+#[test]
+fn a_result_without_an_id_needs_one_open_call() {
+    let talk = talk(TOOLS, 256);
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let add = |json: &serde_json::Value| {
+        let json = json.to_string();
+        expect(RZ_OK, |e| unsafe { rz_conversation_add(talk.handle, json.as_ptr().cast(), json.len(), null(), 0, e) });
+    };
+    let add_text = |status, n: u32| {
+        let message = expect(status, |e| unsafe {
+            rz_conversation_add_text(talk.handle, c"tool".as_ptr(), c"done".as_ptr(), 4, e)
+        });
+        assert_eq!(talk.info().n_messages, n, "{message}");
+        message
+    };
+    add(&json!({"role": "assistant", "content": null, "tool_calls": [call("a"), call("b"), call("c")]}));
+    let message = add_text(RZ_ERR_INVALID_ARGUMENT, 2);
+    assert!(message.contains("3 tool calls") && message.contains("rz_conversation_add"), "{message}");
+    add(&json!({"role": "tool", "tool_call_id": "b", "content": "done"}));
+    let message = add_text(RZ_ERR_INVALID_ARGUMENT, 3);
+    assert!(message.contains("2 tool calls"), "{message}");
+    add(&json!({"role": "tool", "tool_call_id": "a", "content": "done"}));
+    add_text(RZ_OK, 5);
+    // Any other role goes on, and so does a result where no call is.
+    talk.add("user", "Hi");
+    add_text(RZ_OK, 7);
+}
+
 #[test]
 fn what_is_kept_ends_at_a_rewind() {
     let talk = talk("", 128);
