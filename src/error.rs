@@ -27,7 +27,7 @@ pub enum Error {
     #[error("{device} is out of memory: {bytes} bytes for {what}")]
     DeviceOutOfMemory { device: String, what: String, bytes: u64 },
     /// A ceiling that the caller set would be passed, of which so many bytes are left.
-    #[error("{what} needs {needed} bytes, of the limit of {limit} there are {left} left")]
+    #[error("there is no room for {what}: {needed} bytes are needed, of the limit of {limit} there are {left} left")]
     Limit { what: &'static str, needed: u64, left: u64, limit: u64 },
     /// A bound of this library would be passed.
     #[error("{0}")]

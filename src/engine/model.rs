@@ -115,9 +115,7 @@ impl Model {
         Cancel::check(&[params.cancel])?;
         check_devices(&params)?;
         if params.mmap && params.packed_path.is_some() {
-            return Err(Error::invalid(
-                "weights that are mapped as the model's files have them, and packed in another",
-            ));
+            return Err(Error::invalid("RZ_MODEL_MMAP and rz_model_params.packed_path are both set; set one"));
         }
         let mut source = open(if params.mmap { Access::Map } else { Access::Read })?;
         let path = &source.path().to_owned();

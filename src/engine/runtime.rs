@@ -72,9 +72,7 @@ impl Runtime {
         let threads = params.threads as usize;
         let pool = Arc::new(match params.parallel {
             Some(_) if !params.cpus.is_empty() => {
-                return Err(Error::invalid(
-                    "processors to bind workers to, and threads of the host in place of workers",
-                ));
+                return Err(Error::invalid("rz_runtime_params.cpus and parallel are both set; set one"));
             }
             Some(parallel) => Pool::of_host(threads, parallel)?,
             None => Pool::watched(threads, &params.cpus, Watch::new(params.on_thread.clone(), Role::Compute))?,

@@ -641,7 +641,7 @@ fn threads_of_the_host_compute_and_their_number_changes() {
         ..zeroed()
     };
     let mut runtime = null_mut();
-    refused("threads of the host", |e| unsafe { rz_runtime_new(&choice, &mut runtime, e) });
+    refused("cpus and parallel are both set", |e| unsafe { rz_runtime_new(&choice, &mut runtime, e) });
 }
 
 #[test]
