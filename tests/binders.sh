@@ -93,7 +93,7 @@ else
 fi
 
 if command -v bindgen >/dev/null; then
-    bindgen realizar.h --allowlist-item '(rz|RZ)_.*' >bound.rs
+    bindgen realizar.h --allowlist-file '.*realizar[.]h' >bound.rs
     sed -nE 's/^ *pub const (rz_[a-z0-9_]+_)?(RZ_[A-Z0-9_]+): .*/\2/p' bound.rs >seen
     compare bindgen constants constants seen
     sed -nE 's/^ *pub fn (rz_[a-z0-9_]+)\(.*/\1/p' bound.rs >seen
