@@ -62,6 +62,8 @@
  *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
  *   where nothing was measured.
  * - Structs without struct_size, such as rz_error and rz_part, never change.
+ * - Constants are enumerators, fields fixed-width integers. g++ -Wextra warns in C++ if one of each are the two results
+ *   of `?:`, as in `ended ? info.end_reason : RZ_END_LENGTH`: write uint32_t(RZ_END_LENGTH) there.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.
  * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, the results that depend on
