@@ -335,8 +335,8 @@ func (c *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Se
 
 // Say adds a message of the user and makes the whole reply to it, of which the content comes in pieces; an error comes
 // last. Where the loop is left early, or the context ends after the first piece, the reply keeps what was said; any
-// other error leaves the messages as they were.
-func (c *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, error] {
+// other error leaves the messages as they were. The options may be nil; Keep is set.
+func (c *Conversation) Say(ctx context.Context, text string, options *ReplyOptions) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		handle, leave, err := c.conversation.enter(&c.busy, "conversation")
 		if err != nil {
@@ -351,8 +351,12 @@ func (c *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, e
 		}
 		info, err := c.Info()
 		if err == nil {
-			said := false
-			if err = c.speak(ctx, handle, &ReplyOptions{Keep: true}, func(part Part) bool {
+			said, kept := false, ReplyOptions{}
+			if options != nil {
+				kept = *options
+			}
+			kept.Keep = true
+			if err = c.speak(ctx, handle, &kept, func(part Part) bool {
 				if part.Kind != PartContent || part.Text == "" {
 					return true
 				}

@@ -112,7 +112,7 @@ func TestStopKeepsWhatWasSaid(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	said = ""
-	for piece, err := range c.Say(ctx, prompt) {
+	for piece, err := range c.Say(ctx, prompt, nil) {
 		if said += piece; err == nil {
 			cancel()
 		} else if !errors.Is(err, context.Canceled) {

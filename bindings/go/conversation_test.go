@@ -171,7 +171,7 @@ func TestSayTellsTheStory(t *testing.T) {
 	model := load(t, chatModel(t, plainTemplate))
 	c := newConversation(t, model, ConversationOptions{Cache: SessionOptions{Capacity: 100}})
 	text := ""
-	for piece, err := range c.Say(t.Context(), prompt) {
+	for piece, err := range c.Say(t.Context(), prompt, nil) {
 		must(t, err)
 		text += piece
 	}
@@ -180,7 +180,7 @@ func TestSayTellsTheStory(t *testing.T) {
 		t.Errorf("%q %v", text, all)
 	}
 	// What does not fit leaves no trace.
-	for _, err := range c.Say(t.Context(), prompt) {
+	for _, err := range c.Say(t.Context(), prompt, nil) {
 		var full *Error
 		if !errors.Is(err, ErrContextFull) || !errors.As(err, &full) || full.Needed <= 64 {
 			t.Error(err)
@@ -198,6 +198,15 @@ func TestSayTellsTheStory(t *testing.T) {
 	} {
 		if text := reply(t, c, options)[PartContent]; text != ", there was a little girl named Lily." {
 			t.Errorf("%+v: %q", options, text)
+		}
+		must(t, c.Rewind(0))
+		text := ""
+		for piece, err := range c.Say(t.Context(), prompt, options) {
+			must(t, err)
+			text += piece
+		}
+		if text != ", there was a little girl named Lily." {
+			t.Errorf("what is said: %+v: %q", options, text)
 		}
 		must(t, c.Rewind(1))
 	}
@@ -325,7 +334,7 @@ func TestReasoningHasABound(t *testing.T) {
 func TestRepliesThatAreLeft(t *testing.T) {
 	c := newConversation(t, load(t, chatModel(t, plainTemplate)), ConversationOptions{})
 	said := ""
-	for piece, err := range c.Say(t.Context(), prompt) {
+	for piece, err := range c.Say(t.Context(), prompt, nil) {
 		must(t, err)
 		if said += piece; len(said) > 20 {
 			break
@@ -360,7 +369,7 @@ func TestRepliesThatAreLeft(t *testing.T) {
 			}
 		}
 		// An error of Say leaves the messages as they were.
-		for _, err := range c.Say(ctx, "more") {
+		for _, err := range c.Say(ctx, "more", nil) {
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
@@ -429,7 +438,7 @@ func TestAReplyThatWasCutGoesOn(t *testing.T) {
 		return n
 	}
 	said := func(yield func(Part, error) bool) {
-		for piece, err := range cut.Say(t.Context(), "Once") {
+		for piece, err := range cut.Say(t.Context(), "Once", nil) {
 			if !yield(Part{Text: piece}, err) {
 				return
 			}
@@ -644,7 +653,7 @@ func TestWrongConversationsAreNamed(t *testing.T) {
 func TestConversationsAreClosedInTheMiddle(t *testing.T) {
 	model := load(t, chatModel(t, plainTemplate))
 	c, last := newConversation(t, model, ConversationOptions{}), error(nil)
-	for _, err := range c.Say(t.Context(), prompt) {
+	for _, err := range c.Say(t.Context(), prompt, nil) {
 		last = err
 		model.Close()
 		c.Close()
@@ -669,7 +678,7 @@ func TestConversationsAreClosedInTheMiddle(t *testing.T) {
 	}
 	c = newConversation(t, model, ConversationOptions{})
 	text := ""
-	for piece, err := range c.Say(t.Context(), prompt) {
+	for piece, err := range c.Say(t.Context(), prompt, nil) {
 		must(t, err)
 		runtime.GC()
 		if text += piece; len(text) > 60 {
@@ -684,13 +693,13 @@ func TestConversationsAreClosedInTheMiddle(t *testing.T) {
 
 func TestASecondCallIsBusy(t *testing.T) {
 	c := newConversation(t, load(t, chatModel(t, plainTemplate)), ConversationOptions{Cache: SessionOptions{Capacity: 8192}})
-	for _, err := range c.Say(t.Context(), prompt) {
+	for _, err := range c.Say(t.Context(), prompt, nil) {
 		must(t, err)
 		if err := errors.Join(c.Add("user", "x"), c.AddMessages(), c.Rewind(0), c.Begin(t.Context(), nil)); !errors.Is(err, ErrBusy) ||
 			strings.Count(err.Error(), "in use") != 4 {
 			t.Error(err)
 		}
-		for _, err := range c.Say(t.Context(), "x") {
+		for _, err := range c.Say(t.Context(), "x", nil) {
 			if !errors.Is(err, ErrBusy) {
 				t.Error(err)
 			}

@@ -86,7 +86,7 @@ func TestALoopHasItsReplyForItself(t *testing.T) {
 	model := load(t, chatModel(t, ""))
 	talk := newConversation(t, model, ConversationOptions{})
 	var said strings.Builder
-	for piece, err := range talk.Say(t.Context(), prompt) {
+	for piece, err := range talk.Say(t.Context(), prompt, nil) {
 		must(t, err)
 		said.WriteString(piece)
 		if _, err := talk.Parts(); !errors.Is(err, ErrBusy) {

@@ -2,7 +2,7 @@
 //
 //	model, err := realizar.Load(ctx, "model.gguf", nil)
 //	conversation, err := model.NewConversation(nil)
-//	for piece, err := range conversation.Say(ctx, "Hello") { ... }
+//	for piece, err := range conversation.Say(ctx, "Hello", nil) { ... }
 //
 // A [Model] may be used by any number of goroutines at once. A [Conversation] and a [Session] belong to one call at a
 // time; a second concurrent call fails with [ErrBusy]. Close never waits and may be called anywhere; memory goes when

@@ -23,7 +23,7 @@ func chat(ctx context.Context, model *realizar.Model) error {
 		return err
 	}
 	defer chat.Close()
-	for piece, err := range chat.Say(ctx, "Once upon a time") {
+	for piece, err := range chat.Say(ctx, "Once upon a time", nil) {
 		if err != nil {
 			return err
 		}
@@ -40,19 +40,16 @@ func options(ctx context.Context, model *realizar.Model) error {
 	if err != nil {
 		return err
 	}
-	if err := chat.Add("user", "Once upon a time"); err != nil {
-		return err
-	}
 	options := realizar.ReplyOptions{
 		Sampling:  &realizar.Sampling{Temperature: 0.7, TopP: 0.9, Seed: 42},
 		MaxTokens: 60,
 		Stops:     []string{"\n\n"},
 	}
-	for part, err := range chat.Reply(ctx, &options) {
+	for piece, err := range chat.Say(ctx, "Once upon a time", &options) {
 		if err != nil {
 			return err
 		}
-		fmt.Print(part.Text)
+		fmt.Print(piece)
 	}
 	return nil
 }
@@ -248,7 +245,7 @@ func adapters(ctx context.Context, model *realizar.Model, path string) error {
 	if err != nil {
 		return err
 	}
-	for piece, err := range chat.Say(ctx, "Once upon a time") {
+	for piece, err := range chat.Say(ctx, "Once upon a time", nil) {
 		if err != nil {
 			return err
 		}
@@ -265,7 +262,7 @@ func saving(ctx context.Context, model *realizar.Model) error {
 	if err != nil {
 		return err
 	}
-	for _, err := range chat.Say(ctx, "Once upon a time") {
+	for _, err := range chat.Say(ctx, "Once upon a time", nil) {
 		if err != nil {
 			return err
 		}
@@ -296,7 +293,7 @@ func prefixes(ctx context.Context, model *realizar.Model, folder string) (realiz
 		if err != nil {
 			return realizar.StoreInfo{}, err
 		}
-		for _, err := range chat.Say(ctx, "Once upon a time there was a long instruction") {
+		for _, err := range chat.Say(ctx, "Once upon a time there was a long instruction", nil) {
 			if err != nil {
 				return realizar.StoreInfo{}, err
 			}
@@ -442,7 +439,7 @@ func said(ctx context.Context, path string, threads int) (text string, err error
 	if err != nil {
 		return "", err
 	}
-	for piece, err := range chat.Say(ctx, "Once upon a time") {
+	for piece, err := range chat.Say(ctx, "Once upon a time", nil) {
 		if err != nil {
 			return "", err
 		}

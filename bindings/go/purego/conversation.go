@@ -315,8 +315,8 @@ func (t *Conversation) Reply(ctx context.Context, options *ReplyOptions) iter.Se
 
 // Say adds a message of the user and makes the whole reply to it, of which the content comes in pieces; an error comes
 // last. Where the loop is left early, or the context ends after the first piece, the reply keeps what was said; any
-// other error leaves the messages as they were.
-func (t *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, error] {
+// other error leaves the messages as they were. The options may be nil; Keep is set.
+func (t *Conversation) Say(ctx context.Context, text string, options *ReplyOptions) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		object, leave, err := t.conversation.enter(&t.busy, "conversation")
 		if err != nil {
@@ -331,8 +331,12 @@ func (t *Conversation) Say(ctx context.Context, text string) iter.Seq2[string, e
 		}
 		info, err := t.Info()
 		if err == nil {
-			said := false
-			if err = t.speak(ctx, object, &ReplyOptions{Keep: true}, func(part Part) bool {
+			said, kept := false, ReplyOptions{}
+			if options != nil {
+				kept = *options
+			}
+			kept.Keep = true
+			if err = t.speak(ctx, object, &kept, func(part Part) bool {
 				if part.Kind != PartContent || part.Text == "" {
 					return true
 				}

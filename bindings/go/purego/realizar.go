@@ -4,7 +4,7 @@
 //	err := realizar.Open("/opt/realizar/lib/librealizar.so.1") // or "", or nothing: where the system looks
 //	model, err := realizar.Load(ctx, "model.gguf", nil)
 //	conversation, err := model.NewConversation(nil)
-//	for piece, err := range conversation.Say(ctx, "Hello") { ... }
+//	for piece, err := range conversation.Say(ctx, "Hello", nil) { ... }
 //
 // It has what the package above it has, but for readers of models and parsers of replies that no job makes. A [Model]
 // may be used by any number of goroutines at once, all else by one call at a time; a second one fails

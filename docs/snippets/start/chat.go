@@ -24,7 +24,7 @@ func main() {
 		log.Fatal(err)
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); fmt.Println() {
-		for piece, err := range chat.Say(ctx, lines.Text()) {
+		for piece, err := range chat.Say(ctx, lines.Text(), nil) {
 			if err != nil {
 				log.Fatal(err)
 			}

@@ -332,7 +332,7 @@ impl Network {
     }
 
     /// Counts memory of sessions and steps against the ceiling of the runtime.
-    pub(super) fn reserve(&self, what: &'static str, bytes: u64) -> Result<Reservation> {
+    pub(in crate::engine) fn reserve(&self, what: &'static str, bytes: u64) -> Result<Reservation> {
         self.runtime.reserve(what, if self.is_plan { 0 } else { bytes })
     }
 

@@ -88,7 +88,7 @@ func converse(name string) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for fmt.Print("> "); lines.Scan(); fmt.Print("\n> ") {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		for piece, err := range conversation.Say(ctx, lines.Text()) {
+		for piece, err := range conversation.Say(ctx, lines.Text(), nil) {
 			if err != nil && ctx.Err() == nil {
 				return err
 			}
