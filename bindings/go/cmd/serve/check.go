@@ -202,11 +202,10 @@ func asRequestError(err error) error {
 
 // asReplyError converts an error of beginning a reply: either the request has to change, or it can be sent again.
 func (l *lease) asReplyError(ctx context.Context, g *generation, err error) error {
+	var full *realizar.Error
 	switch {
-	case errors.Is(err, realizar.ErrContextFull):
-		if size, failed := l.promptSize(ctx, g); failed == nil {
-			return tooLong(g.field(), size, l.engine.capacity)
-		}
+	case errors.As(err, &full) && full.Code == realizar.ErrContextFull:
+		return tooLong(g.field(), int(full.Needed), l.engine.capacity)
 	case errors.Is(err, realizar.ErrLimit):
 		var wrong *apiError
 		if errors.As(l.check(ctx, g), &wrong) {
