@@ -1,7 +1,7 @@
 // Layouts of weights in device memory, and the readers of a lane.
 //
 // A matrix is up to four planes of bytes, all of which are read in aligned words: plane 0 has quants, plane 1 scales,
-// planes 2 and 3 what else a type has, row after row and block after block, as `cuda/planes.rs` lays them down.
+// planes 2 and 3 what else a type has, row after row and block after block, as `gpu/planes.rs` lays them down.
 // Types of 4 to 6 bits share one layout of quants, blocks of 32 columns of 16 bytes (`Packed`), whatever the blocks of
 // their files.
 //

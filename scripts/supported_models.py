@@ -13,7 +13,7 @@ ARCHITECTURES = ROOT / "src/model/arch"
 FAMILIES = ROOT / "src/format/hf/family"
 FORMATS = ROOT / "src/quant/mod.rs"
 QUANTISED = ROOT / "src/format/hf/quantised.rs"
-PLANES = ROOT / "src/cuda/planes.rs"
+PLANES = ROOT / "src/gpu/planes.rs"
 PRETOKENIZERS = ROOT / "src/text/tokenizer/pretokenizer.rs"
 
 

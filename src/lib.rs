@@ -15,6 +15,8 @@ pub mod sampling;
 pub mod graph;
 
 pub mod cpu;
+pub mod gpu;
+
 #[cfg_attr(not(cuda), path = "cuda/absent.rs")]
 pub mod cuda;
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use twox_hash::XxHash64;
 
 use super::adapter::CudaAdapter;
-use super::arena::Arena;
 use super::args::MAX_SEGMENTS;
 use super::launch::{Current, DeviceBuffer, Stream};
-use super::probe::Address;
 use super::sequence::CudaSequence;
 use crate::error::{Result, try_vec};
+use crate::gpu::Address;
+use crate::gpu::arena::Arena;
 use crate::graph::step::Sequences;
 
 /// Adapters of a step, and their rank, for which every executor has memory.

@@ -10,8 +10,8 @@ use std::time::Instant;
 use super::args::JoinArgs;
 use super::executor::CudaExecutor;
 use super::launch::{Event, Grid, PinnedBuffer};
-use super::probe::Address;
 use crate::error::{Error, Result};
+use crate::gpu::Address;
 use crate::graph::op::TensorId;
 use crate::graph::step_budget::StepBudget;
 

@@ -6,10 +6,10 @@
 
 use super::args::{DeviceKv, DeviceTile, SMALL_BATCH_ROWS, StepArgs};
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
-use super::probe::Address;
 use super::rules::{self, StepRules};
-use super::writer::{ALIGN, Writer};
 use crate::error::Result;
+use crate::gpu::Address;
+use crate::gpu::writer::{ALIGN, Writer};
 use crate::graph::step::{StepInputs, StepLimits};
 
 /// The tiles of a step, of at most so many tokens each.

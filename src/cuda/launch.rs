@@ -23,9 +23,10 @@ use cudarc::driver::sys::{
 
 pub use handles::{CudaKernel, DeviceBuffer, Event, Graph, Grid, Module, PinnedBuffer, Stream};
 
-use super::arena::ALIGN;
-use super::probe::{Address, CaptureMode, Driver, MEMORY, Properties, Status, Verdicts};
+use super::probe::{CaptureMode, Driver, MEMORY, Properties, Status, Verdicts};
 use crate::error::{Error, Result};
+use crate::gpu::Address;
+use crate::gpu::arena::ALIGN;
 use crate::graph::step_budget::StepBudget;
 use crate::os::without_signals;
 

@@ -2,8 +2,8 @@
 //!
 //! This file lists and opens devices. `device` loads a model and keeps it, `executor` runs its steps; `probe` finds the
 //! driver, `launch` makes every call that acts on a device, `module` names the kernels, `args` defines what they are
-//! given, `variants` those of a type or width, `weights`, `planes` and `sequence` lay out matrices and caches,
-//! `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules`, `writer` and `scratch` the
+//! given, `variants` those of a type or width, `weights` and `sequence` lay out matrices and caches,
+//! `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules` and `scratch` the
 //! memory of a step, `fuse` chooses ops that share kernels, `lower` turns ops into launches, `graph` replays steps that
 //! come again, `transfer` hands values from GPU to GPU, `host_way` to the host and back, `pieces` and `piece_way` have
 //! matrices of the host that a step copies, `kept` has a file of the tests that devices have passed. A model has a
@@ -11,7 +11,6 @@
 
 mod adapted;
 mod adapter;
-mod arena;
 #[doc(hidden)]
 pub mod args;
 mod device;
@@ -26,7 +25,6 @@ mod lower;
 mod module;
 mod piece_way;
 mod pieces;
-mod planes;
 mod probe;
 mod profile;
 mod rules;
@@ -35,7 +33,6 @@ mod sequence;
 mod transfer;
 mod variants;
 mod weights;
-mod writer;
 
 use std::sync::{Arc, OnceLock};
 

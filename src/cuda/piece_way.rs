@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::arena::Arena;
 use super::args::DeviceMatrix;
 use super::device::CudaModel;
 use super::executor::CudaExecutor;
@@ -16,6 +15,7 @@ use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::pieces::{Piece, Rows, piece_of};
 use super::weights::PlaneLayout;
 use crate::error::{Error, Result, try_vec};
+use crate::gpu::arena::Arena;
 use crate::graph::op::Experts;
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::MatrixSource;

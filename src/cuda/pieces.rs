@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::arena::Arena;
 use super::weights::PlaneLayout;
 use crate::error::Result;
+use crate::gpu::arena::Arena;
 use crate::graph::op::Op;
 use crate::graph::program::Program;
 use crate::graph::weights::MatrixSource;

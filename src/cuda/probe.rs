@@ -17,11 +17,9 @@ use cudarc::driver::sys::{
     CUlaunchConfig, CUmodule, CUstream, CUuuid,
 };
 
+use crate::gpu::Address;
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::os::{self, DRIVER_NAMES, Library};
-
-/// Address in the memory of a device.
-pub use cudarc::driver::sys::CUdeviceptr as Address;
 
 /// The patience of a driver whose caller has set none.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
 //! Rules by which tokens are chosen, in the memory of a step.
 
 use super::args::{DeviceRule, RuleKind, RuleState};
-use super::probe::Address;
-use super::writer::{ALIGN, Writer};
+use crate::gpu::Address;
+use crate::gpu::writer::{ALIGN, Writer};
 use crate::sampling::{MAX_ENTRIES, SamplingRule};
 
 /// The kernels that the rules of a step need.

@@ -4,12 +4,12 @@
 //! Relies on `arena` for sizes that cannot overflow.
 
 use super::adapted::{ADAPTERS, AdapterPlaces, RANK};
-use super::arena::Arena;
 use super::args::{
     ATTEND_ROWS, Draw, GEMV_ROWS, INPUT_STEP, PROMPT_ROWS, PROMPT_TOKENS, SELECT_KEYS, SMALL_BATCH_TURN,
 };
-use super::probe::Address;
 use crate::error::{Error, Result};
+use crate::gpu::Address;
+use crate::gpu::arena::Arena;
 use crate::graph::op::{Attend, OnHost, Op};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;

@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::adapter::CudaAdapter;
-use super::arena::Arena;
 use super::args::{DeviceKv, KvPlace, ValuesBefore};
 use super::launch::{Context, DeviceBuffer, Stream};
-use super::probe::Address;
 use crate::error::{Error, Result, try_vec};
+use crate::gpu::Address;
+use crate::gpu::arena::Arena;
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, SequenceSpec};
 use crate::quant;

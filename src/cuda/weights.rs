@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use twox_hash::XxHash64;
 
-use super::arena::Arena;
 use super::args::DeviceMatrix;
 use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
-use super::planes::{Plane, factor, planes, scale_bound};
-use super::probe::Address;
 use crate::error::{Error, Result, try_filled};
+use crate::gpu::Address;
+use crate::gpu::arena::Arena;
+use crate::gpu::planes::{Plane, factor, planes, scale_bound};
 use crate::graph::op::{RopeTable, Vector, Weight};
 use crate::graph::weights::{MatrixSource, Progress, Rope, RopePairs, Weights};
 use crate::quant::{self, Format};

@@ -18,7 +18,7 @@ pub use products::*;
 pub use recurrent::*;
 pub use rows::*;
 
-use super::probe::Address;
+use crate::gpu::Address;
 use crate::graph::step;
 use crate::quant;
 use crate::tensor::DType;

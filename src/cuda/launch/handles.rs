@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use cudarc::driver::sys::{CUevent, CUfunction, CUgraphExec, CUmodule, CUstream};
 
 use super::Context;
-use crate::cuda::probe::{Address, Driver, Status};
+use crate::cuda::probe::{Driver, Status};
+use crate::gpu::Address;
 
 /// Frees a handle in its context and ignores failures, which no caller could handle.
 fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {

@@ -2,8 +2,8 @@
 
 use crate::cuda::args::{AdaptArgs, AdaptSegment, HEAD_TOKENS, MAX_SEGMENTS, Modification, ModifyArgs};
 use crate::cuda::lower::Lowering;
-use crate::cuda::probe::Address;
 use crate::error::Result;
+use crate::gpu::Address;
 use crate::graph::op::{Projection, TensorId};
 use crate::graph::weights::Beside;
 

@@ -7,10 +7,10 @@ use crate::cuda::args::{
 use crate::cuda::fuse::is_of_products;
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
 use crate::cuda::pieces::Piece;
-use crate::cuda::probe::Address;
 use crate::cuda::scratch::FEW_TOKENS;
 use crate::cuda::weights::COLS;
 use crate::error::Result;
+use crate::gpu::Address;
 use crate::graph::device_info::Part;
 use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Vector};
 

@@ -7,9 +7,9 @@ use crate::cuda::args::{
 };
 use crate::cuda::inputs::Tiling;
 use crate::cuda::lower::Lowering;
-use crate::cuda::probe::Address;
 use crate::cuda::scratch::WHOLE;
 use crate::error::Result;
+use crate::gpu::Address;
 use crate::graph::op::{Conv, DeltaRule, EmbedNgrams, Mix, Pool, Scan, TensorId, Vector, Weight, Wkv};
 
 /// Tokens of a sequence from which on a chunk of them is faster than a step for each.

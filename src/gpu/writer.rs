@@ -1,6 +1,7 @@
 //! Arrays of a device in memory of the host, in the order of the device's bytes.
 
-use super::probe::Address;
+/// An address in the memory of a device.
+pub type Address = u64;
 
 /// Alignment of every array in bytes.
 pub const ALIGN: usize = 16;
