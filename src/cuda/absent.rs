@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::gpu::pieces::Piece;
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::device_info::{DeviceInfo, DeviceKind, Times};
 use crate::graph::op::{Experts, Op, TensorId};
@@ -55,27 +56,8 @@ pub struct Transfer(Never);
 pub struct HostWay(Never);
 pub struct Pieces(Never);
 
-/// Experts of one of the matrices of an op.
-#[derive(Clone, Debug)]
-pub struct Piece {
-    pub matrix: usize,
-    pub experts: Range<usize>,
-}
-
 /// Executes work for the numbers below the first.
 pub type Each<'a> = dyn FnMut(usize, &(dyn Fn(usize) + Sync)) -> Result<bool> + 'a;
-
-pub fn piece_bytes(_of: &dyn MatrixSource, _stack: usize) -> Result<usize> {
-    Err(Error::unsupported(WHY))
-}
-
-pub fn piece_of(_program: &Program) -> Option<usize> {
-    None
-}
-
-pub fn pieces_of(_matrices: [Option<&dyn MatrixSource>; 3], _stack: usize, _piece: usize) -> Result<Vec<Piece>> {
-    Err(Error::unsupported(WHY))
-}
 
 pub fn devices() -> Vec<DeviceInfo> {
     vec![DeviceInfo {

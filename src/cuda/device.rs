@@ -15,12 +15,13 @@ use super::fuse::Fusions;
 use super::inputs::InputStaging;
 use super::launch::{Context, CudaKernel, Stream};
 use super::module::KernelTable;
-use super::pieces;
 use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y, select_shared};
 use super::sequence::{CudaSequence, kv_bytes};
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
+use crate::gpu::pieces;
+use crate::gpu::weight_layout;
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::op::{Op, Projection, RouterScore, Routing, Select, Vector, Weight};
 use crate::graph::program::Program;
@@ -152,7 +153,7 @@ impl CudaDevice {
 
     /// Bytes that weights take.
     pub fn weight_bytes(&self, weights: &Weights) -> Result<u64> {
-        weights::bytes(weights)
+        weight_layout::bytes(weights)
     }
 
     pub fn cache_bytes(&self, cache: &SequenceSpec) -> Result<u64> {
@@ -199,7 +200,7 @@ impl CudaDevice {
 
     /// The type in which matrices of a type are kept.
     pub fn stored_type(&self, dtype: DType) -> Result<DType> {
-        Ok(weights::stored_format(dtype)?.dtype)
+        Ok(weight_layout::stored_format(dtype)?.dtype)
     }
 
     /// Every row is computed in one way, whatever else is in the batch.
@@ -374,7 +375,7 @@ impl CudaModel {
 
     /// Bytes that some weights take on the device.
     pub fn bytes_of(&self, weights: &Weights) -> Result<u64> {
-        weights::bytes(weights)
+        weight_layout::bytes(weights)
     }
 
     /// Page-locked bytes of the host that the load of the weights took.

@@ -5,8 +5,8 @@
 //! given, `variants` those of a type or width, `weights` and `sequence` lay out matrices and caches,
 //! `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules` and `scratch` the
 //! memory of a step, `fuse` chooses ops that share kernels, `lower` turns ops into launches, `graph` replays steps that
-//! come again, `transfer` hands values from GPU to GPU, `host_way` to the host and back, `pieces` and `piece_way` have
-//! matrices of the host that a step copies, `kept` has a file of the tests that devices have passed. A model has a
+//! come again, `transfer` hands values from GPU to GPU, `host_way` to the host and back, `piece_way` copies
+//! matrices of the host for a step, `kept` has a file of the tests that devices have passed. A model has a
 //! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
 
 mod adapted;
@@ -24,7 +24,6 @@ mod launch;
 mod lower;
 mod module;
 mod piece_way;
-mod pieces;
 mod probe;
 mod profile;
 mod rules;
@@ -43,7 +42,6 @@ pub use self::host_way::HostWay;
 pub use self::kept::Kept;
 pub use self::module::KernelTable;
 pub use self::piece_way::Pieces;
-pub use self::pieces::{Piece, piece_bytes, piece_of, pieces_of};
 pub use self::probe::Driver;
 pub use self::sequence::CudaSequence;
 pub use self::transfer::Transfer;

@@ -12,10 +12,11 @@ use super::args::DeviceMatrix;
 use super::device::CudaModel;
 use super::executor::CudaExecutor;
 use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
-use super::pieces::{Piece, Rows, piece_of};
-use super::weights::PlaneLayout;
+use super::weights::matrix;
 use crate::error::{Error, Result, try_vec};
 use crate::gpu::arena::Arena;
+use crate::gpu::pieces::{Piece, Rows, piece_of};
+use crate::gpu::weight_layout::PlaneLayout;
 use crate::graph::op::Experts;
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::MatrixSource;
@@ -130,7 +131,7 @@ impl Pieces {
         current.upload(stream, device, 0, pinned, 0, arena.bytes())?;
         current.record(stream, copied)?;
         *next = 1 - *next;
-        Ok(Some(layout.matrix(device.address(), bound)))
+        Ok(Some(matrix(&layout, device.address(), bound)))
     }
 
     /// Bytes of a piece, at most.

@@ -1,6 +1,6 @@
-//! Weights on a device: the planes of a matrix, vectors and rotary tables, and their upload.
+//! Weights on a device: matrices, vectors and rotary tables, and their upload.
 //!
-//! Relies on `planes` for the order of bytes.
+//! Relies on `gpu::weight_layout` for their places.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -9,138 +9,21 @@ use twox_hash::XxHash64;
 
 use super::args::DeviceMatrix;
 use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
-use crate::error::{Error, Result, try_filled};
+use crate::error::Result;
 use crate::gpu::Address;
-use crate::gpu::arena::Arena;
-use crate::gpu::planes::{Plane, factor, planes, scale_bound};
+use crate::gpu::planes::factor;
+use crate::gpu::weight_layout::{COLS, PlaneLayout, WeightLayout};
 use crate::graph::op::{RopeTable, Vector, Weight};
-use crate::graph::weights::{MatrixSource, Progress, Rope, RopePairs, Weights};
-use crate::quant::{self, Format};
-use crate::tensor::DType;
+use crate::graph::weights::{Progress, Rope, RopePairs, Weights};
 
-/// Columns are padded to a multiple of this, the length of a group of quantised activations.
-pub(super) const COLS: usize = 32;
-
-/// The format of a matrix on the device: that of the file, or F16 where the type has no kernels.
-pub fn stored_format(source: DType) -> Result<Format> {
-    quant::format(if planes(source).is_some() { source } else { quant::F16 })
-}
-
-/// The order of a matrix in device memory.
-pub(super) struct PlaneLayout {
-    /// Format in the file.
-    source: Format,
-    target: Format,
-    parts: &'static [Plane],
-    pub rows: usize,
-    cols: usize,
-    /// Bytes of a row in the file.
-    pub row_bytes: usize,
-    /// Offset of each plane, and bytes of a row in it.
-    pub planes: Vec<(usize, usize)>,
-}
-
-impl PlaneLayout {
-    pub fn new(source: &dyn MatrixSource, arena: &mut Arena) -> Result<PlaneLayout> {
-        let format = quant::format(source.dtype())?;
-        let (rows, cols) = (source.rows(), source.cols());
-        let too_large = || Error::unsupported(format!("{}: {rows} by {cols} is too large", source.name()));
-        if rows == 0 || cols == 0 || rows > i32::MAX as usize || cols > i32::MAX as usize - COLS {
-            return Err(too_large());
-        }
-        let row_bytes = usize::try_from(format.row_bytes(cols as u64)?).map_err(|_| too_large())?;
-        let target = stored_format(format.dtype)?;
-        let parts = planes(target.dtype).unwrap_or_default();
-        let blocks = cols.next_multiple_of(COLS) / target.block_len;
-        let mut planes = Vec::with_capacity(parts.len());
-        for part in parts {
-            let row = blocks.checked_mul(part.bytes).ok_or_else(too_large)?;
-            planes.push((arena.add(rows, row)?, row));
-        }
-        Ok(PlaneLayout { source: format, target, parts, rows, cols, row_bytes, planes })
+/// The matrix whose planes lie as a layout has them, from `base` on.
+pub(super) fn matrix(layout: &PlaneLayout, base: Address, scale_bound: f32) -> DeviceMatrix {
+    let mut planes = [0; 4];
+    for (plane, (offset, _)) in planes.iter_mut().zip(&layout.planes) {
+        *plane = base + *offset as Address;
     }
-
-    pub fn matrix(&self, base: Address, scale_bound: f32) -> DeviceMatrix {
-        let mut planes = [0; 4];
-        for (plane, (offset, _)) in planes.iter_mut().zip(&self.planes) {
-            *plane = base + *offset as Address;
-        }
-        let (rows, cols) = (self.rows as u32, self.cols.next_multiple_of(COLS) as u32);
-        DeviceMatrix { planes, dtype: self.target.dtype.0, rows, cols, factor: factor(scale_bound) }
-    }
-
-    /// Bytes of a row over all planes.
-    pub fn packed_row_bytes(&self) -> usize {
-        self.planes.iter().map(|(_, row)| row).sum()
-    }
-
-    /// Reads `n` rows of a source in the blocks of the target type; `read` is shown them as they are in the file.
-    pub fn rows(
-        &self,
-        source: &dyn MatrixSource,
-        (first, n): (usize, usize),
-        read: impl FnOnce(&[u8]),
-    ) -> Result<Vec<u8>> {
-        let mut raw = try_filled("rows to upload", n * self.row_bytes, 0u8)?;
-        source.read(first..first + n, &mut raw)?;
-        read(&raw);
-        if self.source.dtype == self.target.dtype {
-            return Ok(raw);
-        }
-        let mut values = try_filled("rows to upload", n * self.cols, 0f32)?;
-        quant::dequantize(self.source.dtype, &raw, &mut values)?;
-        let mut halves = try_filled("rows to upload", 2 * values.len(), 0u8)?;
-        quant::quantize(self.target.dtype, &values, &mut halves)?;
-        Ok(halves)
-    }
-
-    /// A bound of the scales of rows in the target's blocks.
-    pub fn bound(&self, rows: &[u8]) -> f32 {
-        let blocks = rows.chunks_exact(self.target.block_bytes);
-        let bounds = blocks.map(|block| scale_bound(self.target.dtype, block));
-        bounds.filter(|bound| bound.is_finite()).fold(0.0, f32::max)
-    }
-
-    /// Splits `n` rows in the target's blocks into planes.
-    pub fn split(&self, rows: &[u8], n: usize, planes: &mut [&mut [u8]]) {
-        let row_bytes = rows.len() / n;
-        for ((Plane { bytes, part }, (_, plane_row)), plane) in self.parts.iter().zip(&self.planes).zip(planes) {
-            for (row, to) in rows.chunks_exact(row_bytes).zip(plane.chunks_exact_mut(*plane_row)) {
-                if *bytes == self.target.block_bytes {
-                    to[..row_bytes].copy_from_slice(row);
-                    to[row_bytes..].fill(0);
-                    continue;
-                }
-                for (block, to) in row.chunks_exact(self.target.block_bytes).zip(to.chunks_exact_mut(*bytes)) {
-                    part(block, to);
-                }
-            }
-        }
-    }
-}
-
-/// Offsets of everything that a model keeps, in one allocation.
-struct WeightLayout {
-    arena: Arena,
-    matrices: Vec<PlaneLayout>,
-    vectors: Vec<usize>,
-    ropes: Vec<usize>,
-}
-
-impl WeightLayout {
-    fn new(weights: &Weights) -> Result<WeightLayout> {
-        let mut arena = Arena::default();
-        let matrices = weights.matrices.iter().map(|s| PlaneLayout::new(*s, &mut arena)).collect::<Result<_>>()?;
-        let vectors = weights.vectors.iter().map(|v| arena.add(v.len(), 4)).collect::<Result<_>>()?;
-        let ropes = weights.ropes.iter().map(|r| arena.add(8 * r.inv_freq.len() + r.axes.len(), 1));
-        let ropes = ropes.collect::<Result<_>>()?;
-        Ok(WeightLayout { arena, matrices, vectors, ropes })
-    }
-}
-
-/// Bytes that weights take on the device.
-pub fn bytes(weights: &Weights) -> Result<u64> {
-    Ok(WeightLayout::new(weights)?.arena.bytes() as u64)
+    let (rows, cols) = (layout.rows as u32, layout.cols.next_multiple_of(COLS) as u32);
+    DeviceMatrix { planes, dtype: layout.target.dtype.0, rows, cols, factor: factor(scale_bound) }
 }
 
 /// A rotary table.
@@ -285,7 +168,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         behind: rope.behind,
     };
     Ok(DeviceWeights {
-        matrices: layout.matrices.iter().zip(bounds).map(|(l, bound)| l.matrix(base, bound)).collect(),
+        matrices: layout.matrices.iter().zip(bounds).map(|(l, bound)| matrix(l, base, bound)).collect(),
         vectors: layout.vectors.iter().zip(&weights.vectors).map(|(at, v)| (base + *at as Address, v.len())).collect(),
         ropes: weights.ropes.iter().zip(&layout.ropes).map(rope).collect(),
         staging: 2 * staging as u64,

@@ -20,6 +20,7 @@ use crate::cpu::threads::pool::Pool;
 use crate::cpu::{self, CpuBackend, CpuLoad, PackedAt};
 use crate::cuda::{self, CudaDevice, CudaExecutor, CudaModel, Kept, Uses};
 use crate::error::{Error, Result};
+use crate::gpu::pieces;
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
@@ -147,7 +148,7 @@ impl Backend {
                         self_test::check(gpu, &part, &weights, kept)?;
                     }
                     if let Some(Placed { experts, program, .. }) = &placed
-                        && cuda::piece_of(program).is_some()
+                        && pieces::piece_of(program).is_some()
                     {
                         let tests = division.gpus.iter().map(|(gpu, _)| self_test::check(gpu, experts, weights, kept));
                         tests.collect::<Result<Vec<f64>>>()?;

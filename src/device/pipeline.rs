@@ -16,9 +16,10 @@ use super::sequence::{OnCpu, OnGpu, Sequence};
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::{CpuBackend, CpuLoad};
-use crate::cuda::{self, CudaExecutor, CudaModel, Transfer};
+use crate::cuda::{CudaExecutor, CudaModel, Transfer};
 use crate::device::partition::{self, Division};
 use crate::error::{Error, Result, try_filled, try_vec};
+use crate::gpu::pieces;
 use crate::graph::device_info::Times;
 use crate::graph::op::{Index, Op, TensorId, Weight};
 use crate::graph::program::Program;
@@ -117,7 +118,7 @@ impl Pipeline {
             cuda.push(Arc::new(device.load(&part.program, weights, &mut report)?));
             before = before.saturating_add(own);
         }
-        let piece = placed.and_then(|placed| cuda::piece_of(&placed.program)).unwrap_or(0);
+        let piece = placed.and_then(|placed| pieces::piece_of(&placed.program)).unwrap_or(0);
         let mut host = None;
         if let (Some(placed), Some(program), Some(cpu)) = (placed, experts, &on_host) {
             let mut experts =

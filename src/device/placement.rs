@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::partition::{self, Division, Requested};
-use crate::cuda::{CudaDevice, piece_bytes};
+use crate::cuda::CudaDevice;
 use crate::error::{Error, Result};
+use crate::gpu::pieces::piece_bytes;
 use crate::graph::op::{Experts, OnHost, Op, TensorId, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::weights::Weights;

@@ -15,7 +15,7 @@ const USES: &[(&str, &[&str])] = &[
     ("grammar", &["text"]),
     ("text", &["format"]),
     ("model", &["graph", "format", "media", "quant", "tensor"]),
-    ("device", &["cuda", "cpu", "graph", "sampling", "quant", "tensor"]),
+    ("device", &["cuda", "gpu", "cpu", "graph", "sampling", "quant", "tensor"]),
     ("cuda", &["gpu", "graph", "sampling", "quant", "tensor", "os"]),
     ("gpu", &["graph", "sampling", "quant", "tensor", "os"]),
     ("cpu", &["graph", "quant", "tensor", "os"]),

@@ -6,11 +6,11 @@ use crate::cuda::args::{
 };
 use crate::cuda::fuse::is_of_products;
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
-use crate::cuda::pieces::Piece;
 use crate::cuda::scratch::FEW_TOKENS;
-use crate::cuda::weights::COLS;
 use crate::error::Result;
 use crate::gpu::Address;
+use crate::gpu::pieces::Piece;
+use crate::gpu::weight_layout::COLS;
 use crate::graph::device_info::Part;
 use crate::graph::op::{Experts, RouterScore, Routing, TensorId, Vector};
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::weights::PlaneLayout;
+use super::arena::Arena;
+use super::weight_layout::PlaneLayout;
 use crate::error::Result;
-use crate::gpu::arena::Arena;
 use crate::graph::op::Op;
 use crate::graph::program::Program;
 use crate::graph::weights::MatrixSource;
@@ -23,7 +23,7 @@ pub struct Piece {
 }
 
 /// Some rows of a matrix.
-pub(super) struct Rows<'a> {
+pub struct Rows<'a> {
     pub of: &'a dyn MatrixSource,
     pub rows: Range<usize>,
 }
