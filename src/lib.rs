@@ -17,8 +17,10 @@ pub mod graph;
 pub mod cpu;
 pub mod gpu;
 
-#[cfg_attr(not(cuda), path = "cuda/absent.rs")]
+#[cfg(cuda)]
 pub mod cuda;
+
+pub mod drivers;
 
 pub mod device;
 pub mod model;

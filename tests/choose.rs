@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use realizar::cuda::{self, Uses};
+use realizar::cuda;
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
@@ -22,6 +22,7 @@ use realizar::engine::{
     SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
+use realizar::gpu::{GpuDevice, Uses};
 use realizar::graph::op::{Op, TensorId, Weight};
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -96,7 +97,7 @@ impl Choosing {
         let weights = Weights { matrices: vec![head], ..Weights::default() };
         program.check(&weights).unwrap();
         let device = cuda::open(0, Uses::default()).unwrap();
-        let backend = Backend::Cuda(Arc::new(device.load(&program, &weights, &mut |_, _| Ok(())).unwrap()));
+        let backend = Backend::Gpu(device.load(&program, &weights, &mut |_, _| Ok(())).unwrap());
         let layers = program.kv_layers.clone();
         let (k_type, v_type) = (quant::F32, quant::F32);
         let spec = SequenceSpec { layers, recurrent: [].into(), capacity: ROWS, k_type, v_type, max_step: ROWS };

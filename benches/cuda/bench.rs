@@ -11,11 +11,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use realizar::cuda::{self, CudaDevice, Driver, Uses};
+use realizar::cuda::{self, CudaDevice, Driver};
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
 use realizar::error::Result;
+use realizar::gpu::{GpuDevice, Uses};
 use realizar::graph::op::{
     Activation, Attend, Index, KvLayerId, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, TensorId, Vector,
     Weight,
@@ -426,7 +427,7 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
     let total: u64 = bytes.iter().sum();
     // A token reads one row of the embedding.
     let read = total - if shape.tied { 0 } else { of(&[network.embedding]) };
-    let backend = Backend::Cuda(Arc::new(cuda.load(&program, &weights, &mut |_, _| Ok(()))?));
+    let backend = Backend::Gpu(cuda.clone().load(&program, &weights, &mut |_, _| Ok(()))?);
     println!(
         "{}: {:.0} MB of weights, uploaded in {:.1} s",
         shape.name,

@@ -26,7 +26,7 @@ use crate::graph::adapter_set::AdapterSet;
 use crate::graph::op::{KvLayerId, Op, TensorId};
 use crate::graph::program::{Program, TensorSpec};
 use crate::graph::sequence_spec::KvLayer;
-use crate::graph::step::{Sequences, SequencesMut, StepInputs, StepLimits};
+use crate::graph::step::{OpenStep, Sequences, SequencesMut, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
 
 pub struct CpuExecutor {
@@ -249,53 +249,6 @@ impl CpuExecutor {
         Ok(has_turn)
     }
 
-    /// Arg-max of the logits of output `i`.
-    pub fn token(&mut self, i: usize) -> Result<u32> {
-        Ok(elementwise::argmax(self.backend.isa, self.output(i)?) as u32)
-    }
-
-    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
-        let logits = self.output(i)?;
-        if out.len() != logits.len() {
-            return Err(Error::BufferTooSmall { needed: logits.len(), capacity: out.len() });
-        }
-        out.copy_from_slice(logits);
-        Ok(())
-    }
-
-    pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
-        let (to, _) = self.tensors.get(tensor);
-        if to.len() != values.len() {
-            return Err(Error::invalid(format!("{} values for the {} of {tensor:?}", values.len(), to.len())));
-        }
-        to.copy_from_slice(values);
-        Ok(())
-    }
-
-    pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
-        let (from, _) = self.tensors.get(tensor);
-        if from.len() != out.len() {
-            return Err(Error::BufferTooSmall { needed: from.len(), capacity: out.len() });
-        }
-        out.copy_from_slice(from);
-        Ok(())
-    }
-
-    pub fn read_rows(&self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
-        let TensorSpec { width, buffer } = self.tensors.spec(tensor);
-        let from = first.checked_mul(width).and_then(|from| self.tensors.buffers[buffer].get(from..)?.get(..out.len()));
-        match from.filter(|_| self.program.kept.contains(&tensor)) {
-            Some(from) => out.copy_from_slice(from),
-            None => return Err(Error::invalid(format!("rows of {tensor:?} from {first} on"))),
-        }
-        Ok(())
-    }
-
-    pub fn end(&mut self) -> Result<()> {
-        self.open = false;
-        Ok(())
-    }
-
     /// Logits of output `i` of the last step.
     fn output(&self, i: usize) -> Result<&[f32]> {
         if i >= self.outputs {
@@ -308,6 +261,55 @@ impl CpuExecutor {
     /// Number of rows that activations have now.
     pub fn rows(&self) -> usize {
         self.tensors.n
+    }
+}
+
+impl OpenStep for CpuExecutor {
+    /// Arg-max of the logits of output `i`.
+    fn token(&mut self, i: usize) -> Result<u32> {
+        Ok(elementwise::argmax(self.backend.isa, self.output(i)?) as u32)
+    }
+
+    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        let logits = self.output(i)?;
+        if out.len() != logits.len() {
+            return Err(Error::BufferTooSmall { needed: logits.len(), capacity: out.len() });
+        }
+        out.copy_from_slice(logits);
+        Ok(())
+    }
+
+    fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
+        let (to, _) = self.tensors.get(tensor);
+        if to.len() != values.len() {
+            return Err(Error::invalid(format!("{} values for the {} of {tensor:?}", values.len(), to.len())));
+        }
+        to.copy_from_slice(values);
+        Ok(())
+    }
+
+    fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
+        let (from, _) = self.tensors.get(tensor);
+        if from.len() != out.len() {
+            return Err(Error::BufferTooSmall { needed: from.len(), capacity: out.len() });
+        }
+        out.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+        let TensorSpec { width, buffer } = self.tensors.spec(tensor);
+        let from = first.checked_mul(width).and_then(|from| self.tensors.buffers[buffer].get(from..)?.get(..out.len()));
+        match from.filter(|_| self.program.kept.contains(&tensor)) {
+            Some(from) => out.copy_from_slice(from),
+            None => return Err(Error::invalid(format!("rows of {tensor:?} from {first} on"))),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.open = false;
+        Ok(())
     }
 }
 

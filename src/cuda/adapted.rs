@@ -16,6 +16,7 @@ use super::sequence::CudaSequence;
 use crate::error::{Result, try_vec};
 use crate::gpu::Address;
 use crate::gpu::arena::Arena;
+use crate::gpu::{GpuAdapter, GpuSequence};
 use crate::graph::step::Sequences;
 
 /// Adapters of a step, and their rank, for which every executor has memory.
@@ -73,10 +74,10 @@ impl Adapted {
         &mut self,
         (current, stream): (&Current, &Stream),
         max_tokens: usize,
-        (sequences, n): (&dyn Sequences<CudaSequence>, usize),
+        (sequences, n): (&dyn Sequences<dyn GpuSequence>, usize),
         send: impl FnOnce(Option<&DeviceBuffer>, &[f32]) -> Result<()>,
     ) -> Result<()> {
-        let set = |i: usize| sequences.get(i).map(CudaSequence::adapters);
+        let set = |i: usize| sequences.get(i).and_then(CudaSequence::of).map(CudaSequence::adapters);
         if (0..n).all(|i| set(i).is_none_or(|set| set.is_empty())) {
             (self.key, self.factors) = (0, Vec::new());
             self.adapters.clear();
@@ -84,15 +85,17 @@ impl Adapted {
         }
         let mut adapters: Vec<Arc<CudaAdapter>> = Vec::new();
         for (adapter, _) in (0..n).filter_map(set).flat_map(|set| set.iter()) {
+            let adapter = CudaAdapter::own(adapter)?;
             if !adapters.iter().any(|known| known.number() == adapter.number()) {
-                adapters.push(adapter.clone());
+                adapters.push(adapter);
             }
         }
         let mut factors = try_vec("the factors of adapters", adapters.len().saturating_mul(n))?;
         for adapter in &adapters {
             // The same adapter may be there twice.
             let sum = |i: usize| {
-                let own = set(i).into_iter().flat_map(|set| set.iter()).filter(|(a, _)| a.number() == adapter.number());
+                let is_it = |a: &Arc<dyn GpuAdapter>| std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(adapter));
+                let own = set(i).into_iter().flat_map(|set| set.iter()).filter(|(a, _)| is_it(a));
                 own.map(|(_, factor)| factor).sum::<f32>()
             };
             factors.extend((0..n).map(sum));

@@ -1,5 +1,6 @@
 //! Low-rank adapters on a GPU: their factors, which lie as weights do.
 
+use std::any::Any;
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use twox_hash::XxHash64;
 use super::launch::Context;
 use super::weights::{self, DeviceWeights};
 use crate::error::{Result, try_vec};
+use crate::gpu::{GpuAdapter, foreign};
 use crate::graph::weights::{Beside, LowRank, MatrixSource, Weights};
 
 /// The factors of an adapter.
@@ -39,8 +41,10 @@ impl CudaAdapter {
         Ok(CudaAdapter { factors, products: sorted, number, digest: hash.finish(), rank })
     }
 
-    pub fn digest(&self) -> u64 {
-        self.digest
+    /// An adapter of a sequence as the type of this backend.
+    pub fn own(adapter: &Arc<dyn GpuAdapter>) -> Result<Arc<CudaAdapter>> {
+        let adapter: Arc<dyn Any + Send + Sync> = adapter.clone();
+        adapter.downcast().map_err(|_| foreign("an adapter"))
     }
 
     /// A number that no other adapter of the process has.
@@ -61,5 +65,11 @@ impl CudaAdapter {
     pub(super) fn beside(&self, beside: Beside) -> Option<&LowRank> {
         let found = self.products.binary_search_by_key(&beside, |product| product.beside);
         found.ok().map(|i| &self.products[i])
+    }
+}
+
+impl GpuAdapter for CudaAdapter {
+    fn digest(&self) -> u64 {
+        self.digest
     }
 }

@@ -4,12 +4,11 @@
 
 use std::hash::Hasher;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use twox_hash::XxHash64;
 
-use super::adapter::CudaAdapter;
 use super::args::{NGRAM, ProjectArgs, SELECT_DIM};
 use super::fuse::Fusions;
 use super::inputs::InputStaging;
@@ -17,24 +16,27 @@ use super::launch::{Context, CudaKernel, Stream};
 use super::module::KernelTable;
 use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y, select_shared};
-use super::sequence::{CudaSequence, kv_bytes};
+use super::sequence::kv_bytes;
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
-use crate::gpu::pieces;
-use crate::gpu::weight_layout;
+use crate::gpu::verdict::Verdict;
+use crate::gpu::{GpuDevice, GpuModel, Uses, pieces, weight_layout};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::op::{Op, Projection, RouterScore, Routing, Select, Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
 use crate::graph::step::StepLimits;
-use crate::graph::weights::{LowRank, MatrixSource, Progress, Weights};
+use crate::graph::weights::{Progress, Weights};
 use crate::tensor::DType;
 
 /// Numbers of the longest key and the longest value that attention has kernels for.
 const MAX_KEY: usize = 2048;
 const MAX_VALUE: usize = 512;
 
-/// The name of the kernel that a device may go without.
+/// The word that names of devices begin with.
+pub const NAME: &str = "cuda";
+
+/// The name of the optional kernel.
 pub const WGMMA: &str = "wgmma_256";
 
 /// Experts of a router, and numbers of a row of a scan's state, at most.
@@ -43,17 +45,6 @@ const MAX_STATE: usize = 256;
 
 /// Bytes of shared memory of a choice of positions, at most: what every supported GPU has.
 const MAX_SELECT: usize = 96 << 10;
-
-/// The choices of those who open a device.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Uses {
-    /// Every row is computed in one way, whatever else is in the batch.
-    pub deterministic: bool,
-    /// Executors measure the parts of their steps.
-    pub profile: bool,
-    /// Memory is counted and not taken; nothing is computed.
-    pub plan: bool,
-}
 
 /// A GPU without weights.
 pub struct CudaDevice {
@@ -121,76 +112,6 @@ impl CudaDevice {
         Ok(Arc::new(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context, image }))
     }
 
-    pub fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    /// Number of the device among those of the driver.
-    pub fn ordinal(&self) -> i32 {
-        self.context.ordinal
-    }
-
-    /// Fails with the reason why the kernels cannot execute some ops of a program.
-    pub fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()> {
-        let mut layers: Vec<KvLayer> = Vec::new();
-        for op in &program.ops[ops] {
-            if let Some(what) = lacking(program, weights, op)? {
-                return Err(Error::unsupported(format!("{what} on a GPU")));
-            }
-            let mut op = op.clone();
-            layers.extend(op.layer_mut().and_then(|state| program.kv_layers.get(state.0 as usize)));
-        }
-        if layers.iter().any(|l| l.pool > 1 && (l.n_kv_heads > 1 || !l.is_latent)) {
-            return Err(Error::unsupported("keys of several positions for several heads on a GPU"));
-        }
-        if let Some(l) = layers.iter().find(|l| l.head_dim > MAX_KEY || l.value_dim > MAX_VALUE) {
-            let most = format!("{MAX_KEY} and {MAX_VALUE} are the most");
-            let what = format!("keys of {} and values of {} numbers on a GPU, {most}", l.head_dim, l.value_dim);
-            return Err(Error::unsupported(what));
-        }
-        Ok(())
-    }
-
-    /// Bytes that weights take.
-    pub fn weight_bytes(&self, weights: &Weights) -> Result<u64> {
-        weight_layout::bytes(weights)
-    }
-
-    pub fn cache_bytes(&self, cache: &SequenceSpec) -> Result<u64> {
-        kv_bytes(cache)
-    }
-
-    /// Bytes of a cache and of an executor.
-    pub fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
-        let dims = self.dims(program, limits)?;
-        let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
-        let inputs = InputStaging::bytes(limits, dims.tilings.len(), program.vocab);
-        let pieces = 2 * pieces::piece_of(program).unwrap_or(0);
-        Ok(kv_bytes(cache)? + (scratch + pieces + inputs) as u64)
-    }
-
-    /// Brings the weights of a program to the device.
-    pub fn load(self: &Arc<Self>, program: &Program, weights: &Weights, progress: &mut Progress) -> Result<CudaModel> {
-        self.supports(program, weights, 0..program.ops.len())?;
-        let weights = weights::upload(&self.context, weights, progress).inspect_err(|e| match e {
-            // The next load would wait as long.
-            Error::DeviceLost { why, .. } if self.context.is_silent() => {
-                self.context.verdicts().fail(self.context.ordinal, format!("an upload has hung: {why}"));
-            }
-            _ => {}
-        })?;
-        Ok(CudaModel { weights, device: self.clone() })
-    }
-
-    /// The ops of a program that are executed together, as `Fusions::groups` lists them.
-    pub fn groups(&self, program: &Program, weights: &Weights) -> Result<Vec<Vec<usize>>> {
-        let mut shapes = Vec::with_capacity(weights.matrices.len());
-        for matrix in &weights.matrices {
-            shapes.push((self.stored_type(matrix.dtype())?, matrix.rows()));
-        }
-        Ok(self.fusions(program, |weight| shapes.get(weight.0 as usize)).groups(program))
-    }
-
     /// The ops that share kernels; `shape` tells type and rows of a matrix.
     pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
         // Steps with adapters have no gates in products, and rows have the same bits in them.
@@ -198,86 +119,10 @@ impl CudaDevice {
         Fusions::all(program, is_gate)
     }
 
-    /// The type in which matrices of a type are kept.
-    pub fn stored_type(&self, dtype: DType) -> Result<DType> {
-        Ok(weight_layout::stored_format(dtype)?.dtype)
-    }
-
-    /// Every row is computed in one way, whatever else is in the batch.
-    pub fn is_deterministic(&self) -> bool {
-        self.fixed
-    }
-
-    /// Tells whether memory is only counted.
-    pub fn plans(&self) -> bool {
-        self.context.plans()
-    }
-
-    /// Tells whether a self-test, by its number, has been passed by the device in this process.
-    pub fn has_passed(&self, test: u64) -> bool {
-        self.context.verdicts().has_passed(self.context.ordinal, test)
-    }
-
-    pub fn pass(&self, test: u64) {
-        self.context.verdicts().pass(self.context.ordinal, test);
-    }
-
-    /// The numbers of the tests that it has passed.
-    pub fn passed(&self) -> Vec<u64> {
-        self.context.verdicts().passed(self.context.ordinal)
-    }
-
-    /// A number that tells the device, its driver and these kernels from others; `None` where the driver does not say.
-    pub fn identity(&self) -> Option<u64> {
-        let (driver, uuid) = self.context.told()?;
-        let mut hash = XxHash64::with_seed(driver as u64);
-        hash.write(&uuid);
-        hash.write(env!("CARGO_PKG_VERSION").as_bytes());
-        hash.write(self.image);
-        Some(hash.finish())
-    }
-
-    /// Makes the device unavailable for as long as the process lasts; models that it has go on.
-    pub fn fail(&self, why: String) -> Error {
-        self.context.verdicts().fail(self.context.ordinal, why.clone());
-        Error::DeviceUnavailable { device: self.context.device.clone(), why }
-    }
-
     /// The kernel for prompts that GPUs of some architectures have beside those of all, unless it has failed a
     /// self-test.
     pub(super) fn wgmma(&self) -> Option<&CudaKernel<ProjectArgs>> {
-        self.kernels.wgmma_256.as_ref().filter(|_| !self.context.verdicts().leaves_out(self.context.ordinal, WGMMA))
-    }
-
-    /// Tells whether the device goes without that kernel because it has failed.
-    pub fn leaves_out_wgmma(&self) -> bool {
-        self.context.verdicts().leaves_out(self.context.ordinal, WGMMA)
-    }
-
-    /// Tells whether there is such a kernel.
-    pub fn has_wgmma(&self) -> bool {
-        self.wgmma().is_some()
-    }
-
-    /// Leaves that kernel to others for as long as the process lasts.
-    pub fn leave_out_wgmma(&self) {
-        self.context.verdicts().leave_out(self.context.ordinal, WGMMA);
-    }
-
-    /// Bytes a second that the device reads, and the seconds that a launch takes among others: measured once a process.
-    /// A device that is lost meanwhile is unavailable from then on, because each further measurement might wait as
-    /// long.
-    pub fn rates(&self) -> Result<(f64, f64)> {
-        let known = self.context.verdicts().rates(self.context.ordinal);
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let rates = self.measure_rates().map_err(|e| match e {
-            Error::DeviceLost { why, .. } => self.fail(format!("measuring its rates failed: {why}")),
-            e => e,
-        })?;
-        self.context.verdicts().measure(self.context.ordinal, rates);
-        Ok(rates)
+        self.kernels.wgmma_256.as_ref().filter(|_| !self.verdict().leaves_out_optional)
     }
 
     fn measure_rates(&self) -> Result<(f64, f64)> {
@@ -317,6 +162,123 @@ impl CudaDevice {
     }
 }
 
+impl GpuDevice for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn driver(&self) -> &'static str {
+        NAME
+    }
+
+    fn ordinal(&self) -> i32 {
+        self.context.ordinal
+    }
+
+    fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()> {
+        let mut layers: Vec<KvLayer> = Vec::new();
+        for op in &program.ops[ops] {
+            if let Some(what) = lacking(program, weights, op)? {
+                return Err(Error::unsupported(format!("{what} on a GPU")));
+            }
+            let mut op = op.clone();
+            layers.extend(op.layer_mut().and_then(|state| program.kv_layers.get(state.0 as usize)));
+        }
+        if layers.iter().any(|l| l.pool > 1 && (l.n_kv_heads > 1 || !l.is_latent)) {
+            return Err(Error::unsupported("keys of several positions for several heads on a GPU"));
+        }
+        if let Some(l) = layers.iter().find(|l| l.head_dim > MAX_KEY || l.value_dim > MAX_VALUE) {
+            let most = format!("{MAX_KEY} and {MAX_VALUE} are the most");
+            let what = format!("keys of {} and values of {} numbers on a GPU, {most}", l.head_dim, l.value_dim);
+            return Err(Error::unsupported(what));
+        }
+        Ok(())
+    }
+
+    fn weight_bytes(&self, weights: &Weights) -> Result<u64> {
+        weight_layout::bytes(weights)
+    }
+
+    fn cache_bytes(&self, cache: &SequenceSpec) -> Result<u64> {
+        kv_bytes(cache)
+    }
+
+    fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
+        let dims = self.dims(program, limits)?;
+        let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
+        let inputs = InputStaging::bytes(limits, dims.tilings.len(), program.vocab);
+        let pieces = 2 * pieces::piece_of(program).unwrap_or(0);
+        Ok(kv_bytes(cache)? + (scratch + pieces + inputs) as u64)
+    }
+
+    fn load(
+        self: Arc<Self>,
+        program: &Program,
+        weights: &Weights,
+        progress: &mut Progress,
+    ) -> Result<Arc<dyn GpuModel>> {
+        self.supports(program, weights, 0..program.ops.len())?;
+        let weights = weights::upload(&self.context, weights, progress).inspect_err(|e| match e {
+            // The next load would wait as long.
+            Error::DeviceLost { why, .. } if self.context.is_silent() => {
+                self.fail(format!("an upload has hung: {why}"));
+            }
+            _ => {}
+        })?;
+        Ok(Arc::new(CudaModel { weights, device: self }))
+    }
+
+    fn groups(&self, program: &Program, weights: &Weights) -> Result<Vec<Vec<usize>>> {
+        let mut shapes = Vec::with_capacity(weights.matrices.len());
+        for matrix in &weights.matrices {
+            shapes.push((self.stored_type(matrix.dtype())?, matrix.rows()));
+        }
+        Ok(self.fusions(program, |weight| shapes.get(weight.0 as usize)).groups(program))
+    }
+
+    fn stored_type(&self, dtype: DType) -> Result<DType> {
+        Ok(weight_layout::stored_format(dtype)?.dtype)
+    }
+
+    fn is_deterministic(&self) -> bool {
+        self.fixed
+    }
+
+    fn plans(&self) -> bool {
+        self.context.plans()
+    }
+
+    fn verdict(&self) -> MutexGuard<'_, Verdict> {
+        self.context.verdict()
+    }
+
+    fn identity(&self) -> Option<u64> {
+        let (driver, uuid) = self.context.told()?;
+        let mut hash = XxHash64::with_seed(driver as u64);
+        hash.write(&uuid);
+        hash.write(env!("CARGO_PKG_VERSION").as_bytes());
+        hash.write(self.image);
+        Some(hash.finish())
+    }
+
+    fn optional_kernel(&self) -> Option<&'static str> {
+        self.wgmma().map(|_| WGMMA)
+    }
+
+    fn rates(&self) -> Result<(f64, f64)> {
+        let known = self.verdict().rates;
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let rates = self.measure_rates().map_err(|e| match e {
+            Error::DeviceLost { why, .. } => self.fail(format!("measuring its rates failed: {why}")),
+            e => e,
+        })?;
+        self.verdict().rates = Some(rates);
+        Ok(rates)
+    }
+}
+
 /// The part of an op that there are no kernels for.
 fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
     let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
@@ -352,54 +314,4 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
 pub struct CudaModel {
     pub(super) weights: DeviceWeights,
     pub(super) device: Arc<CudaDevice>,
-}
-
-impl CudaModel {
-    pub fn device(&self) -> &DeviceInfo {
-        &self.device.info
-    }
-
-    /// The device that was opened for the model.
-    pub fn opened(&self) -> &Arc<CudaDevice> {
-        &self.device
-    }
-
-    /// Number of the device among those of the driver.
-    pub fn ordinal(&self) -> i32 {
-        self.device.context.ordinal
-    }
-
-    pub fn weight_bytes(&self) -> u64 {
-        self.weights.bytes()
-    }
-
-    /// Bytes that some weights take on the device.
-    pub fn bytes_of(&self, weights: &Weights) -> Result<u64> {
-        weight_layout::bytes(weights)
-    }
-
-    /// Page-locked bytes of the host that the load of the weights took.
-    pub fn staging_bytes(&self) -> u64 {
-        self.weights.staging()
-    }
-
-    /// A digest of the weights as their files have them.
-    pub fn digest(&self) -> u64 {
-        self.weights.digest()
-    }
-
-    /// Bytes of the device that the model, its caches and executors take now, and page-locked ones of the host.
-    pub fn taken(&self) -> [u64; 2] {
-        self.device.context.taken()
-    }
-
-    /// Brings the factors of an adapter to the device.
-    pub fn load_adapter(&self, sources: &[&dyn MatrixSource], products: &[LowRank]) -> Result<CudaAdapter> {
-        CudaAdapter::new(&self.device.context, sources, products)
-    }
-
-    /// An empty cache.
-    pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<CudaSequence> {
-        CudaSequence::new(&self.device.context, &self.device.stream, spec)
-    }
 }

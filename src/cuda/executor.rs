@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::adapted::Adapted;
-use super::args::{DeviceKv, GEMV_ROWS, JoinArgs, KvPlace, SMALL_BATCH_ROWS, StepArgs};
+use super::args::{GEMV_ROWS, JoinArgs, KvPlace, SMALL_BATCH_ROWS, StepArgs};
 use super::device::CudaModel;
 use super::fuse::Fusions;
 use super::graph::Graphs;
@@ -19,12 +19,13 @@ use super::lower::{Answers, Lowering, StepShape};
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
 use super::scratch::{DeviceScratch, ExecutorDims};
-use super::sequence::{CudaSequence, places};
+use super::sequence::{CudaSequence, KvView, places};
 use crate::error::{Error, Result, try_vec};
+use crate::gpu::{GpuExecutor, GpuSequence, own, own_mut};
 use crate::graph::device_info::Times;
 use crate::graph::op::{Op, TensorId};
 use crate::graph::program::Program;
-use crate::graph::step::{CHOSEN_BEFORE, Sequences, StepInputs, StepLimits};
+use crate::graph::step::{CHOSEN_BEFORE, OpenStep, Sequences, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
 use crate::quant;
 use crate::sampling::{NO_TOKEN, NOT_A_NUMBER};
@@ -113,7 +114,7 @@ pub struct CudaExecutor {
     positions: Vec<u32>,
     turns: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
-    caches: Vec<DeviceKv>,
+    caches: Vec<KvView>,
     adapted: Adapted,
     /// Values queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
@@ -210,7 +211,7 @@ impl CudaExecutor {
     }
 
     /// The caches of the sequences of a step, which must be of this model.
-    fn caches(&self, inputs: &StepInputs, sequences: &dyn Sequences<CudaSequence>) -> Result<Vec<DeviceKv>> {
+    fn caches(&self, inputs: &StepInputs, sequences: &dyn Sequences<dyn GpuSequence>) -> Result<Vec<KvView>> {
         let mut caches = try_vec("a step's caches", sequences.len())?;
         for i in 0..sequences.len() {
             let of_program = (&self.program.kv_layers, &self.program.recurrent);
@@ -218,8 +219,8 @@ impl CudaExecutor {
                 Arc::ptr_eq(kv.context(), &self.model.device.context)
                     && (&kv.spec().layers, &kv.spec().recurrent) == of_program
             };
-            let kv =
-                sequences.get(i).filter(fits).ok_or_else(|| Error::Mismatch("a cache of another model".to_owned()))?;
+            let kv = sequences.get(i).and_then(CudaSequence::of).filter(fits);
+            let kv = kv.ok_or_else(|| Error::Mismatch("a cache of another model".to_owned()))?;
             if self.program.recurrent.is_empty() {
                 caches.push(kv.view(None, 0));
                 continue;
@@ -243,105 +244,6 @@ impl CudaExecutor {
             && self.crossings.is_empty()
             && *ops == (0..self.program.ops.len());
         pads.then(|| n.next_power_of_two().min(limits.max_tokens).min(limits.max_outputs))
-    }
-
-    /// Opens a step of a range of ops.
-    pub fn begin(
-        &mut self,
-        inputs: &StepInputs,
-        sequences: &dyn Sequences<CudaSequence>,
-        ops: Range<usize>,
-    ) -> Result<()> {
-        if self.in_flight == SLOTS {
-            return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
-        }
-        let context = self.model.device.context.clone();
-        // Reported now where the device is gone, before a caller has put work into the step.
-        let current = context.enter()?;
-        // The inputs of a step that was abandoned may still be on their way.
-        if std::mem::take(&mut self.open) {
-            current.synchronize(&self.stream)?;
-            self.leads = false;
-        }
-        let mut caches = self.caches(inputs, sequences)?;
-        let padded = self.padded(inputs, &ops);
-        let n_slots = padded.unwrap_or(caches.len());
-        if let Some(&DeviceKv { k_type, v_type, .. }) = caches.first() {
-            caches.resize(n_slots, DeviceKv { k_type, v_type, ..DeviceKv::default() });
-        }
-        let goes_on = self.goes_on(inputs, &caches);
-        self.slot = (self.slot + 1) % SLOTS;
-        let to = (&current, &self.stream);
-        if goes_on {
-            // Everything else has moved on where it is.
-            if !self.program.recurrent.is_empty() {
-                self.inputs.send_caches(to, self.slot, &caches)?;
-            }
-        } else {
-            let follows = inputs.ids.contains(&CHOSEN_BEFORE);
-            if follows && (!inputs.rules.is_empty() || self.shape.needs != Needs::default()) {
-                return Err(Error::invalid("rules of a step ahead that is not the one behind the last"));
-            }
-            self.kept_slots.clear();
-            self.kept_slots.extend(inputs.outputs.iter().map(|&t| inputs.sequences[t as usize]));
-            let padding = padded.map(|rows| (Padded::new(inputs), rows));
-            let sent = padding.as_ref().map_or(*inputs, |(padding, rows)| padding.inputs(*rows, inputs));
-            (self.steps, self.rules) =
-                self.inputs.send(to, self.slot, &sent, &self.kept_slots, &caches, &self.dims.tilings)?;
-            self.send_media(&current, inputs)?;
-        }
-        let CudaExecutor { stream, dims, adapted, buffer, scratch, transfer, transfer_used, .. } = self;
-        let own = (&*buffer, (scratch.adapters.factors - buffer.address()) as usize);
-        adapted.begin((&current, stream), dims.limits.max_tokens, (sequences, n_slots), |to, factors| {
-            queue_values((&current, stream), to.map_or(own, |to| (to, 0)), (transfer, transfer_used), factors)
-        })?;
-        let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
-        let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
-        let needs = match (goes_on, self.has_head) {
-            (true, _) => self.shape.needs,
-            (false, true) => Needs::of(inputs.rules, self.program.vocab),
-            (false, false) => Needs::default(),
-        };
-        let is_longer = |bound: &usize| caches.iter().any(|kv| kv.capacity as usize > *bound);
-        self.shape = StepShape {
-            needs,
-            n: padded.unwrap_or(inputs.ids.len()),
-            n_outputs: padded.unwrap_or(inputs.outputs.len()),
-            n_tiles,
-            n_slots,
-            padded: padded.is_some(),
-            // Queries are turned between their norms and attention.
-            alone: is_apart(inputs) && caches.iter().all(|kv| kv.k_type != quant::Q4_0.0),
-            kept_tiles,
-            reach: self.dims.reach(longest),
-            halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),
-            fours: [
-                caches.iter().any(|kv| kv.k_type == quant::Q4_0.0),
-                caches.iter().any(|kv| kv.v_type == quant::Q4_0.0),
-            ],
-            longer_than: self.rope_bounds.iter().copied().filter(is_longer).max(),
-            turns: !inputs.turns.is_empty(),
-            spans: !inputs.spans.is_empty(),
-            separate: inputs.separate && (2..=GEMV_ROWS).contains(&inputs.ids.len()) && !self.model.device.fixed,
-            adapters: self.adapted.key,
-        };
-        self.positions.clear();
-        self.turns.clear();
-        self.spans.clear();
-        if inputs.outputs.len() == inputs.ids.len() {
-            self.positions.extend_from_slice(inputs.positions);
-            self.turns.extend((0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)));
-            self.spans.extend_from_slice(inputs.spans);
-        }
-        self.caches = caches;
-        self.rows = [inputs.ids.len(), inputs.outputs.len()];
-        self.launched.clear();
-        (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
-        if inputs.outputs.is_empty() {
-            self.ops.end = self.ops.end.min(self.end_without_outputs(inputs));
-        }
-        (self.untouched, self.outputs, self.open) = (true, 0, true);
-        Ok(())
     }
 
     /// The place where a step without outputs ends: where rows of outputs alone go on, or behind the ops of rows of
@@ -375,8 +277,7 @@ impl CudaExecutor {
 
     /// Tells whether a step is the one after the last one, with the tokens that were chosen there: the device has moved
     /// ids, positions and rules on by itself.
-    fn goes_on(&self, inputs: &StepInputs, caches: &[DeviceKv]) -> bool {
-        let place = |kv: &DeviceKv| DeviceKv { from: 0, to: 0, ..*kv };
+    fn goes_on(&self, inputs: &StepInputs, caches: &[KvView]) -> bool {
         self.leads
             && self.has_head
             && inputs.ids.iter().all(|id| *id == CHOSEN_BEFORE)
@@ -385,54 +286,14 @@ impl CudaExecutor {
             && (0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)).eq(self.turns.iter().copied())
             && inputs.spans == self.spans
             && inputs.sequences == self.kept_slots
-            && caches.iter().map(place).eq(self.caches.iter().map(place))
+            && caches.len() == self.caches.len()
+            && caches.iter().zip(&self.caches).all(|(kv, before)| kv.is_of_same(before))
     }
 
     /// Tells whether activations have rows for the outputs alone, which they may from the beginning in a part of a
     /// program.
     fn is_kept(&self) -> bool {
         self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
-    }
-
-    /// Queues ops in order until none is left ahead of a crossing, or `budget`, asked between launches, says so; true
-    /// when all are queued.
-    pub fn advance(&mut self, budget: &StepBudget) -> Result<bool> {
-        let stop = &|| budget.pauses(Duration::ZERO);
-        if !self.open {
-            return Err(Error::invalid("no step is open"));
-        }
-        let next = self.crossings.partition_point(|at| *at < self.ops.start);
-        let end = self.crossings.get(next).map_or(self.ops.end, |at| self.ops.end.min(*at));
-        if self.ops.start == end {
-            return Ok(true);
-        }
-        let context = self.model.device.context.clone();
-        let current = context.enter()?;
-        let (shape, (all, _)) = (self.shape, self.steps[0]);
-        let is_one = self.whole && self.crossings.is_empty();
-        let most = if shape.padded { SMALL_BATCH_ROWS } else { GEMV_ROWS };
-        let records = self.untouched && is_one && shape.n <= most && self.profile.is_none() && all.media == 0;
-        let (ops, mut graphs) = (self.ops.clone(), std::mem::take(&mut self.graphs));
-        let mut lowering = self.lowering(&current);
-        let stream = lowering.stream;
-        let mut launch = |stop: &dyn Fn() -> bool| {
-            lowering.follows = false;
-            lowering.run(ops.start..end, stop)
-        };
-        // A record stands for a whole step.
-        let recorded = match records && !stop() {
-            true => graphs.queue(&current, stream, (&ops, shape), || launch(&|| false).map(|_| ())),
-            false => Ok(false),
-        };
-        let start = recorded.and_then(|recorded| if recorded { Ok(ops.end) } else { launch(stop) });
-        self.graphs = graphs;
-        self.ops.start = start?;
-        self.untouched = false;
-        let done = self.ops.start == end;
-        if self.ops.is_empty() && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
-            self.outputs = self.rows[1];
-        }
-        Ok(done)
     }
 
     /// What launches need to know of the step.
@@ -462,34 +323,6 @@ impl CudaExecutor {
         }
     }
 
-    /// The op ahead of which everything is queued, where the host has a part of it.
-    pub fn crossing(&self) -> Option<Op> {
-        self.program.ops[..self.ops.end].get(self.ops.start).filter(|op| is_crossing(op)).cloned()
-    }
-
-    /// Number of rows that an activation has.
-    pub fn rows(&self, tensor: TensorId) -> usize {
-        self.place(tensor).0 / self.program.width(tensor).max(1)
-    }
-
-    pub(super) fn program(&self) -> &Program {
-        &self.program
-    }
-
-    /// Goes on behind the crossing.
-    pub fn pass_crossing(&mut self) {
-        self.ops.start += usize::from(self.crossing().is_some());
-    }
-
-    /// Waits for the end of all queued work.
-    pub fn finish(&mut self) -> Result<()> {
-        let context = self.model.device.context.clone();
-        let current = context.enter()?;
-        current.synchronize(&self.stream)?;
-        self.transfer_used = 0;
-        self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
-    }
-
     /// The token after output `i` of the step in a slot.
     fn answer(&self, slot: usize, i: usize) -> Result<u32> {
         let answers = self.answers.bytes().as_chunks().0;
@@ -505,23 +338,6 @@ impl CudaExecutor {
     fn check_output(&self, i: usize) -> Result<()> {
         let missing = || Error::invalid(format!("output {i} of {}", self.outputs));
         (i < self.outputs).then_some(()).ok_or_else(missing)
-    }
-
-    pub fn token(&mut self, i: usize) -> Result<u32> {
-        self.finish()?;
-        self.check_output(i)?;
-        self.answer(self.slot, i)
-    }
-
-    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
-        self.finish()?;
-        self.check_output(i)?;
-        let vocab = self.program.vocab;
-        if out.len() != vocab {
-            return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
-        }
-        let offset = (self.scratch.logits - self.buffer.address()) as usize + 4 * vocab * i;
-        self.download(offset, out)
     }
 
     /// Copies values of `buffer` once all work has ended.
@@ -573,7 +389,35 @@ impl CudaExecutor {
         (rows * self.program.width(tensor), (address - self.buffer.address()) as usize)
     }
 
-    pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
+    /// An executor as the type of this backend.
+    pub(super) fn of(executor: &dyn GpuExecutor) -> Result<&CudaExecutor> {
+        own(executor, "an executor")
+    }
+
+    pub(super) fn of_mut(executor: &mut dyn GpuExecutor) -> Result<&mut CudaExecutor> {
+        own_mut(executor, "an executor")
+    }
+}
+
+impl OpenStep for CudaExecutor {
+    fn token(&mut self, i: usize) -> Result<u32> {
+        self.finish()?;
+        self.check_output(i)?;
+        self.answer(self.slot, i)
+    }
+
+    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        self.check_output(i)?;
+        let vocab = self.program.vocab;
+        if out.len() != vocab {
+            return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
+        }
+        let offset = (self.scratch.logits - self.buffer.address()) as usize + 4 * vocab * i;
+        self.download(offset, out)
+    }
+
+    fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
         let (len, offset) = self.place(tensor);
         if values.len() != len {
             return Err(Error::invalid(format!("{} values for the {len} of {tensor:?}", values.len())));
@@ -584,8 +428,7 @@ impl CudaExecutor {
         queue_values((&current, stream), (buffer, offset), (transfer, transfer_used), values)
     }
 
-    /// Copies an activation; one that the program does not keep may be unwritten, or another's by now.
-    pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
+    fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
         self.finish()?;
         let (len, offset) = self.place(tensor);
         if out.len() != len {
@@ -594,8 +437,7 @@ impl CudaExecutor {
         self.download(offset, out)
     }
 
-    /// Copies rows of the step from number `first` on of an activation that the program keeps.
-    pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+    fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
         self.finish()?;
         let (width, n) = (self.program.width(tensor), self.rows[0]);
         let end = first.checked_mul(width).and_then(|values| values.checked_add(out.len()));
@@ -607,32 +449,189 @@ impl CudaExecutor {
         self.download(offset + 4 * first * width, out)
     }
 
-    pub fn end(&mut self) -> Result<()> {
+    fn end(&mut self) -> Result<()> {
         let open = std::mem::take(&mut self.open);
         let idle = std::mem::take(&mut self.in_flight) == 0;
         self.leads = false;
         if open || !idle { self.finish() } else { Ok(()) }
     }
+}
 
-    /// Names of the kernels that the step has launched.
-    pub fn kernels(&self) -> impl Iterator<Item = &'static str> {
-        self.launched.iter().map(|name| name.to_str().unwrap_or_default())
+impl GpuExecutor for CudaExecutor {
+    fn begin(
+        &mut self,
+        inputs: &StepInputs,
+        sequences: &dyn Sequences<dyn GpuSequence>,
+        ops: Range<usize>,
+    ) -> Result<()> {
+        if self.in_flight == SLOTS {
+            return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
+        }
+        let context = self.model.device.context.clone();
+        // Reported now where the device is gone, before a caller has put work into the step.
+        let current = context.enter()?;
+        // The inputs of a step that was abandoned may still be on their way.
+        if std::mem::take(&mut self.open) {
+            current.synchronize(&self.stream)?;
+            self.leads = false;
+        }
+        let mut caches = self.caches(inputs, sequences)?;
+        let padded = self.padded(inputs, &ops);
+        let n_slots = padded.unwrap_or(caches.len());
+        if let Some(padding) = caches.first().map(KvView::padding) {
+            caches.resize(n_slots, padding);
+        }
+        let goes_on = self.goes_on(inputs, &caches);
+        self.slot = (self.slot + 1) % SLOTS;
+        let to = (&current, &self.stream);
+        if goes_on {
+            // Everything else has moved on where it is.
+            if !self.program.recurrent.is_empty() {
+                self.inputs.send_caches(to, self.slot, &caches)?;
+            }
+        } else {
+            let follows = inputs.ids.contains(&CHOSEN_BEFORE);
+            if follows && (!inputs.rules.is_empty() || self.shape.needs != Needs::default()) {
+                return Err(Error::invalid("rules of a step ahead that is not the one behind the last"));
+            }
+            self.kept_slots.clear();
+            self.kept_slots.extend(inputs.outputs.iter().map(|&t| inputs.sequences[t as usize]));
+            let padding = padded.map(|rows| (Padded::new(inputs), rows));
+            let sent = padding.as_ref().map_or(*inputs, |(padding, rows)| padding.inputs(*rows, inputs));
+            (self.steps, self.rules) =
+                self.inputs.send(to, self.slot, &sent, &self.kept_slots, &caches, &self.dims.tilings)?;
+            self.send_media(&current, inputs)?;
+        }
+        let CudaExecutor { stream, dims, adapted, buffer, scratch, transfer, transfer_used, .. } = self;
+        let own = (&*buffer, (scratch.adapters.factors - buffer.address()) as usize);
+        adapted.begin((&current, stream), dims.limits.max_tokens, (sequences, n_slots), |to, factors| {
+            queue_values((&current, stream), to.map_or(own, |to| (to, 0)), (transfer, transfer_used), factors)
+        })?;
+        let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
+        let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
+        let needs = match (goes_on, self.has_head) {
+            (true, _) => self.shape.needs,
+            (false, true) => Needs::of(inputs.rules, self.program.vocab),
+            (false, false) => Needs::default(),
+        };
+        let is_longer = |bound: &usize| caches.iter().any(|kv| kv.capacity() > *bound);
+        self.shape = StepShape {
+            needs,
+            n: padded.unwrap_or(inputs.ids.len()),
+            n_outputs: padded.unwrap_or(inputs.outputs.len()),
+            n_tiles,
+            n_slots,
+            padded: padded.is_some(),
+            // Queries are turned between their norms and attention.
+            alone: is_apart(inputs) && caches.iter().all(|kv| kv.k_type() != quant::Q4_0),
+            kept_tiles,
+            reach: self.dims.reach(longest),
+            halves: caches.iter().all(|kv| (kv.k_type(), kv.v_type()) == (quant::F16, quant::F16)),
+            fours: [
+                caches.iter().any(|kv| kv.k_type() == quant::Q4_0),
+                caches.iter().any(|kv| kv.v_type() == quant::Q4_0),
+            ],
+            longer_than: self.rope_bounds.iter().copied().filter(is_longer).max(),
+            turns: !inputs.turns.is_empty(),
+            spans: !inputs.spans.is_empty(),
+            separate: inputs.separate && (2..=GEMV_ROWS).contains(&inputs.ids.len()) && !self.model.device.fixed,
+            adapters: self.adapted.key,
+        };
+        self.positions.clear();
+        self.turns.clear();
+        self.spans.clear();
+        if inputs.outputs.len() == inputs.ids.len() {
+            self.positions.extend_from_slice(inputs.positions);
+            self.turns.extend((0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)));
+            self.spans.extend_from_slice(inputs.spans);
+        }
+        self.caches = caches;
+        self.rows = [inputs.ids.len(), inputs.outputs.len()];
+        self.launched.clear();
+        (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
+        if inputs.outputs.is_empty() {
+            self.ops.end = self.ops.end.min(self.end_without_outputs(inputs));
+        }
+        (self.untouched, self.outputs, self.open) = (true, 0, true);
+        Ok(())
     }
 
-    pub fn times(&mut self) -> Times {
+    fn advance(&mut self, budget: &StepBudget) -> Result<bool> {
+        let stop = &|| budget.pauses(Duration::ZERO);
+        if !self.open {
+            return Err(Error::invalid("no step is open"));
+        }
+        let next = self.crossings.partition_point(|at| *at < self.ops.start);
+        let end = self.crossings.get(next).map_or(self.ops.end, |at| self.ops.end.min(*at));
+        if self.ops.start == end {
+            return Ok(true);
+        }
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        let (shape, (all, _)) = (self.shape, self.steps[0]);
+        let is_one = self.whole && self.crossings.is_empty();
+        let most = if shape.padded { SMALL_BATCH_ROWS } else { GEMV_ROWS };
+        let records = self.untouched && is_one && shape.n <= most && self.profile.is_none() && all.media == 0;
+        let (ops, mut graphs) = (self.ops.clone(), std::mem::take(&mut self.graphs));
+        let mut lowering = self.lowering(&current);
+        let stream = lowering.stream;
+        let mut launch = |stop: &dyn Fn() -> bool| {
+            lowering.follows = false;
+            lowering.run(ops.start..end, stop)
+        };
+        // A record stands for a whole step.
+        let recorded = match records && !stop() {
+            true => graphs.queue(&current, stream, (&ops, shape), || launch(&|| false).map(|_| ())),
+            false => Ok(false),
+        };
+        let start = recorded.and_then(|recorded| if recorded { Ok(ops.end) } else { launch(stop) });
+        self.graphs = graphs;
+        self.ops.start = start?;
+        self.untouched = false;
+        let done = self.ops.start == end;
+        if self.ops.is_empty() && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
+            self.outputs = self.rows[1];
+        }
+        Ok(done)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        current.synchronize(&self.stream)?;
+        self.transfer_used = 0;
+        self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
+    }
+
+    fn crossing(&self) -> Option<Op> {
+        self.program.ops[..self.ops.end].get(self.ops.start).filter(|op| is_crossing(op)).cloned()
+    }
+
+    fn rows(&self, tensor: TensorId) -> usize {
+        self.place(tensor).0 / self.program.width(tensor).max(1)
+    }
+
+    fn pass_crossing(&mut self) {
+        self.ops.start += usize::from(self.crossing().is_some());
+    }
+
+    fn kernels(&self) -> Vec<&'static str> {
+        self.launched.iter().map(|name| name.to_str().unwrap_or_default()).collect()
+    }
+
+    fn times(&mut self) -> Times {
         self.profile.as_mut().map_or_else(Times::default, Profile::take)
     }
 
-    pub fn ahead(&self) -> usize {
+    fn ahead(&self) -> usize {
         if self.model.device.profile { 0 } else { SLOTS }
     }
 
-    /// Tells whether a token can be the one that was chosen in the step before.
-    pub fn follows(&self) -> bool {
+    fn follows(&self) -> bool {
         self.leads
     }
 
-    pub fn submit(&mut self) -> Result<()> {
+    fn submit(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.open) {
             return Err(Error::invalid("no step is open"));
         }
@@ -646,7 +645,7 @@ impl CudaExecutor {
         Ok(())
     }
 
-    pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
+    fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         let Some(newer) = self.in_flight.checked_sub(1) else {
             return Err(Error::invalid("no step was submitted"));
         };

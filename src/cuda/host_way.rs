@@ -5,17 +5,18 @@
 //! what was queued behind them. A way carries one set of values at a time: what comes back is read by the device before
 //! it sends the next.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::args::JoinArgs;
 use super::executor::CudaExecutor;
-use super::launch::{Event, Grid, PinnedBuffer};
+use super::launch::{Context, Event, Grid, PinnedBuffer};
 use crate::error::{Error, Result};
-use crate::gpu::Address;
+use crate::gpu::{Address, GpuExecutor, HostWay};
 use crate::graph::op::TensorId;
 use crate::graph::step_budget::StepBudget;
 
-pub struct HostWay {
+pub struct CudaHostWay {
     /// Stands behind what is written for the host.
     ready: Event,
     /// Rows of two activations side by side.
@@ -27,17 +28,19 @@ pub struct HostWay {
     since: Option<Instant>,
 }
 
-impl HostWay {
+impl CudaHostWay {
     /// A way for at most so many values to the host, and back.
-    pub fn new(executor: &CudaExecutor, [down, up]: [usize; 2]) -> Result<HostWay> {
-        let current = executor.context().enter()?;
+    pub fn new(context: &Arc<Context>, [down, up]: [usize; 2]) -> Result<CudaHostWay> {
+        let current = context.enter()?;
         let bytes = |values: usize| values.saturating_mul(4);
         let (down, up) = (current.alloc_pinned(bytes(down))?, current.alloc_pinned(bytes(up))?);
-        Ok(HostWay { ready: current.event(false)?, down, up, rows: 0, since: None })
+        Ok(CudaHostWay { ready: current.event(false)?, down, up, rows: 0, since: None })
     }
+}
 
-    /// Has the device write two activations of the open step, and returns the number of their rows.
-    pub fn send(&mut self, executor: &CudaExecutor, tensors: [TensorId; 2]) -> Result<usize> {
+impl HostWay for CudaHostWay {
+    fn send(&mut self, executor: &dyn GpuExecutor, tensors: [TensorId; 2]) -> Result<usize> {
+        let executor = CudaExecutor::of(executor)?;
         let current = executor.context().enter()?;
         let [(width, x), (tail_width, tail)] = tensors.map(|tensor| {
             let (_, offset) = executor.place(tensor);
@@ -69,8 +72,8 @@ impl HostWay {
         Ok(rows)
     }
 
-    /// Waits for the values that were sent; false where `budget` ends that.
-    pub fn receive(&mut self, executor: &CudaExecutor, out: [&mut [f32]; 2], budget: &StepBudget) -> Result<bool> {
+    fn receive(&mut self, executor: &dyn GpuExecutor, out: [&mut [f32]; 2], budget: &StepBudget) -> Result<bool> {
+        let executor = CudaExecutor::of(executor)?;
         let [width, tail_width] = [&*out[0], &*out[1]].map(|out| out.len() / self.rows.max(1));
         if !executor.context().enter()?.wait_within(&self.ready, &mut self.since, budget)? {
             return Ok(false);
@@ -84,8 +87,8 @@ impl HostWay {
         Ok(true)
     }
 
-    /// Queues a copy of values to an activation.
-    pub fn answer(&mut self, executor: &CudaExecutor, tensor: TensorId, values: &[f32]) -> Result<()> {
+    fn answer(&mut self, executor: &dyn GpuExecutor, tensor: TensorId, values: &[f32]) -> Result<()> {
+        let executor = CudaExecutor::of(executor)?;
         let (len, offset) = executor.place(tensor);
         if values.len() != len {
             return Err(Error::invalid(format!("{} values for the {len} of {tensor:?}", values.len())));

@@ -7,6 +7,7 @@
 use super::args::{DeviceKv, DeviceTile, SMALL_BATCH_ROWS, StepArgs};
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
 use super::rules::{self, StepRules};
+use super::sequence::KvView;
 use crate::error::Result;
 use crate::gpu::Address;
 use crate::gpu::writer::{ALIGN, Writer};
@@ -64,7 +65,7 @@ impl InputStaging {
         slot: usize,
         inputs: &StepInputs,
         kept_slots: &[u32],
-        caches: &[DeviceKv],
+        caches: &[KvView],
         tile_tokens: &[usize],
     ) -> Result<Sent> {
         let first = slot * self.device.len();
@@ -104,12 +105,13 @@ impl InputStaging {
         &mut self,
         (current, stream): (&Current, &Stream),
         slot: usize,
-        caches: &[DeviceKv],
+        caches: &[KvView],
     ) -> Result<()> {
         let at = slot * self.device.len() + self.caches_at;
-        let bytes = &mut self.staging.bytes_mut()[at..][..size_of_val(caches)];
+        let len = size_of::<DeviceKv>() * caches.len();
+        let bytes = &mut self.staging.bytes_mut()[at..][..len];
         Writer::new(bytes, 0).kvs(caches);
-        current.upload(stream, &self.device, self.caches_at, &self.staging, at, size_of_val(caches))
+        current.upload(stream, &self.device, self.caches_at, &self.staging, at, len)
     }
 }
 
@@ -190,9 +192,9 @@ impl Writer<'_> {
         tilings
     }
 
-    fn kvs(&mut self, caches: &[DeviceKv]) -> Address {
+    fn kvs(&mut self, caches: &[KvView]) -> Address {
         let address = self.array();
-        for view in caches {
+        for view in caches.iter().map(KvView::device) {
             let addresses = [view.k, view.v, view.k_scales, view.v_scales, view.from, view.to];
             addresses.iter().for_each(|a| self.put(a.to_le_bytes()));
             [view.capacity, view.ring, view.k_type, view.v_type].iter().for_each(|w| self.put(w.to_le_bytes()));

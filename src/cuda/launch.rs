@@ -13,7 +13,7 @@ use std::ffi::{CStr, c_uint, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{
@@ -23,10 +23,11 @@ use cudarc::driver::sys::{
 
 pub use handles::{CudaKernel, DeviceBuffer, Event, Graph, Grid, Module, PinnedBuffer, Stream};
 
-use super::probe::{CaptureMode, Driver, MEMORY, Properties, Status, Verdicts};
+use super::probe::{CaptureMode, Driver, MEMORY, Properties, Status};
 use crate::error::{Error, Result};
 use crate::gpu::Address;
 use crate::gpu::arena::ALIGN;
+use crate::gpu::verdict::{Verdict, lock};
 use crate::graph::step_budget::StepBudget;
 use crate::os::without_signals;
 
@@ -58,6 +59,7 @@ pub struct Context {
     raw: CUcontext,
     pub properties: Properties,
     pub ordinal: i32,
+    verdict: Arc<Mutex<Verdict>>,
     /// `cuda:0`, for messages.
     pub device: String,
     /// The failure after which no call can succeed.
@@ -112,7 +114,8 @@ impl Context {
     pub fn new(driver: &Arc<Driver>, ordinal: i32, plans: bool) -> Result<Arc<Context>> {
         let device = format!("cuda:{ordinal}");
         let unavailable = |why| Error::DeviceUnavailable { device: device.clone(), why };
-        if let Some(why) = driver.verdicts().failed(ordinal) {
+        let verdict = driver.verdicts.of(ordinal);
+        if let Some(why) = lock(&verdict).failed.clone() {
             return Err(unavailable(why));
         }
         let properties = driver.properties(ordinal).map_err(unavailable)?;
@@ -133,6 +136,7 @@ impl Context {
             raw,
             properties,
             ordinal,
+            verdict,
             device,
             lost: OnceLock::new(),
             is_silent: AtomicBool::new(false),
@@ -155,9 +159,9 @@ impl Context {
         Ok(Current { context: self, _relaxed: Relaxed::new(&self.driver) })
     }
 
-    /// Verdicts on the driver's devices.
-    pub fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
-        self.driver.verdicts()
+    /// What the process has found out about the device.
+    pub fn verdict(&self) -> MutexGuard<'_, Verdict> {
+        lock(&self.verdict)
     }
 
     pub fn driver_version(&self) -> i32 {

@@ -1,13 +1,12 @@
 //! NVIDIA GPUs: programs of ops as launches of the kernels in `kernels/`.
 //!
-//! This file lists and opens devices. `device` loads a model and keeps it, `executor` runs its steps; `probe` finds the
-//! driver, `launch` makes every call that acts on a device, `module` names the kernels, `args` defines what they are
+//! This file lists and opens devices. `device` loads a model and keeps it, `model` tells what it makes, `executor` runs
+//! its steps; `probe` finds the driver, `launch` makes every call that acts on a device, `module` names the kernels, `args` defines what they are
 //! given, `variants` those of a type or width, `weights` and `sequence` lay out matrices and caches,
 //! `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules` and `scratch` the
 //! memory of a step, `fuse` chooses ops that share kernels, `lower` turns ops into launches, `graph` replays steps that
 //! come again, `transfer` hands values from GPU to GPU, `host_way` to the host and back, `piece_way` copies
-//! matrices of the host for a step, `kept` has a file of the tests that devices have passed. A model has a
-//! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
+//! matrices of the host for a step. A model has a context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
 
 mod adapted;
 mod adapter;
@@ -19,9 +18,9 @@ mod fuse;
 mod graph;
 mod host_way;
 mod inputs;
-mod kept;
 mod launch;
 mod lower;
+mod model;
 mod module;
 mod piece_way;
 mod probe;
@@ -35,19 +34,31 @@ mod weights;
 
 use std::sync::{Arc, OnceLock};
 
-pub use self::adapter::CudaAdapter;
-pub use self::device::{CudaDevice, CudaModel, Uses, WGMMA};
-pub use self::executor::CudaExecutor;
-pub use self::host_way::HostWay;
-pub use self::kept::Kept;
+pub use self::device::{CudaDevice, CudaModel, WGMMA};
 pub use self::module::KernelTable;
-pub use self::piece_way::Pieces;
 pub use self::probe::Driver;
-pub use self::sequence::CudaSequence;
-pub use self::transfer::Transfer;
 
+use self::device::NAME;
 use crate::error::{Error, Result};
+use crate::gpu::{GpuDevice, GpuDriver, Uses};
 use crate::graph::device_info::DeviceInfo;
+
+/// The driver of NVIDIA GPUs.
+pub struct Cuda;
+
+impl GpuDriver for Cuda {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        devices()
+    }
+
+    fn open(&self, ordinal: i32, uses: Uses) -> Result<Arc<dyn GpuDevice>> {
+        Ok(open(ordinal, uses)?)
+    }
+}
 
 static PROVIDED: OnceLock<(Arc<Driver>, &'static [u8])> = OnceLock::new();
 

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::args::DeviceMatrix;
-use super::device::CudaModel;
 use super::executor::CudaExecutor;
 use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::weights::matrix;
 use crate::error::{Error, Result, try_vec};
 use crate::gpu::arena::Arena;
-use crate::gpu::pieces::{Piece, Rows, piece_of};
+use crate::gpu::pieces::{Piece, Rows};
 use crate::gpu::weight_layout::PlaneLayout;
+use crate::gpu::{Each, GpuExecutor, PieceWay};
 use crate::graph::op::Experts;
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::MatrixSource;
@@ -24,16 +24,14 @@ use crate::graph::weights::MatrixSource;
 /// Bytes of a file that a thread reads and lays down at a time.
 const SHARE: usize = 256 << 10;
 
-/// Executes work for the numbers below the first, on several threads; false where nothing was done, because the time of
-/// the step is up.
-pub type Each<'a> = dyn FnMut(usize, &(dyn Fn(usize) + Sync)) -> Result<bool> + 'a;
-
-pub struct Pieces {
+pub struct CudaPieceWay {
     /// First, because it waits for its copies when it is dropped.
     stream: Stream,
     slots: [Slot; 2],
     /// The slot that the next piece takes.
     next: usize,
+    /// The matrix of the piece that was sent last.
+    sent: DeviceMatrix,
     /// The time at which the wait for it began; `None` while nothing waits.
     since: Option<Instant>,
 }
@@ -56,37 +54,33 @@ struct Share<'a> {
     bound: Result<f32>,
 }
 
-impl Pieces {
-    /// Memory for the steps of an executor, where they have a use for it.
-    pub fn of(executor: &CudaExecutor) -> Result<Option<Pieces>> {
-        piece_of(executor.program()).map(|bytes| Pieces::new(executor.context(), bytes)).transpose()
-    }
-
-    /// Memory on the device of a model, for pieces of so many bytes.
-    pub fn on(model: &CudaModel, bytes: usize) -> Result<Pieces> {
-        Pieces::new(&model.device.context, bytes)
-    }
-
-    fn new(context: &Arc<Context>, bytes: usize) -> Result<Pieces> {
+impl CudaPieceWay {
+    /// Memory for pieces of so many bytes.
+    pub fn new(context: &Arc<Context>, bytes: usize) -> Result<CudaPieceWay> {
         let current = context.enter()?;
         let slot = || {
             let (copied, used) = (current.event(false)?, current.event(false)?);
             let device = current.alloc("experts of the host", bytes)?;
             Ok::<_, Error>(Slot { pinned: current.alloc_pinned(bytes)?, device, copied, used })
         };
-        Ok(Pieces { stream: current.stream()?, slots: [slot()?, slot()?], next: 0, since: None })
+        let stream = current.stream()?;
+        Ok(CudaPieceWay { stream, slots: [slot()?, slot()?], next: 0, sent: DeviceMatrix::default(), since: None })
+    }
+}
+
+impl PieceWay for CudaPieceWay {
+    fn bytes(&self) -> usize {
+        self.slots[0].device.len()
     }
 
-    /// Queues the copy of some rows of a matrix, which threads lay down first; `None` where `budget` ends the wait for
-    /// the copy before from this memory, or `each` did nothing.
-    pub fn send(
+    fn send(
         &mut self,
         of: &dyn MatrixSource,
         rows: Range<usize>,
         budget: &StepBudget,
         each: &mut Each,
-    ) -> Result<Option<DeviceMatrix>> {
-        let Pieces { stream, slots, next, since } = self;
+    ) -> Result<bool> {
+        let CudaPieceWay { stream, slots, next, sent, since } = self;
         let Slot { pinned, device, copied, used } = &mut slots[*next];
         let (rows, mut arena) = (Rows { of, rows }, Arena::default());
         let layout = PlaneLayout::new(&rows, &mut arena)?;
@@ -95,7 +89,7 @@ impl Pieces {
             return Err(Error::invalid(format!("a piece of {} bytes for {}", arena.bytes(), pinned.len())));
         }
         if !context.enter()?.wait_within(copied, since, budget)? {
-            return Ok(None);
+            return Ok(false);
         }
         let most = (SHARE / layout.row_bytes.max(1)).clamp(1, n);
         let mut shares = try_vec("rows to upload", n.div_ceil(most))?;
@@ -120,7 +114,7 @@ impl Pieces {
             share.bound = fill(&mut share);
         };
         if !each(shares.len(), &work)? {
-            return Ok(None);
+            return Ok(false);
         }
         let mut bound = 0f32;
         for share in shares {
@@ -131,42 +125,35 @@ impl Pieces {
         current.upload(stream, device, 0, pinned, 0, arena.bytes())?;
         current.record(stream, copied)?;
         *next = 1 - *next;
-        Ok(Some(matrix(&layout, device.address(), bound)))
+        *sent = matrix(&layout, device.address(), bound);
+        Ok(true)
     }
 
-    /// Bytes of a piece, at most.
-    pub fn bytes(&self) -> usize {
-        self.slots[0].device.len()
-    }
-
-    /// Waits for the end of all copies.
-    pub fn finish(&self) -> Result<()> {
+    fn finish(&self) -> Result<()> {
         self.slots[0].device.context().enter()?.synchronize(&self.stream)
     }
-}
 
-impl CudaExecutor {
-    /// Queues the choice of experts whose matrices follow in pieces.
-    pub fn choose_experts(&mut self, experts: &Experts) -> Result<()> {
-        let context = self.context().clone();
+    fn choose(&self, executor: &mut dyn GpuExecutor, experts: &Experts) -> Result<()> {
+        let executor = CudaExecutor::of_mut(executor)?;
+        let context = executor.context().clone();
         let current = context.enter()?;
-        self.lowering(&current).choose_in_pieces(experts)
+        executor.lowering(&current).choose_in_pieces(experts)
     }
 
-    /// Queues the products with the piece that was sent last, whose matrix is `w`.
-    pub fn multiply_piece(&mut self, experts: &Experts, pieces: &Pieces, piece: &Piece, w: DeviceMatrix) -> Result<()> {
-        let context = self.context().clone();
+    fn multiply(&self, executor: &mut dyn GpuExecutor, experts: &Experts, piece: &Piece) -> Result<()> {
+        let executor = CudaExecutor::of_mut(executor)?;
+        let context = executor.context().clone();
         let current = context.enter()?;
-        let Slot { copied, used, .. } = &pieces.slots[1 - pieces.next];
-        current.follow(self.stream(), copied)?;
-        self.lowering(&current).multiply_piece(experts, piece, w)?;
-        current.record(self.stream(), used)
+        let Slot { copied, used, .. } = &self.slots[1 - self.next];
+        current.follow(executor.stream(), copied)?;
+        executor.lowering(&current).multiply_piece(experts, piece, self.sent)?;
+        current.record(executor.stream(), used)
     }
 
-    /// Queues the sum of the results of all pieces.
-    pub fn combine_experts(&mut self, experts: &Experts) -> Result<()> {
-        let context = self.context().clone();
+    fn combine(&self, executor: &mut dyn GpuExecutor, experts: &Experts) -> Result<()> {
+        let executor = CudaExecutor::of_mut(executor)?;
+        let context = executor.context().clone();
         let current = context.enter()?;
-        self.lowering(&current).combine_pieces(experts)
+        executor.lowering(&current).combine_pieces(experts)
     }
 }

@@ -5,11 +5,10 @@
 //! types and constants.
 #![allow(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{
@@ -18,8 +17,16 @@ use cudarc::driver::sys::{
 };
 
 use crate::gpu::Address;
+use crate::gpu::verdict::{Verdicts, lock};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
-use crate::os::{self, DRIVER_NAMES, Library};
+use crate::os::{self, Library, LibraryNames};
+
+/// Names of the driver's library. Containers and WSL mount it where the loader may not look. Last the name under which
+/// a toolkit has a stub.
+const NAMES: LibraryNames = LibraryNames {
+    on_windows: &["nvcuda.dll"],
+    elsewhere: &["libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so"],
+};
 
 /// The patience of a driver whose caller has set none.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,7 +55,7 @@ macro_rules! driver_table {
                 Option<unsafe extern "system" fn(CUfunction, usize, *mut usize, *mut usize) -> Status>,
             /// `CUDA_VERSION` that the driver implements, such as 12040.
             pub version: i32,
-            verdicts: Mutex<Verdicts>,
+            pub verdicts: Verdicts,
             /// Microseconds that a wait may take.
             patience: AtomicU64,
             // Never unloaded: the driver keeps threads and exit handlers in the process.
@@ -74,7 +81,7 @@ macro_rules! driver_table {
                             .ok_or_else(|| format!("the driver library lacks the function {}", stringify!($symbol)))?,)*
                         parameter_info: library.function("cuFuncGetParamInfo\0"),
                         version: 0,
-                        verdicts: Mutex::default(),
+                        verdicts: Verdicts::default(),
                         patience: AtomicU64::new(PATIENCE.as_micros() as u64),
                         _library: std::mem::ManuallyDrop::new(library),
                     })
@@ -134,57 +141,6 @@ driver_table! {
     launch: cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 }
 
-/// Results of self-tests and measurements of a driver's devices, by ordinal.
-#[derive(Default)]
-pub struct Verdicts {
-    passed: HashSet<(i32, u64)>,
-    failed: BTreeMap<i32, String>,
-    left_out: BTreeSet<(i32, &'static str)>,
-    rates: BTreeMap<i32, (f64, f64)>,
-}
-
-impl Verdicts {
-    pub fn has_passed(&self, ordinal: i32, test: u64) -> bool {
-        self.passed.contains(&(ordinal, test))
-    }
-
-    pub fn pass(&mut self, ordinal: i32, test: u64) {
-        self.passed.insert((ordinal, test));
-    }
-
-    pub fn passed(&self, ordinal: i32) -> Vec<u64> {
-        self.passed.iter().filter(|(of, _)| *of == ordinal).map(|(_, test)| *test).collect()
-    }
-
-    /// Rates of a device that were measured.
-    pub fn rates(&self, ordinal: i32) -> Option<(f64, f64)> {
-        self.rates.get(&ordinal).copied()
-    }
-
-    pub fn measure(&mut self, ordinal: i32, rates: (f64, f64)) {
-        self.rates.insert(ordinal, rates);
-    }
-
-    /// The first reason counts.
-    pub fn fail(&mut self, ordinal: i32, why: String) {
-        self.failed.entry(ordinal).or_insert(why);
-    }
-
-    /// Has a device not use a kernel that others can stand in for.
-    pub fn leave_out(&mut self, ordinal: i32, kernel: &'static str) {
-        self.left_out.insert((ordinal, kernel));
-    }
-
-    pub fn leaves_out(&self, ordinal: i32, kernel: &'static str) -> bool {
-        self.left_out.contains(&(ordinal, kernel))
-    }
-
-    /// The reason why a device must not be used.
-    pub fn failed(&self, ordinal: i32) -> Option<String> {
-        self.failed.get(&ordinal).cloned()
-    }
-}
-
 /// Properties of a device that the driver tells before anything is created on it.
 #[derive(Clone, Debug)]
 pub struct Properties {
@@ -201,7 +157,7 @@ impl Driver {
     /// The driver of the system, opened by the first call.
     pub fn system() -> Result<Arc<Driver>, String> {
         static SYSTEM: OnceLock<Result<Arc<Driver>, String>> = OnceLock::new();
-        SYSTEM.get_or_init(|| Driver::open(DRIVER_NAMES)).clone()
+        SYSTEM.get_or_init(|| Driver::open(NAMES.here())).clone()
     }
 
     /// Opens the first of `candidates` that is a library, looks up every function and starts the driver; the error
@@ -232,10 +188,6 @@ impl Driver {
             return Ok(Arc::new(driver));
         }
         Err(reason)
-    }
-
-    pub fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
-        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time that a device is given for the work that a call waits for; then it is lost. A step of the largest models
@@ -357,7 +309,7 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
         Err(reason) => return vec![unavailable(0, reason)],
     };
     let why = |ordinal, properties: &Properties| {
-        why_unusable(driver, properties, built).or_else(|| driver.verdicts().failed(ordinal))
+        why_unusable(driver, properties, built).or_else(|| lock(&driver.verdicts.of(ordinal)).failed.clone())
     };
     let describe = |ordinal| match driver.properties(ordinal) {
         Ok(properties) => DeviceInfo {

@@ -2,15 +2,16 @@
 //!
 //! Owns the layout of a cache, which the kernels read through `DeviceKv` and `KvPlace`.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::adapter::CudaAdapter;
 use super::args::{DeviceKv, KvPlace, ValuesBefore};
 use super::launch::{Context, DeviceBuffer, Stream};
 use crate::error::{Error, Result, try_vec};
 use crate::gpu::Address;
 use crate::gpu::arena::Arena;
+use crate::gpu::{GpuAdapter, GpuSequence};
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::{KvLayer, RECURRENT_BUFFERS, SequenceSpec};
 use crate::quant;
@@ -28,7 +29,7 @@ pub struct CudaSequence {
     view: DeviceKv,
     recurrent: Vec<Address>,
     stream: Arc<Stream>,
-    adapters: AdapterSet<CudaAdapter>,
+    adapters: AdapterSet<dyn GpuAdapter>,
 }
 
 /// Page-locked bytes that saved rows go through.
@@ -136,6 +137,41 @@ pub fn kv_bytes(spec: &SequenceSpec) -> Result<u64> {
     Ok(kv_layout(0, spec)?.2 as u64)
 }
 
+/// What a step sees of a cache. Only kernels read the addresses in it.
+#[derive(Clone, Copy, Debug)]
+pub struct KvView(DeviceKv);
+
+impl KvView {
+    /// A cache of the same types that has no room, of a row of padding.
+    pub fn padding(&self) -> KvView {
+        let DeviceKv { k_type, v_type, .. } = self.0;
+        KvView(DeviceKv { k_type, v_type, ..DeviceKv::default() })
+    }
+
+    /// Tells whether both are of one cache, whatever recurrent states the step reads and writes.
+    pub fn is_of_same(&self, other: &KvView) -> bool {
+        let cache = |view: &KvView| DeviceKv { from: 0, to: 0, ..view.0 };
+        cache(self) == cache(other)
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.0.capacity as usize
+    }
+
+    pub fn k_type(&self) -> DType {
+        DType(self.0.k_type)
+    }
+
+    pub fn v_type(&self) -> DType {
+        DType(self.0.v_type)
+    }
+
+    /// The cache as kernels read it.
+    pub fn device(&self) -> &DeviceKv {
+        &self.0
+    }
+}
+
 impl CudaSequence {
     pub fn new(context: &Arc<Context>, stream: &Arc<Stream>, spec: &SequenceSpec) -> Result<CudaSequence> {
         let (_, _, bytes) = kv_layout(0, spec)?;
@@ -151,15 +187,16 @@ impl CudaSequence {
         })
     }
 
-    pub fn spec(&self) -> &SequenceSpec {
-        &self.spec
+    /// A sequence as the type of this backend; `None` where another one has made it.
+    pub fn of(sequence: &dyn GpuSequence) -> Option<&CudaSequence> {
+        (sequence as &dyn Any).downcast_ref()
     }
 
-    /// Returns what kernels see of it in a step that reads recurrent states from one buffer, or zeros, and writes them
-    /// to another.
-    pub fn view(&self, from: Option<usize>, to: usize) -> DeviceKv {
+    /// Returns what a step sees of it that reads recurrent states from one buffer, or zeros, and writes them to
+    /// another.
+    pub fn view(&self, from: Option<usize>, to: usize) -> KvView {
         let memory = |buffer: usize| self.recurrent.get(buffer).copied().unwrap_or(0);
-        DeviceKv { from: from.map_or(0, memory), to: memory(to), ..self.view }
+        KvView(DeviceKv { from: from.map_or(0, memory), to: memory(to), ..self.view })
     }
 
     pub fn context(&self) -> &Arc<Context> {
@@ -167,73 +204,8 @@ impl CudaSequence {
     }
 
     /// Adapters of every step of the sequence.
-    pub fn adapters(&self) -> &AdapterSet<CudaAdapter> {
+    pub fn adapters(&self) -> &AdapterSet<dyn GpuAdapter> {
         &self.adapters
-    }
-
-    pub fn set_adapters(&mut self, adapters: AdapterSet<CudaAdapter>) {
-        self.adapters = adapters;
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.buffer.len() as u64
-    }
-
-    /// Memory that one more position of capacity takes, in bytes; rings do not grow.
-    pub fn token_bytes(&self) -> Result<u64> {
-        let mut sum = 0;
-        for (i, layer) in self.spec.layers.iter().enumerate().filter(|(_, layer)| layer.window == 0) {
-            let rows = self.arrays(i)?.iter().map(|(_, row)| (layer.n_kv_heads * row) as u64).sum::<u64>();
-            sum += rows.div_ceil(layer.pool as u64);
-        }
-        Ok(sum)
-    }
-
-    /// A copy of the first `len` positions, or of those of them that a ring keeps, and of some buffers of recurrent
-    /// state.
-    pub fn fork(&self, len: usize, buffers: impl Iterator<Item = usize>) -> Result<CudaSequence> {
-        let mut fork = CudaSequence::new(self.context(), &self.stream, &self.spec)?;
-        fork.adapters = self.adapters.clone();
-        let current = self.context().enter()?;
-        let mut runs: Vec<(usize, usize)> = buffers.filter_map(|buffer| self.memory(buffer)).collect();
-        for layer in 0..self.spec.layers.len() {
-            runs.extend(self.runs(layer, 0..len.min(self.kept(layer)))?);
-        }
-        for (offset, bytes) in runs.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            current.copy(&self.stream, (&fork.buffer, offset), (&self.buffer, offset), bytes)?;
-        }
-        current.synchronize(&self.stream)?;
-        Ok(fork)
-    }
-
-    /// Hands the rows of positions of a layer to `write`, in an order that does not depend on the capacity.
-    pub fn save(
-        &self,
-        layer: usize,
-        positions: Range<usize>,
-        write: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        self.save_runs(self.runs(layer, positions)?, write)
-    }
-
-    /// Fills positions of a layer in the order of `save`.
-    pub fn load(
-        &mut self,
-        layer: usize,
-        positions: Range<usize>,
-        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        self.load_runs(self.runs(layer, positions)?, read)
-    }
-
-    /// Hands a buffer of recurrent states to `write`.
-    pub fn save_memory(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.save_runs(self.memory(buffer).into_iter().collect(), write)
-    }
-
-    /// Fills a buffer of recurrent states.
-    pub fn load_memory(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
-        self.load_runs(self.memory(buffer).into_iter().collect(), read)
     }
 
     fn save_runs(&self, runs: Vec<(usize, usize)>, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
@@ -296,5 +268,64 @@ impl CudaSequence {
             }
         }
         Ok(runs)
+    }
+}
+
+impl GpuSequence for CudaSequence {
+    fn spec(&self) -> &SequenceSpec {
+        &self.spec
+    }
+
+    fn bytes(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    fn set_adapters(&mut self, adapters: AdapterSet<dyn GpuAdapter>) {
+        self.adapters = adapters;
+    }
+
+    fn token_bytes(&self) -> Result<u64> {
+        let mut sum = 0;
+        for (i, layer) in self.spec.layers.iter().enumerate().filter(|(_, layer)| layer.window == 0) {
+            let rows = self.arrays(i)?.iter().map(|(_, row)| (layer.n_kv_heads * row) as u64).sum::<u64>();
+            sum += rows.div_ceil(layer.pool as u64);
+        }
+        Ok(sum)
+    }
+
+    fn fork(&self, len: usize, buffers: &mut dyn Iterator<Item = usize>) -> Result<Box<dyn GpuSequence>> {
+        let mut fork = CudaSequence::new(self.context(), &self.stream, &self.spec)?;
+        fork.adapters = self.adapters.clone();
+        let current = self.context().enter()?;
+        let mut runs: Vec<(usize, usize)> = buffers.filter_map(|buffer| self.memory(buffer)).collect();
+        for layer in 0..self.spec.layers.len() {
+            runs.extend(self.runs(layer, 0..len.min(self.kept(layer)))?);
+        }
+        for (offset, bytes) in runs.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            current.copy(&self.stream, (&fork.buffer, offset), (&self.buffer, offset), bytes)?;
+        }
+        current.synchronize(&self.stream)?;
+        Ok(Box::new(fork))
+    }
+
+    fn save(&self, layer: usize, positions: Range<usize>, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.save_runs(self.runs(layer, positions)?, write)
+    }
+
+    fn load(
+        &mut self,
+        layer: usize,
+        positions: Range<usize>,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.load_runs(self.runs(layer, positions)?, read)
+    }
+
+    fn save_memory(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.save_runs(self.memory(buffer).into_iter().collect(), write)
+    }
+
+    fn load_memory(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        self.load_runs(self.memory(buffer).into_iter().collect(), read)
     }
 }

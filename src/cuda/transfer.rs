@@ -5,12 +5,15 @@
 //! values at a time: nothing may be queued at its source before the host, or a way back, has waited for the
 //! destination.
 
+use std::sync::Arc;
+
 use super::executor::CudaExecutor;
 use super::launch::{Context, Event, PinnedBuffer};
 use crate::error::{Error, Result, try_vec};
+use crate::gpu::{GpuExecutor, Transfer};
 use crate::graph::op::TensorId;
 
-pub struct Transfer {
+pub struct CudaTransfer {
     /// Stands after the work of the source.
     ready: Event,
     /// Memory on the way; `None`: copies are direct.
@@ -20,17 +23,9 @@ pub struct Transfer {
 /// Offsets in the buffers of both ends, and bytes.
 type Piece = (usize, usize, usize);
 
-impl Transfer {
-    /// A way for at most so many bytes at a time.
-    pub fn new(from: &CudaExecutor, to: &CudaExecutor, bytes: usize) -> Result<Transfer> {
-        let is_direct = Context::reach(to.context(), from.context())?;
-        let ready = from.context().enter()?.event(false)?;
-        let via = if is_direct { None } else { Some(to.context().enter()?.alloc_pinned(bytes)?) };
-        Ok(Transfer { ready, via })
-    }
-
-    /// Queues copies of activations of the open step.
-    pub fn hand_on(&mut self, from: &CudaExecutor, to: &CudaExecutor, tensors: &[TensorId]) -> Result<()> {
+impl Transfer for CudaTransfer {
+    fn hand_on(&mut self, from: &dyn GpuExecutor, to: &dyn GpuExecutor, tensors: &[TensorId]) -> Result<()> {
+        let (from, to) = (CudaExecutor::of(from)?, CudaExecutor::of(to)?);
         let mut pieces = try_vec("activations", tensors.len())?;
         for &tensor in tensors {
             let ((len, source), (room, target)) = (from.place(tensor), to.place(tensor));
@@ -42,9 +37,19 @@ impl Transfer {
         self.queue(from, to, &pieces)
     }
 
-    /// Queues a copy of the tokens after the outputs, for the next step to look up.
-    pub fn hand_tokens(&mut self, from: &CudaExecutor, to: &CudaExecutor) -> Result<()> {
+    fn hand_tokens(&mut self, from: &dyn GpuExecutor, to: &dyn GpuExecutor) -> Result<()> {
+        let (from, to) = (CudaExecutor::of(from)?, CudaExecutor::of(to)?);
         self.queue(from, to, &[(from.tokens(), to.tokens(), 4 * from.outputs())])
+    }
+}
+
+impl CudaTransfer {
+    /// A way from one context to another for at most so many bytes at a time.
+    pub fn new(from: &Arc<Context>, to: &Arc<Context>, bytes: usize) -> Result<CudaTransfer> {
+        let is_direct = Context::reach(to, from)?;
+        let ready = from.enter()?.event(false)?;
+        let via = if is_direct { None } else { Some(to.enter()?.alloc_pinned(bytes)?) };
+        Ok(CudaTransfer { ready, via })
     }
 
     fn queue(&mut self, from: &CudaExecutor, to: &CudaExecutor, pieces: &[Piece]) -> Result<()> {

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use twox_hash::XxHash64;
 
 use crate::cpu::adapter::CpuAdapter;
-use crate::cuda::CudaAdapter;
 use crate::error::{Result, try_filled, try_vec};
+use crate::gpu::GpuAdapter;
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::weights::{Beside, LowRank, MatrixSource};
 
 pub struct Adapter {
     pub(super) cpu: Option<Arc<CpuAdapter>>,
     /// The parts on GPUs, in the order of the layers.
-    pub(super) cuda: Vec<Arc<CudaAdapter>>,
+    pub(super) gpus: Vec<Arc<dyn GpuAdapter>>,
     digest: u64,
     largest_factor: f64,
 }
@@ -51,12 +51,12 @@ impl Factors<'_> {
 
 impl Adapter {
     /// The parts of an adapter with some products.
-    pub(super) fn new(cpu: Option<Arc<CpuAdapter>>, cuda: Vec<Arc<CudaAdapter>>, products: &[LowRank]) -> Adapter {
+    pub(super) fn new(cpu: Option<Arc<CpuAdapter>>, gpus: Vec<Arc<dyn GpuAdapter>>, products: &[LowRank]) -> Adapter {
         let mut hash = XxHash64::with_seed(0);
         cpu.iter().for_each(|cpu| hash.write_u64(cpu.digest()));
-        cuda.iter().for_each(|cuda| hash.write_u64(cuda.digest()));
+        gpus.iter().for_each(|gpu| hash.write_u64(gpu.digest()));
         let largest_factor = products.iter().fold(0.0, |most, product| product.factor.abs().max(most));
-        Adapter { cpu, cuda, digest: hash.finish(), largest_factor }
+        Adapter { cpu, gpus, digest: hash.finish(), largest_factor }
     }
 
     /// Bytes of the host.
@@ -85,7 +85,7 @@ impl AdapterSet<Adapter> {
     }
 
     /// The set as a device has it, whose part `of` gives.
-    pub(super) fn on<A>(&self, of: impl Fn(&Adapter) -> Option<&Arc<A>>) -> AdapterSet<A> {
+    pub(super) fn on<A: ?Sized>(&self, of: impl Fn(&Adapter) -> Option<&Arc<A>>) -> AdapterSet<A> {
         let scaled = self.iter().filter_map(|(adapter, factor)| Some((of(adapter)?.clone(), *factor)));
         AdapterSet::new(scaled.collect())
     }

@@ -18,9 +18,10 @@ use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
 use crate::cpu::{self, CpuBackend, CpuLoad, PackedAt};
-use crate::cuda::{self, CudaDevice, CudaExecutor, CudaModel, Kept, Uses};
+use crate::drivers;
 use crate::error::{Error, Result};
 use crate::gpu::pieces;
+use crate::gpu::{GpuDevice, GpuModel, Kept, Uses};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
@@ -34,7 +35,7 @@ pub const CPU_DEVICE: u32 = 1;
 /// Every device there is, the CPU first.
 pub fn devices() -> Vec<DeviceInfo> {
     let mut devices = vec![cpu::device(fastest())];
-    devices.extend(cuda::devices());
+    devices.extend(drivers::devices());
     devices
 }
 
@@ -75,25 +76,25 @@ pub struct LoadOptions {
     pub cache: SequenceSpec,
 }
 
-/// The numbers of the GPUs that somebody asked for.
-fn ordinals(options: &LoadOptions) -> Result<Vec<i32>> {
+/// Fails where the devices that somebody asked for are no GPUs that can be used.
+fn check_gpus(options: &LoadOptions) -> Result<()> {
     let all = devices();
-    let ordinal = |&device: &u32| match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
+    let check = |&device: &u32| match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
         Some(d) if d.kind == DeviceKind::Cpu => {
             Err(Error::invalid("the CPU in a list of GPUs: it takes the layers that they leave"))
         }
-        Some(d) if d.unavailable.is_empty() => Ok(device as i32 - 2),
+        Some(d) if d.unavailable.is_empty() => Ok(()),
         Some(d) => Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() }),
         None => Err(Error::invalid(format!("device {device} does not exist"))),
     };
-    options.devices.iter().map(ordinal).collect()
+    options.devices.iter().try_for_each(check)
 }
 
 /// A model on its device or devices.
 #[derive(Clone)]
 pub enum Backend {
     Cpu(Arc<CpuBackend>),
-    Cuda(Arc<CudaModel>),
+    Gpu(Arc<dyn GpuModel>),
     Pipeline(Arc<Pipeline>),
 }
 
@@ -126,7 +127,7 @@ impl Backend {
         let LoadOptions { packed_at, beside, gpu_layers, cache, limits, .. } = options;
         let placement = (&options.placement, options.copied);
         let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits, beside };
-        let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
+        let on_gpus = |gpus: &[Arc<dyn GpuDevice>], progress: &mut Progress| {
             let (division, placed) = placement::divide(gpus, program, weights, &requested, placement)?;
             match &division.gpus[..] {
                 [] => on_cpu(progress),
@@ -135,7 +136,7 @@ impl Backend {
                         gpu.supports(program, weights, 0..program.ops.len())?;
                         self_test::check(gpu, program, weights, kept)?;
                     }
-                    Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
+                    Ok(Backend::Gpu(gpu.clone().load(program, weights, progress)?))
                 }
                 [.., (last, _)] => {
                     for program in beside {
@@ -160,7 +161,7 @@ impl Backend {
             }
         };
         let open =
-            |ordinals: &[i32]| ordinals.iter().map(|&ordinal| cuda::open(ordinal, uses)).collect::<Result<Vec<_>>>();
+            |numbers: &[u32]| numbers.iter().map(|&number| drivers::open(number, uses)).collect::<Result<Vec<_>>>();
         if let (Placement::Bytes(_), [] | [CPU_DEVICE]) = (&options.placement, &options.devices[..]) {
             return Err(Error::invalid("cannot place experts on a GPU: no GPU is named"));
         }
@@ -175,8 +176,8 @@ impl Backend {
             };
             let gpus = if options.plan {
                 // Their contexts end first, which take memory.
-                let ordinals: Vec<i32> = chosen.into_iter().map(|gpu| gpu.ordinal()).collect();
-                open(&ordinals).unwrap_or_default()
+                let numbers: Vec<u32> = chosen.into_iter().map(|gpu| drivers::number(&*gpu)).collect();
+                open(&numbers).unwrap_or_default()
             } else {
                 chosen
             };
@@ -190,15 +191,16 @@ impl Backend {
         if options.devices == [CPU_DEVICE] {
             return on_cpu(progress);
         }
-        on_gpus(&open(&ordinals(options)?)?, progress)
+        check_gpus(options)?;
+        on_gpus(&open(&options.devices)?, progress)
     }
 
     /// The parts that are on GPUs, in the order of the layers.
-    fn cuda(&self) -> &[Arc<CudaModel>] {
+    fn on_gpus(&self) -> &[Arc<dyn GpuModel>] {
         match self {
             Backend::Cpu(_) => &[],
-            Backend::Cuda(cuda) => std::slice::from_ref(cuda),
-            Backend::Pipeline(pipeline) => pipeline.cuda(),
+            Backend::Gpu(gpu) => std::slice::from_ref(gpu),
+            Backend::Pipeline(pipeline) => pipeline.gpus(),
         }
     }
 
@@ -206,7 +208,7 @@ impl Backend {
     fn cpu(&self) -> Option<&Arc<CpuBackend>> {
         match self {
             Backend::Cpu(cpu) => Some(cpu),
-            Backend::Cuda(_) => None,
+            Backend::Gpu(_) => None,
             Backend::Pipeline(pipeline) => pipeline.cpu(),
         }
     }
@@ -234,10 +236,10 @@ impl Backend {
         let on_host = self.host_experts().map_or(Ok(0), HostExperts::bytes)?;
         let n = program.layers.len();
         let on_gpus: usize = self.gpus(n).iter().map(|(_, layers)| layers).sum();
-        let (mut on_devices, device) = (0, self.cuda().first());
+        let (mut on_devices, device) = (0, self.on_gpus().first());
         for layer in (n - on_gpus..n).filter(|layer| !layers.contains(layer)) {
             let experts = placement::expert_weights(program, layer, weights);
-            on_devices += device.map_or(Ok(0), |device| device.bytes_of(&experts))?;
+            on_devices += device.map_or(Ok(0), |device| device.device().weight_bytes(&experts))?;
         }
         Ok((layers, [on_host, on_devices]))
     }
@@ -258,7 +260,7 @@ impl Backend {
         let Backend::Pipeline(pipeline) = self else { return Ok((self.clone(), program.clone())) };
         let Some((part, own)) = pipeline.on_one(program)? else { return Ok((self.clone(), program.clone())) };
         Ok(match (pipeline.gpu_of(part), pipeline.cpu()) {
-            (Some(gpu), _) => (Backend::Cuda(gpu.clone()), own),
+            (Some(gpu), _) => (Backend::Gpu(gpu.clone()), own),
             (None, Some(cpu)) => (Backend::Cpu(cpu.clone()), own),
             _ => (self.clone(), program.clone()),
         })
@@ -270,12 +272,12 @@ impl Backend {
         match (self, other) {
             (Backend::Cpu(_), Backend::Cpu(_)) => Ok(self.clone()),
             (Backend::Cpu(cpu), other) => {
-                let Some(device) = other.cuda().last() else { return Err(Error::invalid("no GPU")) };
-                let (device, program) = (device.opened(), other.for_last(program)?);
+                let Some(device) = other.on_gpus().last() else { return Err(Error::invalid("no GPU")) };
+                let (device, program) = (device.device(), other.for_last(program)?);
                 let matrices = cpu.sources();
                 let weights = cpu.weights(&matrices);
-                self_test::check(device, &program, &weights, None)?;
-                Ok(Backend::Cuda(Arc::new(device.load(&program, &weights, &mut |_, _| Ok(()))?)))
+                self_test::check(&device, &program, &weights, None)?;
+                Ok(Backend::Gpu(device.load(&program, &weights, &mut |_, _| Ok(()))?))
             }
             _ => Err(Error::unsupported("a model that looks at another one's keys and values, and is not on the CPU")),
         }
@@ -291,13 +293,13 @@ impl Backend {
 
     /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
     pub fn device_number(&self) -> u32 {
-        self.cuda().first().map_or(CPU_DEVICE, |cuda| number(cuda))
+        self.on_gpus().first().map_or(CPU_DEVICE, |gpu| number(&**gpu))
     }
 
     /// Bytes of each GPU that the model, its caches and executors take or would take now, and page-locked ones of the
     /// host.
     pub fn taken(&self) -> Vec<[u64; 2]> {
-        self.cuda().iter().map(|cuda| cuda.taken()).collect()
+        self.on_gpus().iter().map(|gpu| gpu.taken()).collect()
     }
 
     /// Name of the instruction set of products on the CPU, where there are some.
@@ -307,9 +309,9 @@ impl Backend {
 
     /// Names of the devices whose kind the model counts as: of a division the GPUs.
     pub fn device_names(&self) -> String {
-        let names: Vec<&str> = match self {
-            Backend::Cpu(cpu) => vec![&cpu.device().name],
-            _ => self.cuda().iter().map(|cuda| cuda.device().name.as_str()).collect(),
+        let names: Vec<String> = match self {
+            Backend::Cpu(cpu) => vec![cpu.device().name.clone()],
+            _ => self.on_gpus().iter().map(|gpu| gpu.device().info().name.clone()).collect(),
         };
         names.join(" and ")
     }
@@ -321,7 +323,7 @@ impl Backend {
 
     /// Kind of each device and the bytes of weights it holds, the kind of the last layers first.
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
-        let on_gpus = self.cuda().iter().map(|cuda| cuda.weight_bytes()).reduce(|a, b| a + b);
+        let on_gpus = self.on_gpus().iter().map(|gpu| gpu.weight_bytes()).reduce(|a, b| a + b);
         let on_gpus = on_gpus.map(|bytes| (DeviceKind::Gpu, bytes));
         let on_host = self.on_host().map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes()));
         on_gpus.into_iter().chain(on_host)
@@ -331,10 +333,10 @@ impl Backend {
     pub fn digest(&self) -> u64 {
         match self {
             Backend::Cpu(cpu) => cpu.digest(),
-            Backend::Cuda(cuda) => cuda.digest(),
+            Backend::Gpu(gpu) => gpu.digest(),
             Backend::Pipeline(pipeline) => {
                 let on_host = pipeline.on_host().map_or(0, |cpu| cpu.digest());
-                pipeline.cuda().iter().fold(on_host, |all, part| all.rotate_left(1) ^ part.digest())
+                pipeline.gpus().iter().fold(on_host, |all, part| all.rotate_left(1) ^ part.digest())
             }
         }
     }
@@ -344,33 +346,33 @@ impl Backend {
         let on_cpu = |cpu: &CpuBackend, factors: &Factors| {
             cpu.load_adapter(factors.sources, factors.products, host_bytes).map(Arc::new)
         };
-        let on_gpu = |gpu: &CudaModel, factors: &Factors| {
+        let on_gpu = |gpu: &dyn GpuModel, factors: &Factors| {
             self_test::check_adapter(
-                gpu.opened(),
+                &gpu.device(),
                 factors.products.iter().map(|product| {
                     let [a, b] = [product.a, product.b].map(|factor| factors.sources[factor]);
                     let (types, is_head) = ([a.dtype(), b.dtype()], product.beside == Beside::Logits);
                     Factored { types, cols: a.cols(), rank: a.rows(), is_head }
                 }),
             )?;
-            gpu.load_adapter(factors.sources, factors.products).map(Arc::new)
+            gpu.load_adapter(factors.sources, factors.products)
         };
-        let (mut cpu, mut cuda) = (None, Vec::new());
+        let (mut cpu, mut gpus) = (None, Vec::new());
         match self {
             Backend::Cpu(backend) => cpu = Some(on_cpu(backend, factors)?),
-            Backend::Cuda(model) => cuda.push(on_gpu(model, factors)?),
+            Backend::Gpu(model) => gpus.push(on_gpu(&**model, factors)?),
             Backend::Pipeline(pipeline) => {
                 let parts = usize::from(pipeline.cpu().is_some());
                 if let Some(backend) = pipeline.cpu() {
                     cpu = Some(factors.of_part(|beside| pipeline.beside(0, beside), |f| on_cpu(backend, f))?);
                 }
-                for (i, model) in pipeline.cuda().iter().enumerate() {
+                for (i, model) in pipeline.gpus().iter().enumerate() {
                     let beside = |beside| pipeline.beside(parts + i, beside);
-                    cuda.push(factors.of_part(beside, |factors| on_gpu(model, factors))?);
+                    gpus.push(factors.of_part(beside, |factors| on_gpu(&**model, factors))?);
                 }
             }
         }
-        Ok(Adapter::new(cpu, cuda, factors.products))
+        Ok(Adapter::new(cpu, gpus, factors.products))
     }
 
     /// The part of the weights of the host that is vectors.
@@ -380,7 +382,7 @@ impl Backend {
 
     /// Bytes of the host that are held beside weights while they are loaded.
     pub fn staging_bytes(&self) -> u64 {
-        let on_gpus = self.cuda().iter().map(|cuda| cuda.staging_bytes());
+        let on_gpus = self.on_gpus().iter().map(|gpu| gpu.staging_bytes());
         on_gpus.chain(self.on_host().map(|cpu| cpu.staging_bytes())).max().unwrap_or(0)
     }
 
@@ -390,7 +392,7 @@ impl Backend {
             Backend::Pipeline(pipeline) => pipeline.gpu_layers().collect(),
             _ => vec![n],
         };
-        self.cuda().iter().map(|cuda| number(cuda)).zip(layers).collect()
+        self.on_gpus().iter().map(|gpu| number(&**gpu)).zip(layers).collect()
     }
 
     /// An empty sequence.
@@ -398,7 +400,7 @@ impl Backend {
         spec.check()?;
         match self {
             Backend::Cpu(_) => Ok(Sequence::new(spec.clone(), Some(CpuSequence::new(spec)?), Vec::new())),
-            Backend::Cuda(cuda) => Ok(Sequence::new(spec.clone(), None, vec![cuda.new_sequence(spec)?])),
+            Backend::Gpu(gpu) => Ok(Sequence::new(spec.clone(), None, vec![gpu.new_sequence(spec)?])),
             Backend::Pipeline(pipeline) => pipeline.new_sequence(spec),
         }
     }
@@ -422,7 +424,7 @@ impl Backend {
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
         let device = match self {
             Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
-            Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
+            Backend::Gpu(gpu) => DeviceExecutor::Gpu(gpu.clone().new_executor(program, limits)?),
             Backend::Pipeline(pipeline) => {
                 DeviceExecutor::Pipeline(Box::new(PipelineExecutor::new(pipeline, program, limits)?))
             }
@@ -433,16 +435,16 @@ impl Backend {
     /// An executor of a program on the last device of another model, whose keys and values it reads. This is
     /// `beside` it.
     pub fn new_executor_beside(&self, other: &Backend, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
-        let Backend::Cuda(cuda) = self else { return self.new_executor(program, limits) };
+        let Backend::Gpu(gpu) = self else { return self.new_executor(program, limits) };
         let own = other.for_last(program)?;
-        let device = DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), &own, limits)?));
+        let device = DeviceExecutor::Gpu(gpu.clone().new_executor(&own, limits)?);
         let mut executor = Executor::new(program, limits, device);
-        executor.gpu = other.cuda().len().saturating_sub(1);
+        executor.gpu = other.on_gpus().len().saturating_sub(1);
         Ok(executor)
     }
 }
 
 /// Position in `devices()` from 1.
-fn number(cuda: &CudaModel) -> u32 {
-    cuda.ordinal() as u32 + 2
+fn number(gpu: &dyn GpuModel) -> u32 {
+    drivers::number(&*gpu.device())
 }

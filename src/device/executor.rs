@@ -8,12 +8,12 @@ use super::batch::Batch;
 use super::pipeline::PipelineExecutor;
 use super::sequence::{OnCpu, OnGpu};
 use crate::cpu::executor::CpuExecutor;
-use crate::cuda::CudaExecutor;
 use crate::error::{Error, Result};
+use crate::gpu::GpuExecutor;
 use crate::graph::device_info::Times;
 use crate::graph::op::TensorId;
 use crate::graph::program::Program;
-use crate::graph::step::StepLimits;
+use crate::graph::step::{OpenStep, StepLimits};
 use crate::graph::step_budget::StepBudget;
 
 /// Executes the ops of one step at a time, between `begin` and `end` those of one batch. After an error the step is
@@ -28,33 +28,18 @@ pub struct Executor {
 
 pub enum DeviceExecutor {
     Cpu(Box<CpuExecutor>),
-    Cuda(Box<CudaExecutor>),
+    Gpu(Box<dyn GpuExecutor>),
     Pipeline(Box<PipelineExecutor>),
 }
 
-/// The results of a step, from the device that has the head.
-macro_rules! of_head {
-    ($executor:expr, $e:ident => $call:expr) => {
-        match &mut $executor.device {
-            DeviceExecutor::Cpu($e) => $call,
-            DeviceExecutor::Cuda($e) => $call,
-            DeviceExecutor::Pipeline(pipeline) => {
-                let $e = pipeline.head()?;
-                $call
-            }
+impl DeviceExecutor {
+    fn step(&mut self) -> &mut dyn OpenStep {
+        match self {
+            DeviceExecutor::Cpu(cpu) => &mut **cpu,
+            DeviceExecutor::Gpu(gpu) => &mut **gpu,
+            DeviceExecutor::Pipeline(pipeline) => &mut **pipeline,
         }
-    };
-}
-
-/// The same method of each device.
-macro_rules! of_device {
-    ($executor:expr, $e:ident => $call:expr) => {
-        match &mut $executor.device {
-            DeviceExecutor::Cpu($e) => $call,
-            DeviceExecutor::Cuda($e) => $call,
-            DeviceExecutor::Pipeline($e) => $call,
-        }
-    };
+    }
 }
 
 impl Executor {
@@ -66,7 +51,7 @@ impl Executor {
     /// Names of the kernels that the open step has launched on a GPU.
     pub fn kernels(&self) -> Vec<&'static str> {
         match &self.device {
-            DeviceExecutor::Cuda(cuda) => cuda.kernels().collect(),
+            DeviceExecutor::Gpu(gpu) => gpu.kernels(),
             _ => Vec::new(),
         }
     }
@@ -75,7 +60,7 @@ impl Executor {
     pub fn fits_threads(&self) -> bool {
         match &self.device {
             DeviceExecutor::Cpu(cpu) => cpu.fits_threads(),
-            DeviceExecutor::Cuda(_) => true,
+            DeviceExecutor::Gpu(_) => true,
             DeviceExecutor::Pipeline(pipeline) => pipeline.fits_threads(),
         }
     }
@@ -89,7 +74,7 @@ impl Executor {
     pub fn begin(&mut self, batch: &mut Batch, ops: Range<usize>) -> Result<()> {
         let follows = match &self.device {
             DeviceExecutor::Cpu(_) => false,
-            DeviceExecutor::Cuda(cuda) => cuda.follows(),
+            DeviceExecutor::Gpu(gpu) => gpu.follows(),
             DeviceExecutor::Pipeline(pipeline) => pipeline.follows(),
         };
         batch.check(&self.program, self.limits, follows)?;
@@ -99,7 +84,7 @@ impl Executor {
         let inputs = &batch.inputs;
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.begin(inputs, &OnCpu(batch.sequences), ops),
-            DeviceExecutor::Cuda(cuda) => cuda.begin(inputs, &OnGpu(batch.sequences, self.gpu), ops),
+            DeviceExecutor::Gpu(gpu) => gpu.begin(inputs, &OnGpu(batch.sequences, self.gpu), ops),
             DeviceExecutor::Pipeline(pipeline) => pipeline.begin(batch, ops),
         }
     }
@@ -115,41 +100,39 @@ impl Executor {
     pub fn advance_at(&mut self, batch: &mut Batch, budget: &StepBudget) -> Result<bool> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), budget),
-            DeviceExecutor::Cuda(cuda) => cuda.advance(budget),
+            DeviceExecutor::Gpu(gpu) => gpu.advance(budget),
             DeviceExecutor::Pipeline(pipeline) => pipeline.advance(batch, budget),
         }
     }
 
-    /// The token after output `i` of the step: the most likely one, of which the lowest wins a tie, or on a GPU the one
-    /// that its rule chooses.
+    /// `OpenStep::token`
     pub fn token(&mut self, i: usize) -> Result<u32> {
-        of_head!(self, e => e.token(i))
+        self.device.step().token(i)
     }
 
-    /// Copies the logits of output `i` of the step.
+    /// `OpenStep::read_logits`
     pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
-        of_head!(self, e => e.read_logits(i, out))
+        self.device.step().read_logits(i, out)
     }
 
-    /// Sets an activation of the open step, `[n, width]`, from memory of the host.
+    /// `OpenStep::write`
     pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
-        of_device!(self, e => e.write(tensor, values))
+        self.device.step().write(tensor, values)
     }
 
-    /// Copies an activation of the step, `[n, width]`, to memory of the host.
+    /// `OpenStep::read`
     pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
-        of_device!(self, e => e.read(tensor, out))
+        self.device.step().read(tensor, out)
     }
 
-    /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no
-    /// outputs.
+    /// `OpenStep::read_rows`
     pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
-        of_device!(self, e => e.read_rows(tensor, first, out))
+        self.device.step().read_rows(tensor, first, out)
     }
 
-    /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
+    /// `OpenStep::end`
     pub fn end(&mut self) -> Result<()> {
-        of_device!(self, e => e.end())
+        self.device.step().end()
     }
 
     /// Time that the CPU worked on the step that was begun last, where it has the first of several parts.
@@ -164,7 +147,7 @@ impl Executor {
     pub fn times(&mut self) -> Times {
         match &mut self.device {
             DeviceExecutor::Cpu(_) => Times::default(),
-            DeviceExecutor::Cuda(cuda) => cuda.times(),
+            DeviceExecutor::Gpu(gpu) => gpu.times(),
             DeviceExecutor::Pipeline(pipeline) => pipeline.times(),
         }
     }
@@ -173,7 +156,7 @@ impl Executor {
     pub fn ahead(&self) -> usize {
         match &self.device {
             DeviceExecutor::Cpu(_) => 0,
-            DeviceExecutor::Cuda(cuda) => cuda.ahead(),
+            DeviceExecutor::Gpu(gpu) => gpu.ahead(),
             DeviceExecutor::Pipeline(pipeline) => pipeline.ahead(),
         }
     }
@@ -182,7 +165,7 @@ impl Executor {
     /// tokens after its outputs, which `collect` returns and the next step can have for its own (`CHOSEN_BEFORE`).
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
-            DeviceExecutor::Cuda(cuda) => cuda.submit(),
+            DeviceExecutor::Gpu(gpu) => gpu.submit(),
             DeviceExecutor::Pipeline(pipeline) => pipeline.submit(),
             DeviceExecutor::Cpu(_) => Err(Error::unsupported("steps ahead")),
         }
@@ -191,7 +174,7 @@ impl Executor {
     /// Waits for the oldest step that was submitted: the tokens after its first outputs.
     pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         match &mut self.device {
-            DeviceExecutor::Cuda(cuda) => cuda.collect(tokens),
+            DeviceExecutor::Gpu(gpu) => gpu.collect(tokens),
             DeviceExecutor::Pipeline(pipeline) => pipeline.collect(tokens),
             DeviceExecutor::Cpu(_) => Err(Error::invalid("no step was submitted")),
         }

@@ -12,12 +12,12 @@ use super::placement::Copied;
 use super::sequence::OnCpu;
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::{CpuBackend, HeldMatrix};
-use crate::cuda::{CudaExecutor, CudaModel, HostWay, Pieces};
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::gpu::pieces::{Piece, pieces_of};
+use crate::gpu::pieces::{Piece, piece_of, pieces_of};
+use crate::gpu::{GpuExecutor, GpuModel, HostWay, PieceWay};
 use crate::graph::op::{Experts, OnHost, Op};
 use crate::graph::program::Program;
-use crate::graph::step::{StepInputs, StepLimits};
+use crate::graph::step::{OpenStep, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::MatrixSource;
 
@@ -41,7 +41,7 @@ impl HostExperts {
 
     /// Decides which steps copy experts to a device, for pieces of so many bytes: by what a copy of one layer's takes,
     /// and what the host takes to multiply by them.
-    pub fn copy(&mut self, device: &CudaModel, piece: usize, copied: Copied) -> Result<()> {
+    pub fn copy(&mut self, device: &dyn GpuModel, piece: usize, copied: Copied) -> Result<()> {
         self.copied_from = match copied {
             Copied::Never => None,
             Copied::From(rows) => Some(rows),
@@ -53,7 +53,7 @@ impl HostExperts {
         Ok(())
     }
 
-    fn measure(&self, device: &CudaModel, piece: usize) -> Result<Option<usize>> {
+    fn measure(&self, device: &dyn GpuModel, piece: usize) -> Result<Option<usize>> {
         let Some(Op::Experts(e)) = self.program.ops.first() else { return Ok(None) };
         let limits = StepLimits { max_tokens: MANY, max_outputs: 0 };
         let mut cpu = CpuExecutor::new(self.cpu.clone(), &self.program, limits)?;
@@ -77,11 +77,11 @@ impl HostExperts {
     }
 
     /// Seconds that a copy of the matrices of one op takes, by that of a few pieces.
-    fn time_of_copy(&self, cpu: &mut CpuExecutor, e: &Experts, device: &CudaModel, piece: usize) -> Result<f64> {
+    fn time_of_copy(&self, cpu: &mut CpuExecutor, e: &Experts, device: &dyn GpuModel, piece: usize) -> Result<f64> {
         let matrices = matrices(&self.cpu, e);
         let sources = each_of(&matrices);
         let pieces = pieces_of(sources, e.stack(), piece)?;
-        let mut room = Pieces::on(device, piece)?;
+        let mut room = device.new_piece_way(piece)?;
         let (mut started, mut rows) = (Instant::now(), 0);
         for (i, piece) in pieces.iter().cycle().take(PIECES).enumerate() {
             let Some(of) = sources[piece.matrix] else { continue };
@@ -141,11 +141,11 @@ pub struct HostExecutor {
     /// `HostExperts::copied_from`
     copied_from: Option<usize>,
     /// Memory of each GPU for copies, where steps make any.
-    copies: Vec<Option<Pieces>>,
+    copies: Vec<Option<Box<dyn PieceWay>>>,
     /// Pieces of the experts at hand that were copied.
     sent: usize,
     /// The way from each GPU to the host and back.
-    ways: Vec<HostWay>,
+    ways: Vec<Box<dyn HostWay>>,
     /// `[max_tokens]`, of which no op reads more than their number.
     ids: Vec<u32>,
     /// `[max_tokens, width]` of the widest inputs of experts, or of their results.
@@ -160,7 +160,12 @@ pub struct HostExecutor {
 }
 
 impl HostExecutor {
-    pub fn new(host: &HostExperts, gpus: &[CudaExecutor], limits: StepLimits) -> Result<HostExecutor> {
+    /// `gpus`: the parts that are on GPUs, and their programs.
+    pub fn new<'a>(
+        host: &HostExperts,
+        gpus: impl ExactSizeIterator<Item = (&'a Arc<dyn GpuModel>, &'a Program)>,
+        limits: StepLimits,
+    ) -> Result<HostExecutor> {
         let (program, rows) = (&host.program, limits.max_tokens.max(limits.max_outputs));
         let widest =
             |width: &dyn Fn(&Op) -> usize| rows.saturating_mul(program.ops.iter().map(width).max().unwrap_or(0));
@@ -174,9 +179,9 @@ impl HostExecutor {
         });
         let mut ways = try_vec("parts", gpus.len())?;
         let mut copies = try_vec("parts", gpus.len())?;
-        for gpu in gpus {
-            ways.push(HostWay::new(gpu, [down, up])?);
-            copies.push(Pieces::of(gpu)?);
+        for (gpu, program) in gpus {
+            ways.push(gpu.new_host_way([down, up])?);
+            copies.push(piece_of(program).map(|bytes| gpu.new_piece_way(bytes)).transpose()?);
         }
         Ok(HostExecutor {
             cpu: CpuExecutor::new(host.cpu.clone(), program, StepLimits { max_tokens: rows, max_outputs: 0 })?,
@@ -207,7 +212,7 @@ impl HostExecutor {
     }
 
     /// Does the host's part of the op that a GPU has come to; false where `budget` pauses it.
-    pub fn cross(&mut self, gpu: usize, executor: &mut CudaExecutor, budget: &StepBudget) -> Result<bool> {
+    pub fn cross(&mut self, gpu: usize, executor: &mut dyn GpuExecutor, budget: &StepBudget) -> Result<bool> {
         let crossing = executor.crossing();
         if let Some(Op::ToHost { x, .. }) = crossing {
             self.rows = executor.rows(x);
@@ -263,7 +268,7 @@ impl HostExecutor {
     fn multiply_on(
         &mut self,
         gpu: usize,
-        executor: &mut CudaExecutor,
+        executor: &mut dyn GpuExecutor,
         OnHost { experts, number, .. }: &OnHost,
         budget: &StepBudget,
     ) -> Result<bool> {
@@ -273,7 +278,7 @@ impl HostExecutor {
         let (matrices, started) = (matrices(weights, own), Instant::now());
         let sources = each_of(&matrices);
         if !std::mem::replace(begun, true) {
-            executor.choose_experts(experts)?;
+            room.choose(executor, experts)?;
         }
         for piece in &pieces_of(sources, own.stack(), room.bytes())?[*sent..] {
             let Some(of) = sources[piece.matrix] else { continue };
@@ -281,11 +286,13 @@ impl HostExecutor {
                 if budget.pauses(Duration::ZERO) { Ok(false) } else { cpu.share(n, budget, item) }
             };
             let rows = rows_of(of, piece, own.stack());
-            let Some(w) = room.send(of, rows, budget, &mut each)? else { return Ok(false) };
-            executor.multiply_piece(experts, room, piece, w)?;
+            if !room.send(of, rows, budget, &mut each)? {
+                return Ok(false);
+            }
+            room.multiply(executor, experts, piece)?;
             *sent += 1;
         }
-        executor.combine_experts(experts)?;
+        room.combine(executor, experts)?;
         (*begun, *sent) = (false, 0);
         *busy += started.elapsed();
         Ok(true)

@@ -26,6 +26,6 @@ pub use self::executor::Executor;
 pub use self::partition::MAX_GPUS;
 pub use self::placement::{Copied, Placement};
 pub use self::sequence::Sequence;
-pub use crate::cuda::Kept;
+pub use crate::gpu::Kept;
 pub use crate::graph::device_info::{DeviceInfo, DeviceKind, Part, Times};
 pub use crate::graph::step_budget::StepBudget;

@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cuda::CudaDevice;
 use crate::error::{Error, Result};
+use crate::gpu::GpuDevice;
 use crate::graph::op::Weight;
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
@@ -40,7 +40,7 @@ pub struct Division {
     /// Number of layers on the CPU, the first ones.
     pub cpu_layers: usize,
     /// GPUs that have layers, in the order of these.
-    pub gpus: Vec<(Arc<CudaDevice>, Range<usize>)>,
+    pub gpus: Vec<(Arc<dyn GpuDevice>, Range<usize>)>,
     /// These have room for them.
     pub fits: bool,
 }
@@ -71,7 +71,7 @@ pub fn beside(own: &[Weight], programs: &[Arc<Program>]) -> Result<Vec<Weight>> 
 
 /// Divides a program among the CPU and some GPUs, so that the fullest of these is as empty as can be.
 pub fn divide(
-    devices: &[Arc<CudaDevice>],
+    devices: &[Arc<dyn GpuDevice>],
     program: &Program,
     weights: &Weights,
     requested: &Requested,
@@ -84,8 +84,8 @@ pub fn divide(
     let (_, own) = program.part(0..program.ops.len())?;
     let further = beside(&own, requested.beside)?;
     let further = first.weight_bytes(&Weights { matrices: weights.with(&further).matrices, ..Weights::default() })?;
-    let rooms: Vec<u64> = devices.iter().map(|device| room(device, devices)).collect();
-    let layers = Layers::new(first, program, weights, requested.cache)?;
+    let rooms: Vec<u64> = devices.iter().map(|device| room(&**device, devices)).collect();
+    let layers = Layers::new(&**first, program, weights, requested.cache)?;
     let fewest = n - requested.gpu_layers.unwrap_or(n).min(n);
     let mut is_divisible = false;
     for cpu_layers in fewest..n {
@@ -137,8 +137,9 @@ pub fn divide(
 }
 
 /// Free memory of a device for each of its places in a list.
-fn room(device: &CudaDevice, devices: &[Arc<CudaDevice>]) -> u64 {
-    let places = devices.iter().filter(|other| other.ordinal() == device.ordinal()).count();
+fn room(device: &dyn GpuDevice, devices: &[Arc<dyn GpuDevice>]) -> u64 {
+    let place = |device: &dyn GpuDevice| (device.driver(), device.ordinal());
+    let places = devices.iter().filter(|other| place(&***other) == place(device)).count();
     device.info().memory_free.saturating_sub(RESERVE) / places.max(1) as u64
 }
 
@@ -153,7 +154,7 @@ struct Layers {
 }
 
 impl Layers {
-    fn new(device: &CudaDevice, program: &Program, weights: &Weights, cache: &SequenceSpec) -> Result<Layers> {
+    fn new(device: &dyn GpuDevice, program: &Program, weights: &Weights, cache: &SequenceSpec) -> Result<Layers> {
         let n = program.layers.len();
         let mut layers = Layers { bytes: Vec::new(), remembers: Vec::new(), shared: vec![false; n] };
         let mut first_named: Vec<Option<usize>> = vec![None; program.kv_layers.len()];

@@ -16,15 +16,14 @@ use super::sequence::{OnCpu, OnGpu, Sequence};
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::{CpuBackend, CpuLoad};
-use crate::cuda::{CudaExecutor, CudaModel, Transfer};
 use crate::device::partition::{self, Division};
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::gpu::pieces;
+use crate::gpu::{GpuExecutor, GpuModel, Transfer, pieces};
 use crate::graph::device_info::Times;
 use crate::graph::op::{Index, Op, TensorId, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
-use crate::graph::step::StepLimits;
+use crate::graph::step::{OpenStep, StepLimits};
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{Beside, Progress, Weights};
 
@@ -35,7 +34,7 @@ pub struct Pipeline {
     /// Number of parts on the CPU: the first one, or none.
     on_cpu: usize,
     /// The other parts, of which there are some.
-    cuda: Vec<Arc<CudaModel>>,
+    gpus: Vec<Arc<dyn GpuModel>>,
     /// Experts of layers on GPUs, where the host has some.
     host: Option<HostExperts>,
     /// Bytes in which steps copy those to a GPU; 0 where none does.
@@ -107,7 +106,7 @@ impl Pipeline {
                 Some(Arc::new(CpuBackend::load(load, programs, &weights.with(&held), &mut report)?))
             }
         };
-        let mut cuda = Vec::new();
+        let mut gpus = Vec::new();
         for ((device, weights), part) in on_gpus.iter().zip(&parts[on_cpu..]) {
             behind -= device.weight_bytes(weights)?;
             let mut own = 0;
@@ -115,7 +114,7 @@ impl Pipeline {
                 own = total;
                 progress(before.saturating_add(done), before.saturating_add(total).saturating_add(behind))
             };
-            cuda.push(Arc::new(device.load(&part.program, weights, &mut report)?));
+            gpus.push(Arc::clone(device).load(&part.program, weights, &mut report)?);
             before = before.saturating_add(own);
         }
         let piece = placed.and_then(|placed| pieces::piece_of(&placed.program)).unwrap_or(0);
@@ -123,12 +122,12 @@ impl Pipeline {
         if let (Some(placed), Some(program), Some(cpu)) = (placed, experts, &on_host) {
             let mut experts =
                 HostExperts { cpu: cpu.clone(), program, layers: placed.layers.clone(), copied_from: None };
-            if let Some(device) = cuda.first().filter(|_| piece > 0 && load.weights_follow) {
-                experts.copy(device, piece, copied)?;
+            if let Some(device) = gpus.first().filter(|_| piece > 0 && load.weights_follow) {
+                experts.copy(&**device, piece, copied)?;
             }
             host = Some(experts);
         }
-        Ok(Pipeline { on_host, on_cpu, cuda, host, piece, program: program.clone(), parts: Arc::new(parts) })
+        Ok(Pipeline { on_host, on_cpu, gpus, host, piece, program: program.clone(), parts: Arc::new(parts) })
     }
 
     /// The parts of a program of this model, with the layers of the one that was loaded.
@@ -178,8 +177,8 @@ impl Pipeline {
     }
 
     /// The GPU of a part.
-    pub fn gpu_of(&self, part: usize) -> Option<&Arc<CudaModel>> {
-        part.checked_sub(self.on_cpu).map(|gpu| &self.cuda[gpu])
+    pub fn gpu_of(&self, part: usize) -> Option<&Arc<dyn GpuModel>> {
+        part.checked_sub(self.on_cpu).map(|gpu| &self.gpus[gpu])
     }
 
     /// A program for sequences of this model as one for their part on the last GPU.
@@ -199,8 +198,8 @@ impl Pipeline {
     }
 
     /// The parts on GPUs.
-    pub fn cuda(&self) -> &[Arc<CudaModel>] {
-        &self.cuda
+    pub fn gpus(&self) -> &[Arc<dyn GpuModel>] {
+        &self.gpus
     }
 
     /// Number of layers on each GPU.
@@ -222,7 +221,7 @@ impl Pipeline {
 
     pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
         let (mut layers, mut recurrent) = (&spec.layers[..], &spec.recurrent[..]);
-        let (mut cpu, mut cuda) = (None, Vec::new());
+        let (mut cpu, mut gpus) = (None, Vec::new());
         for (i, part) in self.parts.iter().enumerate() {
             let other = || Error::Mismatch(format!("a cache of another model: {spec:?}"));
             let (own, own_memories);
@@ -231,10 +230,10 @@ impl Pipeline {
             let own = SequenceSpec { layers: own.to_vec(), recurrent: own_memories.to_vec(), ..spec.clone() };
             match i.checked_sub(self.on_cpu) {
                 None => cpu = Some(CpuSequence::new(&own)?),
-                Some(gpu) => cuda.push(self.cuda[gpu].new_sequence(&own)?),
+                Some(gpu) => gpus.push(self.gpus[gpu].new_sequence(&own)?),
             }
         }
-        Ok(Sequence::new(spec.clone(), cpu, cuda))
+        Ok(Sequence::new(spec.clone(), cpu, gpus))
     }
 }
 
@@ -254,13 +253,13 @@ pub struct PipelineExecutor {
     /// Number of parts on the CPU.
     on_cpu: usize,
     cpu: Option<CpuExecutor>,
-    cuda: Vec<CudaExecutor>,
+    gpus: Vec<Box<dyn GpuExecutor>>,
     /// The part of experts that the host has.
     host: Option<Box<HostExecutor>>,
     /// The ways from each GPU to the next one.
-    ways: Vec<Transfer>,
+    ways: Vec<Box<dyn Transfer>>,
     /// Ways from the last GPU to those that look tokens up, by their number, where the host need not know a token.
-    token_ways: Vec<(usize, Transfer)>,
+    token_ways: Vec<(usize, Box<dyn Transfer>)>,
     /// Activations that the program keeps, each with the last part that names it.
     kept: Vec<(TensorId, usize)>,
     /// The part that executes, and the end of those that have ops to execute.
@@ -272,40 +271,30 @@ pub struct PipelineExecutor {
     room: Vec<f32>,
 }
 
-/// The same method of the executor of a part.
-macro_rules! of_part {
-    ($self:ident, $at:expr, $e:ident => $call:expr) => {
-        match ($self.cpu.as_mut(), $at) {
-            (Some($e), 0) => $call,
-            (cpu, at) => {
-                let $e = &mut $self.cuda[at - usize::from(cpu.is_some())];
-                $call
-            }
-        }
-    };
-}
-
 impl PipelineExecutor {
     pub fn new(pipeline: &Pipeline, program: &Arc<Program>, limits: StepLimits) -> Result<PipelineExecutor> {
         let parts = pipeline.parts_of(program)?;
         let (on_cpu, on_gpus) = parts.split_at(pipeline.on_cpu);
         let cpu = pipeline.cpu().into_iter().zip(on_cpu);
         let cpu = cpu.map(|(cpu, part)| CpuExecutor::new(cpu.clone(), &part.program, limits)).next().transpose()?;
-        let mut cuda = try_vec("parts", on_gpus.len())?;
-        for (model, part) in pipeline.cuda.iter().zip(on_gpus) {
-            cuda.push(CudaExecutor::new(model.clone(), &part.program, limits)?);
+        let models = &pipeline.gpus;
+        let mut gpus = try_vec("parts", on_gpus.len())?;
+        for (model, part) in models.iter().zip(on_gpus) {
+            gpus.push(model.clone().new_executor(&part.program, limits)?);
         }
-        let host = pipeline.host.as_ref().map(|host| HostExecutor::new(host, &cuda, limits)).transpose()?;
-        let (mut ways, mut token_ways) = (try_vec("parts", cuda.len())?, try_vec("parts", cuda.len())?);
-        for (pair, part) in cuda.windows(2).zip(&on_gpus[1..]) {
+        let programs = models.iter().zip(on_gpus.iter().map(|part| &*part.program));
+        let host = pipeline.host.as_ref().map(|host| HostExecutor::new(host, programs, limits)).transpose()?;
+        let (mut ways, mut token_ways) = (try_vec("parts", gpus.len())?, try_vec("parts", gpus.len())?);
+        for (pair, part) in models.windows(2).zip(&on_gpus[1..]) {
             let width: usize = part.crossing.iter().map(|tensor| part.program.width(*tensor)).sum();
-            ways.push(Transfer::new(&pair[0], &pair[1], limits.max_tokens.saturating_mul(width).saturating_mul(4))?);
+            let bytes = limits.max_tokens.saturating_mul(width).saturating_mul(4);
+            ways.push(pair[0].new_transfer(&*pair[1], bytes)?);
         }
         let looks_up = |op: &Op| op.reads_ids() || matches!(op, Op::Embed { index: Index::Id | Index::Token, .. });
-        if let (None, [others @ .., last]) = (&cpu, &cuda[..]) {
+        if let (None, [others @ .., last]) = (&cpu, &models[..]) {
             for (i, other) in others.iter().enumerate() {
                 if on_gpus[i].program.ops.iter().any(looks_up) {
-                    token_ways.push((i, Transfer::new(last, other, 4 * limits.max_outputs)?));
+                    token_ways.push((i, last.new_transfer(&**other, 4 * limits.max_outputs)?));
                 }
             }
         }
@@ -317,7 +306,7 @@ impl PipelineExecutor {
         let widest = limits.max_tokens.saturating_mul(widths.max().unwrap_or(0));
         Ok(PipelineExecutor {
             cpu,
-            cuda,
+            gpus,
             host: host.map(Box::new),
             ways,
             token_ways,
@@ -351,7 +340,7 @@ impl PipelineExecutor {
                     let gpu = i - usize::from(cpu.is_some());
                     // A part whose experts are on the host has ops of its own, which run as a whole.
                     let ops = if self.host.is_some() { 0..part.program.ops.len() } else { start..end };
-                    self.cuda[gpu].begin(&batch.inputs, &OnGpu(batch.sequences, gpu), ops)?;
+                    self.gpus[gpu].begin(&batch.inputs, &OnGpu(batch.sequences, gpu), ops)?;
                 }
             }
         }
@@ -380,7 +369,7 @@ impl PipelineExecutor {
 
     /// Works on the part of a GPU, and on that of the host in it.
     fn advance_gpu(&mut self, gpu: usize, budget: &StepBudget) -> Result<bool> {
-        let executor = &mut self.cuda[gpu];
+        let executor = &mut *self.gpus[gpu];
         while executor.advance(budget)? {
             let Some(host) = self.host.as_mut().filter(|_| executor.crossing().is_some()) else { return Ok(true) };
             if !host.cross(gpu, executor, budget)? {
@@ -394,13 +383,13 @@ impl PipelineExecutor {
     fn cross(&mut self) -> Result<()> {
         let part = &self.parts[self.at + 1];
         if let Some(from) = self.at.checked_sub(self.on_cpu) {
-            return self.ways[from].hand_on(&self.cuda[from], &self.cuda[from + 1], &part.crossing);
+            return self.ways[from].hand_on(&*self.gpus[from], &*self.gpus[from + 1], &part.crossing);
         }
         let Some(cpu) = &mut self.cpu else { return Ok(()) };
         for &tensor in &part.crossing {
             let values = &mut self.room[..cpu.rows() * part.program.width(tensor)];
             cpu.read(tensor, values)?;
-            self.cuda[0].write(tensor, values)?;
+            self.gpus[0].write(tensor, values)?;
         }
         // Gives its threads back to others.
         cpu.end()?;
@@ -415,10 +404,10 @@ impl PipelineExecutor {
 
     /// The part with the results, once the work of those before it has ended well: what came of a fault looks like
     /// results.
-    pub fn head(&mut self) -> Result<&mut CudaExecutor> {
-        let Some((head, before)) = self.cuda.split_last_mut() else { return Err(Error::invalid("no GPU")) };
-        before.iter_mut().try_for_each(CudaExecutor::finish)?;
-        Ok(head)
+    fn head(&mut self) -> Result<&mut dyn GpuExecutor> {
+        let Some((head, before)) = self.gpus.split_last_mut() else { return Err(Error::invalid("no GPU")) };
+        before.iter_mut().try_for_each(|part| part.finish())?;
+        Ok(&mut **head)
     }
 
     /// Time of the CPU.
@@ -433,7 +422,7 @@ impl PipelineExecutor {
 
     pub fn times(&mut self) -> Times {
         let mut sum = Times::default();
-        for executor in &mut self.cuda {
+        for executor in &mut self.gpus {
             for (sum, (count, time)) in sum.iter_mut().zip(executor.times()) {
                 *sum = (sum.0 + count, sum.1 + time);
             }
@@ -441,61 +430,79 @@ impl PipelineExecutor {
         sum
     }
 
-    /// Sets an activation of the part that executes now.
-    pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
-        of_part!(self, self.at, e => e.write(tensor, values))
-    }
-
-    /// Reads an activation of the part that executed last.
-    pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
-        let before = self.at.saturating_sub(self.on_cpu);
-        self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
-        of_part!(self, self.at, e => e.read(tensor, out))
-    }
-
-    /// `Executor::read_rows`, from the last part that names the activation.
-    pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
-        let part = self.kept.iter().find(|(kept, _)| *kept == tensor).map_or(self.at, |(_, part)| *part);
-        let before = part.saturating_sub(self.on_cpu);
-        self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
-        of_part!(self, part, e => e.read_rows(tensor, first, out))
-    }
-
-    /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.
-    pub fn end(&mut self) -> Result<()> {
-        let on_cpu = self.cpu.as_mut().map_or(Ok(()), CpuExecutor::end);
-        let on_cpu = on_cpu.and(self.host.as_mut().map_or(Ok(()), |host| host.end()));
-        self.cuda.iter_mut().fold(on_cpu, |result, part| result.and(part.end()))
-    }
-
     /// Number of steps that may be submitted ahead: none where the CPU has a part of them.
     pub fn ahead(&self) -> usize {
-        let steps = self.cuda.iter().map(CudaExecutor::ahead).min();
+        let steps = self.gpus.iter().map(|part| part.ahead()).min();
         steps.filter(|_| !self.is_in_part_on_host()).unwrap_or(0)
     }
 
     /// Tells whether a token can be the one that was chosen in the step before.
     pub fn follows(&self) -> bool {
-        !self.is_in_part_on_host() && self.cuda.iter().all(CudaExecutor::follows)
+        !self.is_in_part_on_host() && self.gpus.iter().all(|part| part.follows())
     }
 
     /// Ends the step without waiting for its work. The next one begins after it on all devices, because it looks its
     /// token up.
     pub fn submit(&mut self) -> Result<()> {
-        let Some(last) = self.cuda.last().filter(|_| !self.is_in_part_on_host()) else {
+        let Some(last) = self.gpus.last().filter(|_| !self.is_in_part_on_host()) else {
             return Err(Error::unsupported("steps ahead of the CPU"));
         };
         for (i, way) in &mut self.token_ways {
-            way.hand_tokens(last, &self.cuda[*i])?;
+            way.hand_tokens(&**last, &*self.gpus[*i])?;
         }
         // The head first, which refuses a step without logits.
-        self.cuda.iter_mut().rev().try_for_each(CudaExecutor::submit)
+        self.gpus.iter_mut().rev().try_for_each(|part| part.submit())
     }
 
     /// Waits for the parts in order, so that a fault of one is reported ahead of what came of it.
     pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
-        let n = self.cuda.len();
-        self.cuda[..n - 1].iter_mut().try_for_each(|part| part.collect(&mut []))?;
-        self.cuda[n - 1].collect(tokens)
+        let n = self.gpus.len();
+        self.gpus[..n - 1].iter_mut().try_for_each(|part| part.collect(&mut []))?;
+        self.gpus[n - 1].collect(tokens)
+    }
+
+    /// The step of a part.
+    fn part(&mut self, at: usize) -> &mut dyn OpenStep {
+        match (self.cpu.as_mut(), at) {
+            (Some(cpu), 0) => cpu,
+            (cpu, at) => &mut *self.gpus[at - usize::from(cpu.is_some())],
+        }
+    }
+}
+
+impl OpenStep for PipelineExecutor {
+    fn token(&mut self, i: usize) -> Result<u32> {
+        self.head()?.token(i)
+    }
+
+    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        self.head()?.read_logits(i, out)
+    }
+
+    /// Sets an activation of the part that executes now.
+    fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
+        self.part(self.at).write(tensor, values)
+    }
+
+    /// Reads an activation of the part that executed last.
+    fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
+        let before = self.at.saturating_sub(self.on_cpu);
+        self.gpus[..before].iter_mut().try_for_each(|part| part.finish())?;
+        self.part(self.at).read(tensor, out)
+    }
+
+    /// Copies rows from the last part that names the activation.
+    fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
+        let part = self.kept.iter().find(|(kept, _)| *kept == tensor).map_or(self.at, |(_, part)| *part);
+        let before = part.saturating_sub(self.on_cpu);
+        self.gpus[..before].iter_mut().try_for_each(|part| part.finish())?;
+        self.part(part).read_rows(tensor, first, out)
+    }
+
+    /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.
+    fn end(&mut self) -> Result<()> {
+        let on_cpu = self.cpu.as_mut().map_or(Ok(()), CpuExecutor::end);
+        let on_cpu = on_cpu.and(self.host.as_mut().map_or(Ok(()), |host| host.end()));
+        self.gpus.iter_mut().fold(on_cpu, |result, part| result.and(part.end()))
     }
 }

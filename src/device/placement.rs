@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::partition::{self, Division, Requested};
-use crate::cuda::CudaDevice;
 use crate::error::{Error, Result};
+use crate::gpu::GpuDevice;
 use crate::gpu::pieces::piece_bytes;
 use crate::graph::op::{Experts, OnHost, Op, TensorId, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
@@ -94,7 +94,7 @@ pub struct Placed {
 
 /// Divides a program among the CPU and some GPUs, and its experts between the layers on these and the host.
 pub fn divide(
-    devices: &[Arc<CudaDevice>],
+    devices: &[Arc<dyn GpuDevice>],
     program: &Program,
     weights: &Weights,
     requested: &Requested,
@@ -104,7 +104,7 @@ pub fn divide(
     let place = |host: Range<usize>| {
         let piece = match devices.first() {
             Some(device) if copied != Copied::Never => {
-                piece(device, &place(program, host.clone(), 0).experts, weights)?
+                piece(&**device, &place(program, host.clone(), 0).experts, weights)?
             }
             _ => 0,
         };
@@ -157,7 +157,7 @@ pub fn divide(
 /// Bytes of a device that steps copy experts of the host to at a time; 0 where none does, as of those with inputs in an
 /// order of their own. Where a caller asks for the same
 /// bits none does: those of the host and of a device differ, so that a row would tell in which company it is computed.
-fn piece(device: &CudaDevice, experts: &Program, weights: &Weights) -> Result<usize> {
+fn piece(device: &dyn GpuDevice, experts: &Program, weights: &Weights) -> Result<usize> {
     if device.is_deterministic() || device.supports(experts, weights, 0..experts.ops.len()).is_err() {
         return Ok(0);
     }

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cpu;
 use crate::cpu::threads::pool::Pool;
-use crate::cuda::{self, CudaDevice, Kept, Uses};
 use crate::device::partition::{self, Requested};
 use crate::device::self_test;
+use crate::drivers;
 use crate::error::Result;
+use crate::gpu::{GpuDevice, Kept, Uses};
 use crate::graph::program::Program;
 use crate::graph::weights::Weights;
 
@@ -37,7 +38,7 @@ pub fn gpus(
     uses: Uses,
     requested: &Requested,
     kept: Option<&Kept>,
-) -> Vec<Arc<CudaDevice>> {
+) -> Vec<Arc<dyn GpuDevice>> {
     let assumed = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner);
     let least = assumed.map_or(LEAST_BYTES, |(least, _)| least);
     // A host that has the weights mapped wants no second copy of them.
@@ -46,7 +47,7 @@ pub fn gpus(
         return Vec::new();
     }
     // The time of a token on GPUs that take the whole program and are faster than the CPU.
-    let seconds = |devices: &[Arc<CudaDevice>]| -> Result<Option<f64>> {
+    let seconds = |devices: &[Arc<dyn GpuDevice>]| -> Result<Option<f64>> {
         let division = partition::divide(devices, program, weights, requested)?;
         if division.cpu_layers > 0 {
             return Ok(None);
@@ -62,8 +63,8 @@ pub fn gpus(
         Ok((seconds < bytes / rate).then_some(seconds))
     };
     let (mut best, mut all) = (None, Vec::new());
-    for (ordinal, _) in (0..).zip(cuda::devices()).filter(|(_, info)| info.unavailable.is_empty()) {
-        let Ok(device) = cuda::open(ordinal, uses) else { continue };
+    for (number, _) in (drivers::FIRST_GPU..).zip(drivers::devices()).filter(|(_, info)| info.unavailable.is_empty()) {
+        let Ok(device) = drivers::open(number, uses) else { continue };
         let one = vec![device];
         if let Ok(Some(seconds)) = seconds(&one)
             && best.as_ref().is_none_or(|(least, _)| seconds < *least)

@@ -8,8 +8,8 @@ use super::adapter::Adapter;
 use super::checkpoints::Checkpoints;
 use crate::cpu::kv::CpuKv;
 use crate::cpu::sequence::CpuSequence;
-use crate::cuda::CudaSequence;
 use crate::error::{Error, Result};
+use crate::gpu::GpuSequence;
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::{RECURRENT_BUFFERS, RING_ALIGN, SequenceSpec};
 use crate::graph::step::{Sequences, SequencesMut};
@@ -29,14 +29,14 @@ pub struct Sequence {
     extent: Extent,
     cpu: Option<CpuSequence>,
     /// The parts on GPUs, in the order of the layers.
-    cuda: Vec<CudaSequence>,
+    gpus: Vec<Box<dyn GpuSequence>>,
     /// Adapters of every step, which both parts have.
     adapters: AdapterSet<Adapter>,
 }
 
 impl Sequence {
-    pub fn new(spec: SequenceSpec, cpu: Option<CpuSequence>, cuda: Vec<CudaSequence>) -> Sequence {
-        Sequence { spec, extent: Extent::default(), cpu, cuda, adapters: AdapterSet::default() }
+    pub fn new(spec: SequenceSpec, cpu: Option<CpuSequence>, gpus: Vec<Box<dyn GpuSequence>>) -> Sequence {
+        Sequence { spec, extent: Extent::default(), cpu, gpus, adapters: AdapterSet::default() }
     }
 
     pub fn spec(&self) -> &SequenceSpec {
@@ -53,13 +53,13 @@ impl Sequence {
 
     /// Memory set aside, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.host_bytes() + self.cuda.iter().map(CudaSequence::bytes).sum::<u64>()
+        self.host_bytes() + self.gpus.iter().map(|kv| kv.bytes()).sum::<u64>()
     }
 
     /// Memory that one more position of capacity takes, in bytes.
     pub fn token_bytes(&self) -> Result<u64> {
         let on_cpu = self.cpu_kv().map_or(0, CpuKv::token_bytes);
-        self.cuda.iter().try_fold(on_cpu, |sum, kv| Ok(sum + kv.token_bytes()?))
+        self.gpus.iter().try_fold(on_cpu, |sum, kv| Ok(sum + kv.token_bytes()?))
     }
 
     /// The part of `bytes` that is memory of the host.
@@ -73,15 +73,15 @@ impl Sequence {
     }
 
     /// The parts on GPUs, in the order of the layers.
-    pub fn cuda(&self) -> &[CudaSequence] {
-        &self.cuda
+    pub fn gpus(&self) -> &[Box<dyn GpuSequence>] {
+        &self.gpus
     }
 
     /// The number of the GPU that has a layer, `None` for the CPU, and the number of the layer there.
     fn place(&self, layer: usize) -> (Option<usize>, usize) {
         let on_cpu = self.cpu_kv().map_or(0, |kv| kv.spec().layers.len());
         let Some(mut rest) = layer.checked_sub(on_cpu) else { return (None, layer) };
-        for (gpu, kv) in self.cuda.iter().enumerate() {
+        for (gpu, kv) in self.gpus.iter().enumerate() {
             match rest.checked_sub(kv.spec().layers.len()) {
                 Some(after) => rest = after,
                 None => return (Some(gpu), rest),
@@ -95,8 +95,8 @@ impl Sequence {
         // A ring holds later positions too where the sequence was rewound.
         let Extent { len, checkpoints, .. } = self.extent;
         let cpu = self.cpu.as_ref().map(|cpu| cpu.fork(len, checkpoints.held())).transpose()?;
-        let cuda = self.cuda.iter().map(|kv| kv.fork(len, checkpoints.held())).collect::<Result<_>>()?;
-        Ok(Sequence { spec: self.spec.clone(), extent: self.extent, cpu, cuda, adapters: self.adapters.clone() })
+        let gpus = self.gpus.iter().map(|kv| kv.fork(len, &mut checkpoints.held())).collect::<Result<_>>()?;
+        Ok(Sequence { spec: self.spec.clone(), extent: self.extent, cpu, gpus, adapters: self.adapters.clone() })
     }
 
     /// Adapters of every step of the sequence.
@@ -109,8 +109,8 @@ impl Sequence {
         if let Some(cpu) = &mut self.cpu {
             cpu.adapters = adapters.on(|adapter| adapter.cpu.as_ref());
         }
-        for (i, cuda) in self.cuda.iter_mut().enumerate() {
-            cuda.set_adapters(adapters.on(|adapter| adapter.cuda.get(i)));
+        for (i, gpu) in self.gpus.iter_mut().enumerate() {
+            gpu.set_adapters(adapters.on(|adapter| adapter.gpus.get(i)));
         }
         self.adapters = adapters;
     }
@@ -134,7 +134,7 @@ impl Sequence {
             // Whole chunks, so that a ring of another state is cut where that of this one was.
             let positions = Sequence::first_held(&self.spec, layer, &self.extent) / RING_ALIGN * RING_ALIGN..len;
             match (self.place(layer), self.cpu_kv()) {
-                ((Some(gpu), layer), _) => self.cuda[gpu].save(layer, positions, write)?,
+                ((Some(gpu), layer), _) => self.gpus[gpu].save(layer, positions, write)?,
                 ((None, layer), Some(kv)) => kv.save(layer, positions, write)?,
                 _ => {}
             }
@@ -144,7 +144,7 @@ impl Sequence {
                 write(cpu.recurrent.bytes_of(buffer))?;
             }
             // A GPU has no zeros of an empty sequence.
-            let on_gpus = if checkpoints.at(0) == Some(buffer) { &[] } else { self.cuda() };
+            let on_gpus = if checkpoints.at(0) == Some(buffer) { &[] } else { self.gpus() };
             on_gpus.iter().try_for_each(|kv| kv.save_memory(buffer, write))
         })
     }
@@ -165,7 +165,7 @@ impl Sequence {
             }
             let positions = first / RING_ALIGN * RING_ALIGN..extent.len;
             match (self.place(layer), self.cpu.as_mut().and_then(CpuSequence::kv_mut)) {
-                ((Some(gpu), layer), _) => self.cuda[gpu].load(layer, positions, read)?,
+                ((Some(gpu), layer), _) => self.gpus[gpu].load(layer, positions, read)?,
                 ((None, layer), Some(kv)) => kv.load(layer, positions, read)?,
                 _ => return Err(Error::invalid("a cache that was released is filled")),
             }
@@ -175,7 +175,7 @@ impl Sequence {
                 read(cpu.recurrent.bytes_of_mut(buffer))?;
             }
             if extent.checkpoints.at(0) != Some(buffer) {
-                self.cuda.iter_mut().try_for_each(|kv| kv.load_memory(buffer, read))?;
+                self.gpus.iter_mut().try_for_each(|kv| kv.load_memory(buffer, read))?;
             }
         }
         self.extent = Extent { written, ..extent };
@@ -185,14 +185,14 @@ impl Sequence {
     /// Gives the memory back, and forgets all tokens with it.
     pub fn release(&mut self) -> Result<()> {
         self.cpu.as_mut().map_or(Ok(()), CpuSequence::release)?;
-        self.cuda.clear();
+        self.gpus.clear();
         let checkpoints = Checkpoints::restored([None; RECURRENT_BUFFERS]);
         self.extent = Extent { checkpoints, ..Extent::default() };
         Ok(())
     }
 
     pub fn is_released(&self) -> bool {
-        self.cpu_kv().is_none() && self.cuda.is_empty()
+        self.cpu_kv().is_none() && self.gpus.is_empty()
     }
 
     /// Keeps the recurrent states at a position in favour of others.
@@ -306,13 +306,13 @@ impl SequencesMut<CpuSequence> for OnCpu<'_, '_> {
 /// The parts of sequences that are on a GPU, by its number among those of the model.
 pub(super) struct OnGpu<'a, 's>(pub &'a [&'s mut Sequence], pub usize);
 
-impl Sequences<CudaSequence> for OnGpu<'_, '_> {
+impl Sequences<dyn GpuSequence> for OnGpu<'_, '_> {
     fn len(&self) -> usize {
         self.0.len()
     }
 
-    fn get(&self, i: usize) -> Option<&CudaSequence> {
-        self.0.get(i)?.cuda.get(self.1)
+    fn get(&self, i: usize) -> Option<&dyn GpuSequence> {
+        self.0.get(i)?.gpus.get(self.1).map(|kv| &**kv)
     }
 
     fn recurrent_buffers(&self, i: usize, first: usize) -> Result<(usize, usize)> {

@@ -114,7 +114,7 @@ impl Plan {
                 let state = session.sequence();
                 let host = state.cpu_kv().map_or(0, CpuKv::token_bytes) + size_of::<u32>() as u64;
                 grow(&mut bytes.host, host);
-                for (on_gpu, kv) in on_gpus.iter_mut().zip(state.cuda()) {
+                for (on_gpu, kv) in on_gpus.iter_mut().zip(state.gpus()) {
                     grow(on_gpu, kv.token_bytes()?);
                 }
                 bytes.device = on_gpus.iter().sum();

@@ -1,12 +1,23 @@
-//! What GPU backends have in common: what names neither a driver nor its calls.
+//! What GPU backends have in common: the traits by which `device` knows them (`interface`), and what names neither a
+//! driver nor its calls.
 //!
-//! `planes` is the order of weights on a device, `weight_layout` the places of all weights of a model, `arena` and
-//! `writer` lay memory out, `pieces` cuts matrices of the host into what a step copies.
+//! A backend is a folder that implements the traits, and a line of `drivers.rs`. `planes` is the order of weights on a
+//! device, `weight_layout` the places of all weights of a model, `arena` and `writer` lay memory out, `pieces` cuts
+//! matrices of the host into what a step copies, `verdict` is what is known of a device, `kept` a
+//! file of it.
 
 pub mod arena;
+mod interface;
+mod kept;
 pub mod pieces;
 pub mod planes;
+pub mod verdict;
 pub mod weight_layout;
 pub mod writer;
 
+pub use self::interface::{
+    Each, GpuAdapter, GpuDevice, GpuDriver, GpuExecutor, GpuModel, GpuSequence, HostWay, PieceWay, Transfer, Uses,
+    foreign, own, own_mut,
+};
+pub use self::kept::Kept;
 pub use self::writer::Address;

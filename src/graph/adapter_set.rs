@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 /// Adapters in the order in which they are added, each with a factor that is not 0.
-pub struct AdapterSet<A>(Option<Arc<Vec<Scaled<A>>>>);
+pub struct AdapterSet<A: ?Sized>(Option<Arc<Vec<Scaled<A>>>>);
 
 /// An adapter and the factor on it.
 pub type Scaled<A> = (Arc<A>, f32);
 
-impl<A> Default for AdapterSet<A> {
+impl<A: ?Sized> Default for AdapterSet<A> {
     fn default() -> Self {
         AdapterSet(None)
     }
 }
 
-impl<A> Clone for AdapterSet<A> {
+impl<A: ?Sized> Clone for AdapterSet<A> {
     fn clone(&self) -> Self {
         AdapterSet(self.0.clone())
     }
 }
 
-impl<A> AdapterSet<A> {
+impl<A: ?Sized> AdapterSet<A> {
     /// A set of adapters whose factors are finite; those with 0 are left out.
     pub fn new(mut adapters: Vec<Scaled<A>>) -> AdapterSet<A> {
         adapters.retain(|(_, factor)| *factor != 0.0);
@@ -37,6 +37,8 @@ impl<A> AdapterSet<A> {
 
     /// True for the same adapters with the same factors.
     pub fn is(&self, other: &AdapterSet<A>) -> bool {
-        self.iter().map(|(a, x)| (Arc::as_ptr(a), x)).eq(other.iter().map(|(a, x)| (Arc::as_ptr(a), x)))
+        self.iter()
+            .map(|(a, x)| (Arc::as_ptr(a).cast::<()>(), x))
+            .eq(other.iter().map(|(a, x)| (Arc::as_ptr(a).cast::<()>(), x)))
     }
 }

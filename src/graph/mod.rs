@@ -4,7 +4,7 @@
 //! every shape, `weights` what a device holds of a model, `adapter_set` what is added to it, `sequence_spec` the shape
 //! of what a sequence remembers, `step` the inputs of one step, `step_budget` the time that it may take, `device_info`
 //! how a device is listed and measured.
-//! `model` builds programs, `cpu` and `cuda` execute them.
+//! `model` builds programs, `cpu` and GPU backends execute them.
 
 pub mod adapter_set;
 mod check;

@@ -1,5 +1,6 @@
 //! The inputs of one step: tokens of any mix of sequences. Everything else of a step is in its program.
 
+use super::op::TensorId;
 use crate::error::Result;
 use crate::sampling::SamplingRule;
 
@@ -76,7 +77,7 @@ impl StepInputs<'_> {
 }
 
 /// What a device keeps of the sequences of a step, a `T` of each.
-pub trait Sequences<T>: Sync {
+pub trait Sequences<T: ?Sized>: Sync {
     fn len(&self) -> usize;
 
     /// What the device keeps of sequence `i`; `None` where another device has it.
@@ -92,6 +93,30 @@ pub trait Sequences<T>: Sync {
 }
 
 /// The same where the step may write.
-pub trait SequencesMut<T>: Sequences<T> {
+pub trait SequencesMut<T: ?Sized>: Sequences<T> {
     fn get_mut(&mut self, i: usize) -> Option<&mut T>;
+}
+
+/// The open step of an executor: its activations, its results and its end.
+pub trait OpenStep {
+    /// The token after output `i` of the step: the most likely one, of which the lowest wins a tie, or on a GPU the one
+    /// that its rule chooses.
+    fn token(&mut self, i: usize) -> Result<u32>;
+
+    /// Copies the logits of output `i` of the step.
+    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()>;
+
+    /// Sets an activation, `[n, width]`, from memory of the host.
+    fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()>;
+
+    /// Copies an activation, `[n, width]`, to memory of the host; one that the program does not keep may be unwritten,
+    /// or another's by now.
+    fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()>;
+
+    /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no
+    /// outputs.
+    fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()>;
+
+    /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
+    fn end(&mut self) -> Result<()>;
 }

@@ -1,14 +1,19 @@
-//! Dynamic libraries that are opened while the program runs, and the names under which the CUDA driver is one.
+//! Dynamic libraries that are opened while the program runs.
 
 use std::ffi::OsStr;
 
-/// Names of the CUDA driver. Containers and WSL mount it where the loader may not look. Last the name under which a
-/// toolkit has a stub.
-pub const DRIVER_NAMES: &[&str] = if cfg!(windows) {
-    &["nvcuda.dll"]
-} else {
-    &["libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so"]
-};
+/// The names of a library, or its paths, in the order in which they are tried.
+pub struct LibraryNames {
+    pub on_windows: &'static [&'static str],
+    pub elsewhere: &'static [&'static str],
+}
+
+impl LibraryNames {
+    /// Those of this system.
+    pub fn here(&self) -> &'static [&'static str] {
+        if cfg!(windows) { self.on_windows } else { self.elsewhere }
+    }
+}
 
 /// An open library.
 pub struct Library(libloading::Library);

@@ -5,7 +5,7 @@
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod cores;
-#[cfg(cuda)]
+#[cfg(all(target_pointer_width = "64", any(target_os = "linux", windows)))]
 mod library;
 mod pages;
 mod parts;
@@ -19,8 +19,8 @@ mod windows;
 
 use std::ffi::{OsStr, OsString};
 
-#[cfg(cuda)]
-pub use self::library::{DRIVER_NAMES, Library};
+#[cfg(all(target_pointer_width = "64", any(target_os = "linux", windows)))]
+pub use self::library::{Library, LibraryNames};
 pub use self::pages::Pages;
 pub use self::parts::{Part, name_of_part, remove_abandoned, replace_file};
 

@@ -16,13 +16,14 @@ use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
 use realizar::cpu::{CpuBackend, CpuLoad};
 use realizar::cuda::args::ChooseArgs;
-use realizar::cuda::{self, CudaDevice, Driver, KernelTable, Uses};
+use realizar::cuda::{self, CudaDevice, Driver, KernelTable};
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
 use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
+use realizar::gpu::{GpuDevice, Uses};
 use realizar::graph::op::{
     Activation, Attend, Conv, DeltaRule, EmbedNgrams, Experts, Groups, Half, Index, KvLayerId, Mask, Mix, NgramHead,
     Norm, NormKind, Op, Pool as GroupPool, Projection, RecurrentId, RopeChoice, RopeTable, RouterScore, Routing, Scan,
@@ -76,24 +77,25 @@ struct Target {
 }
 
 impl Target {
-    fn cuda(&self) -> Result<Arc<CudaDevice>> {
+    fn cuda(&self) -> Result<Arc<dyn GpuDevice>> {
         self.open(false)
     }
 
-    fn open(&self, deterministic: bool) -> Result<Arc<CudaDevice>> {
+    fn open(&self, deterministic: bool) -> Result<Arc<dyn GpuDevice>> {
         let uses = Uses { deterministic, ..Uses::default() };
-        self.shim
-            .as_ref()
-            .map_or_else(|| cuda::open(0, uses), |shim| CudaDevice::open(&shim.driver, 0, shim::IMAGE, uses))
+        Ok(match &self.shim {
+            Some(shim) => CudaDevice::open(&shim.driver, 0, shim::IMAGE, uses)?,
+            None => cuda::open(0, uses)?,
+        })
     }
 }
 
-fn open(shim: &Shim) -> Result<Arc<CudaDevice>> {
+fn open(shim: &Shim) -> Result<Arc<dyn GpuDevice>> {
     open_of(&shim.driver)
 }
 
-fn open_of(driver: &Arc<Driver>) -> Result<Arc<CudaDevice>> {
-    CudaDevice::open(driver, 0, shim::IMAGE, Uses::default())
+fn open_of(driver: &Arc<Driver>) -> Result<Arc<dyn GpuDevice>> {
+    Ok(CudaDevice::open(driver, 0, shim::IMAGE, Uses::default())?)
 }
 
 /// Logits behind the prompt on the CPU.
@@ -124,19 +126,19 @@ fn cpu_backend(program: &Arc<Program>, weights: &Weights) -> Backend {
 }
 
 /// A model on a device, or on the CPU.
-fn load_on(path: &Path, cuda: Option<Arc<CudaDevice>>) -> Result<Loaded> {
+fn load_on(path: &Path, cuda: Option<Arc<dyn GpuDevice>>) -> Result<Loaded> {
     let source = Source::open(path, Access::Read)?;
     let network = arch::network(&source, None, false)?;
     let (program, weights) = (Arc::new(network.program.clone()), network.weights());
     program.check(&weights)?;
     let backend = match cuda {
-        Some(cuda) => Backend::Cuda(Arc::new(cuda.load(&program, &weights, &mut |_, _| Ok(()))?)),
+        Some(cuda) => Backend::Gpu(cuda.load(&program, &weights, &mut |_, _| Ok(()))?),
         None => cpu_backend(&program, &weights),
     };
     Ok(Loaded { program, backend })
 }
 
-fn load(path: &Path, cuda: Arc<CudaDevice>) -> Result<Loaded> {
+fn load(path: &Path, cuda: Arc<dyn GpuDevice>) -> Result<Loaded> {
     load_on(path, Some(cuda))
 }
 
@@ -1886,7 +1888,7 @@ impl CaseModels {
         program.check(&weights).unwrap();
         let cpu = cpu_backend(&program, &weights);
         let cuda = target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
-        let cuda = Backend::Cuda(Arc::new(cuda));
+        let cuda = Backend::Gpu(cuda);
         CaseModels { program, inputs, outs, cpu, cuda, sees: false }
     }
 
@@ -1966,8 +1968,7 @@ fn prompts_agree_with_the_cpu() {
             b.push(Op::StoreKv { layer: stored, k, v: (!is_latent).then_some(v) });
             b.push(Op::Attend(by(Attend::new(stored, q, out, 1.5 / (head_dim as f32).sqrt()))));
             let program = Arc::new(b.finish(0, &[q, k, v, out]));
-            let cuda =
-                Backend::Cuda(Arc::new(target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap()));
+            let cuda = Backend::Gpu(target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap());
             let cpu = cpu_backend(&program, &weights);
             let types = [(quant::F16, 4e-3, false), (quant::F32, 4e-3, true), (quant::Q8_0, 3e-2, false)];
             // Both sides round to 4 bits, each in its way.
@@ -2088,7 +2089,7 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
             let weights = Weights { vectors, ropes, ..Weights::default() };
             program.check(&weights).unwrap();
             let model = target.open(true).unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
-            let backend = Backend::Cuda(Arc::new(model));
+            let backend = Backend::Gpu(model);
             let mixed = [[quant::F32, quant::Q8_0], [quant::Q8_0, quant::Q4_0]];
             for types in [[quant::F16; 2], [quant::Q4_0; 2]].into_iter().chain(mixed) {
                 let inputs = if is_latent { vec![q, k] } else { vec![q, k, v] };

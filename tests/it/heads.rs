@@ -25,6 +25,8 @@ use crate::support::heads::{
 };
 use crate::support::matrix::halves;
 use crate::support::predictor::{LIMITS, backend, spec};
+#[cfg(cuda)]
+use crate::support::process;
 use crate::support::published::{numbers, put_weights, relative_rms, weights, with_key};
 use crate::support::safetensors::Folder;
 #[cfg(cuda)]
@@ -233,7 +235,7 @@ fn drafts_change_nothing() {
 #[test]
 fn drafts_change_nothing_on_a_gpu() {
     let Some(shim) = shim::Shim::new() else { return };
-    if !shim::in_own_process("heads::drafts_change_nothing_on_a_gpu") {
+    if !process::in_own_process("heads::drafts_change_nothing_on_a_gpu") {
         return;
     }
     assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));

@@ -21,6 +21,8 @@ use realizar::quant;
 use serde_json::{Value, json};
 
 use crate::support::predictor::predict;
+#[cfg(cuda)]
+use crate::support::process;
 use crate::support::reference::relative_rms;
 use crate::support::safetensors;
 use crate::support::save::logits_of_each;
@@ -57,7 +59,7 @@ fn every_network_is_the_same_from_a_folder() {
 #[test]
 fn every_network_is_the_same_on_a_gpu() {
     let Some(shim) = shim::Shim::new() else { return };
-    if !shim::in_own_process("hybrid_folders::every_network_is_the_same_on_a_gpu") {
+    if !process::in_own_process("hybrid_folders::every_network_is_the_same_on_a_gpu") {
         return;
     }
     let launches = || shim.number("shim_launches");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The layers that each layer may use, besides itself, `error` and `memory`. `engine` uses all but the C interface,
-/// `cuda` and `os`.
+/// GPUs and `os`.
 const USES: &[(&str, &[&str])] = &[
     ("ffi", &["engine", "os"]),
     (
@@ -15,7 +15,8 @@ const USES: &[(&str, &[&str])] = &[
     ("grammar", &["text"]),
     ("text", &["format"]),
     ("model", &["graph", "format", "media", "quant", "tensor"]),
-    ("device", &["cuda", "gpu", "cpu", "graph", "sampling", "quant", "tensor"]),
+    ("device", &["drivers", "gpu", "cpu", "graph", "sampling", "quant", "tensor"]),
+    ("drivers", &["cuda", "gpu", "graph"]),
     ("cuda", &["gpu", "graph", "sampling", "quant", "tensor", "os"]),
     ("gpu", &["graph", "sampling", "quant", "tensor", "os"]),
     ("cpu", &["graph", "quant", "tensor", "os"]),
@@ -53,6 +54,31 @@ fn modules_use_only_layers_below_them() {
         }
     }
     assert!(wrong.is_empty(), "against the order of the layers:\n{}", wrong.join("\n"));
+}
+
+/// Folders of GPU backends, with the words that name them.
+const BACKENDS: &[(&str, &[&str])] = &[("cuda", &["cuda"])];
+
+/// A backend is named in its folder, in the list of drivers with the modules, and where the C interface tells users.
+#[test]
+fn the_list_of_drivers_alone_names_a_backend() {
+    let root = root();
+    let mut files = Vec::new();
+    rust_files(&root, &mut files);
+    let mut wrong = Vec::new();
+    for (folder, words) in BACKENDS {
+        let may = [folder, "ffi", "lib.rs", "drivers.rs"].map(|part| root.join(part));
+        for file in files.iter().filter(|file| !may.iter().any(|part| file.starts_with(part))) {
+            let text = fs::read_to_string(file).expect("a source file").to_lowercase();
+            wrong.extend(
+                words
+                    .iter()
+                    .filter(|word| text.contains(**word))
+                    .map(|word| format!("{} names {word}", file.display())),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Functions that a system's C library rounds in its own way: `libm` computes these, the same bits everywhere.

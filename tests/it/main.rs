@@ -22,6 +22,7 @@ mod folder_variants;
 mod folders;
 mod fuzz;
 mod gbnf;
+mod gpu_seam;
 mod grammar;
 mod heads;
 mod hostile_gguf;

@@ -2,10 +2,9 @@
 //! float64: widths that no tile divides, sequences that go on, steps of one token and of many. On the host shim for
 //! CUDA, and on a GPU where there is one.
 
-use std::sync::Arc;
-
-use realizar::cuda::{self, Uses};
+use realizar::cuda;
 use realizar::device::{Backend, Batch};
+use realizar::gpu::{GpuDevice, Uses};
 use realizar::graph::op::{DeltaRule, Op, Scan, TensorId};
 use realizar::graph::step::{StepInputs, StepLimits};
 
@@ -88,8 +87,8 @@ fn check(
             Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses::default()),
             None => cuda::open(0, Uses::default()),
         };
-        let loaded = Arc::new(device.unwrap().load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap());
-        let backend = Backend::Cuda(loaded);
+        let loaded = device.unwrap().load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap();
+        let backend = Backend::Gpu(loaded);
         let mut states = [0; 2].map(|_| backend.new_sequence(&model.spec(256)).unwrap());
         let mut executor =
             backend.new_executor(&model.program, StepLimits { max_tokens: 120, max_outputs: 1 }).unwrap();

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use realizar::cuda::args::*;
-use realizar::cuda::{self, CudaDevice, Uses};
+use realizar::cuda::{self, CudaDevice};
 use realizar::device::self_test::{self, Factored};
 use realizar::device::{Kept, select};
 use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
+use realizar::gpu::{GpuDevice, Uses};
 use realizar::graph::op::{
     Attend, EmbedNgrams, Groups, Half, NgramHead, Op, Pool, RopeChoice, RopeTable, Select, Vector, Weight,
 };
@@ -25,13 +26,14 @@ use realizar::quant;
 use realizar::tensor::DType;
 
 use crate::support::matrix::Matrix;
+use crate::support::process;
 use crate::support::reference::relative_rms;
 use crate::support::save::save;
 use crate::support::shim::{self, Shim, shim};
 use crate::support::tiny::{self, PROMPT, Tiny};
 
-fn open(shim: &Shim, deterministic: bool) -> Result<Arc<CudaDevice>> {
-    CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses { deterministic, ..Uses::default() })
+fn open(shim: &Shim, deterministic: bool) -> Result<Arc<dyn GpuDevice>> {
+    Ok(CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses { deterministic, ..Uses::default() })?)
 }
 
 /// Tests a device for the model in a file; the largest error as a part of what is allowed.
@@ -327,7 +329,7 @@ fn a_device_goes_on_without_the_kernel_that_it_can_do_without() {
     let Some(shim) = shim() else { return };
     let of = |dtype| save(&Tiny::new("llama", dtype).layers(1));
     let [(_a, one, _), (_b, other, _)] = [quant::Q8_0, quant::F16].map(of);
-    let has_wgmma = || open(&shim, false).unwrap().has_wgmma();
+    let has_wgmma = || open(&shim, false).unwrap().optional_kernel().is_some();
     check(&shim, &one, false).unwrap();
     assert!(has_wgmma());
     shim.spoil(c"wgmma_256", ROWS, -1);
@@ -381,7 +383,7 @@ fn verdicts_outlast_the_process() {
     let launches = |device: i32, image: &'static [u8]| {
         let shim = shim()?;
         shim.function::<extern "C" fn(i32)>("shim_devices")(2);
-        let device = CudaDevice::open(&shim.driver, device, image, Uses::default()).unwrap();
+        let device: Arc<dyn GpuDevice> = CudaDevice::open(&shim.driver, device, image, Uses::default()).unwrap();
         self_test::check(&device, &network.program, &network.weights(), Some(&kept)).unwrap();
         Some(shim.number("shim_launches"))
     };
@@ -432,7 +434,7 @@ fn logits(session: &mut Session, token: u32) -> Vec<f32> {
 #[test]
 fn a_device_is_chosen_while_it_is_right_and_faster() {
     let Some(shim) = shim() else { return };
-    if !shim::in_own_process("self_test::a_device_is_chosen_while_it_is_right_and_faster") {
+    if !process::in_own_process("self_test::a_device_is_chosen_while_it_is_right_and_faster") {
         return;
     }
     assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));

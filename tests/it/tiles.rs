@@ -2,11 +2,10 @@
 //! divides, and every operation on the result, by each of the kernels for them. On the host shim for CUDA, and on a GPU
 //! where there is one.
 
-use std::sync::Arc;
-
-use realizar::cuda::{self, Uses, WGMMA};
+use realizar::cuda::{self, WGMMA};
 use realizar::device::Backend;
 use realizar::device::Batch;
+use realizar::gpu::{GpuDevice, Uses};
 use realizar::graph::op::{Activation, Experts, Op, RouterScore, Routing, TensorId, Weight};
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::quant;
@@ -63,11 +62,11 @@ fn run(
         17..=32 => "small_batch_32",
         33..=FEW => "small_batch_64",
         _ if device.is_deterministic() => "small_batch_64",
-        _ if device.has_wgmma() => WGMMA,
+        _ if device.optional_kernel().is_some() => WGMMA,
         _ => "gemm_256",
     };
-    let loaded = Arc::new(device.load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap());
-    let backend = Backend::Cuda(loaded);
+    let loaded = device.load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap();
+    let backend = Backend::Gpu(loaded);
     let mut state = backend.new_sequence(&model.spec(n)).unwrap();
     let limits = StepLimits { max_tokens: n, max_outputs: 1 };
     let mut executor = backend.new_executor(&model.program, limits).unwrap();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::made_up::{Input, MadeUp};
 use super::{CLOSE, Case, Counts, ROUNDED, TYPES};
 use crate::cpu::threads::pool::Pool;
-use crate::cuda::CudaDevice;
 use crate::error::Result;
+use crate::gpu::GpuDevice;
 use crate::graph::op::{Norm, NormKind, Op, Projection, TensorId, Vector, Weight};
 use crate::graph::program::ProgramBuilder;
 use crate::graph::sequence_spec::KvLayer;
@@ -35,7 +35,7 @@ pub struct Factored {
 
 /// Tests what products of an adapter need of a device and was not tested yet; makes a device unavailable that fails.
 /// Returns the largest error as a part of what is allowed.
-pub fn check_adapter(device: &Arc<CudaDevice>, products: impl IntoIterator<Item = Factored>) -> Result<f64> {
+pub fn check_adapter(device: &Arc<dyn GpuDevice>, products: impl IntoIterator<Item = Factored>) -> Result<f64> {
     let (mut known, mut largest) = (Vec::new(), 0.0f64);
     if device.plans() {
         return Ok(largest);
@@ -43,7 +43,7 @@ pub fn check_adapter(device: &Arc<CudaDevice>, products: impl IntoIterator<Item 
     let pool = Arc::new(Pool::new(1)?);
     for product in products {
         if !known.contains(&product) {
-            largest = largest.max(case(device, product)?.check(device, &pool, TYPES[0])?);
+            largest = largest.max(case(&**device, product)?.check(device, &pool, TYPES[0])?);
             known.push(product);
         }
     }
@@ -52,7 +52,7 @@ pub fn check_adapter(device: &Arc<CudaDevice>, products: impl IntoIterator<Item 
 
 /// A norm, which products apply to their input, and three products or a head with a cap, of which an adapter adds to
 /// the first and the last.
-fn case(device: &CudaDevice, Factored { types, cols, rank, is_head }: Factored) -> Result<Case> {
+fn case(device: &dyn GpuDevice, Factored { types, cols, rank, is_head }: Factored) -> Result<Case> {
     let mut b = ProgramBuilder::default();
     let input = b.tensor(cols);
     let (mut x, h, mut results) = (input, b.tensor(cols), Vec::new());

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::cuda::CudaDevice;
 use crate::error::{Error, Result};
+use crate::gpu::GpuDevice;
 use crate::graph::op::{Op, TensorId, Vector, Weight};
 use crate::graph::weights::{MatrixSource, Weights};
 use crate::quant;
@@ -124,7 +124,7 @@ pub fn input_of(ops: &[Op], tensor: TensorId) -> Input {
 
 /// Made-up weights of a test.
 pub struct Made<'a> {
-    pub device: &'a CudaDevice,
+    pub device: &'a dyn GpuDevice,
     pub weights: &'a Weights<'a>,
     /// Weights of norms are 1 and -1.
     pub signs: bool,

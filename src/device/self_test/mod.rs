@@ -26,10 +26,10 @@ use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
 use crate::cpu::{CpuBackend, CpuLoad};
-use crate::cuda::{CudaDevice, CudaExecutor, CudaModel, Kept, WGMMA};
 use crate::device::adapter::Adapter;
 use crate::device::batch::Batch;
 use crate::device::executor::{DeviceExecutor, Executor};
+use crate::gpu::{GpuDevice, GpuModel, Kept};
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::op::{Index, KvLayerId, NormKind, Op, TensorId};
 use crate::graph::program::{Program, ProgramBuilder, TensorSpec};
@@ -77,25 +77,25 @@ const FOUR_BITS: f64 = 1.5e-1;
 
 /// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the
 /// largest error as a part of what is allowed. `kept`: the file of what earlier processes have tested.
-pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, kept: Option<&Kept>) -> Result<f64> {
+pub fn check(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights, kept: Option<&Kept>) -> Result<f64> {
     if device.plans() {
         return Ok(0.0);
     }
-    kept.iter().for_each(|kept| kept.recall(device));
-    let known = device.passed().len();
-    let had = device.has_wgmma();
+    kept.iter().for_each(|kept| kept.recall(&**device));
+    let known = device.verdict().passed.len();
+    let had = device.optional_kernel().is_some();
     let result = match check_all(device, program, weights) {
         // Everything again, with the kernels that stand in.
-        Err(_) if had && !device.has_wgmma() => check_all(device, program, weights),
+        Err(_) if had && device.optional_kernel().is_none() => check_all(device, program, weights),
         result => result,
     };
-    if device.passed().len() != known {
-        kept.iter().for_each(|kept| kept.keep(device));
+    if device.verdict().passed.len() != known {
+        kept.iter().for_each(|kept| kept.keep(&**device));
     }
     result
 }
 
-fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
+fn check_all(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights) -> Result<f64> {
     let program = &storing(program);
     let mut largest = 0.0f64;
     let pool = Arc::new(Pool::new(1)?);
@@ -103,7 +103,7 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
     let named = program.ops_of_tensors();
     for (i, group) in groups.iter().enumerate() {
         let Some(ops) = with_keys(program, &groups[..i], group)? else { continue };
-        let mut case = Case::new(device, program, weights, &ops, &named)?;
+        let mut case = Case::new(&**device, program, weights, &ops, &named)?;
         let types = match case.stores {
             _ if case.program.ops.iter().any(|op| matches!(op, Op::Select(_))) => EXACT,
             0 => &TYPES[..1],
@@ -116,7 +116,7 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
     for op in &program.ops {
         let Op::ToHost { x, scores, .. } = op else { continue };
         let crossing = crossing([*x, *scores].map(|tensor| program.width(tensor)));
-        let mut case = Case::new(device, &crossing, weights, &[0], &crossing.ops_of_tensors())?;
+        let mut case = Case::new(&**device, &crossing, weights, &[0], &crossing.ops_of_tensors())?;
         largest = largest.max(case.check(device, &pool, TYPES[0])?);
     }
     Ok(largest)
@@ -211,7 +211,7 @@ struct Case {
 impl Case {
     /// `named`: the ops that name each activation of the program.
     fn new(
-        device: &CudaDevice,
+        device: &dyn GpuDevice,
         program: &Program,
         weights: &Weights,
         at: &[usize],
@@ -290,14 +290,14 @@ impl Case {
     }
 
     /// Runs the test unless the device has passed it; the largest error as a part of what is allowed.
-    fn check(&mut self, device: &Arc<CudaDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
-        let number = self.number(device, types);
-        if device.has_passed(number) {
+    fn check(&mut self, device: &Arc<dyn GpuDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
+        let number = self.number(&**device, types);
+        if device.verdict().passed.contains(&number) {
             return Ok(0.0);
         }
         self.matrices.iter_mut().chain(&mut self.factors).try_for_each(MadeUp::fill)?;
         let error = self.run(device, pool, types)?;
-        device.pass(number);
+        device.verdict().passed.insert(number);
         Ok(error)
     }
 
@@ -307,8 +307,10 @@ impl Case {
     }
 
     /// A number that tells the test from others.
-    fn number(&self, device: &CudaDevice, types: [DType; 2]) -> u64 {
-        let mut hash = XxHash64::with_seed(u64::from(device.is_deterministic()) + 2 * u64::from(device.has_wgmma()));
+    fn number(&self, device: &dyn GpuDevice, types: [DType; 2]) -> u64 {
+        let mut hash = XxHash64::with_seed(
+            u64::from(device.is_deterministic()) + 2 * u64::from(device.optional_kernel().is_some()),
+        );
         let shapes: Vec<_> = self.matrices.iter().chain(&self.factors).map(|m| (m.dtype, m.rows, m.cols)).collect();
         let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len(), r.axes.len(), r.behind)).collect();
         let Program { ops, tensors, kv_layers, recurrent, .. } = &*self.program;
@@ -345,18 +347,18 @@ impl Case {
     }
 
     /// The adapter on both sides, where the test has one.
-    fn adapter(&self, cpu: &CpuBackend, gpu: &CudaModel) -> Result<AdapterSet<Adapter>> {
+    fn adapter(&self, cpu: &CpuBackend, gpu: &dyn GpuModel) -> Result<AdapterSet<Adapter>> {
         if self.products.is_empty() {
             return Ok(AdapterSet::default());
         }
         let sources: Vec<&dyn MatrixSource> = self.factors.iter().map(|m| m as &dyn MatrixSource).collect();
         let cpu = Arc::new(cpu.load_adapter(&sources, &self.products, u64::MAX)?);
-        let gpu = Arc::new(gpu.load_adapter(&sources, &self.products)?);
+        let gpu = gpu.load_adapter(&sources, &self.products)?;
         Ok(AdapterSet::new(vec![(Arc::new(Adapter::new(Some(cpu), vec![gpu], &self.products)), 0.75)]))
     }
 
     /// Runs the test and refuses a device that fails it; the largest error as a part of what is allowed.
-    fn run(&self, device: &Arc<CudaDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
+    fn run(&self, device: &Arc<dyn GpuDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
         let program = &self.program;
         let steps = self.steps(types);
         let most = steps.iter().map(|(counts, _)| counts.iter().sum()).max().unwrap_or(1);
@@ -387,8 +389,7 @@ impl Case {
             Error::DeviceLost { why, .. } => wrong(kernels, tokens, why),
             e => e,
         };
-        let model = device.load(program, &self.weights(), &mut |_, _| Ok(())).map_err(|e| faulty(&[], 0, e))?;
-        let model = Arc::new(model);
+        let model = device.clone().load(program, &self.weights(), &mut |_, _| Ok(())).map_err(|e| faulty(&[], 0, e))?;
         let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_sequence(&spec)?]));
         let on_gpu = match new() {
             // No cache can have these types.
@@ -396,12 +397,12 @@ impl Case {
             first => first.and_then(|first| Ok([first, new()?])),
         };
         let mut on_gpu = on_gpu.map_err(|e| faulty(&[], 0, e))?;
-        let adapter = self.adapter(&cpu, &model).map_err(|e| faulty(&[], 0, e))?;
+        let adapter = self.adapter(&cpu, &*model).map_err(|e| faulty(&[], 0, e))?;
         for first in [&mut on_cpu[0], &mut on_gpu[0]] {
             first.set_adapters(adapter.clone());
         }
-        let gpu = CudaExecutor::new(model.clone(), program, limits).map_err(|e| faulty(&[], 0, e))?;
-        let mut tested = Executor::new(program, limits, DeviceExecutor::Cuda(Box::new(gpu)));
+        let gpu = model.clone().new_executor(program, limits).map_err(|e| faulty(&[], 0, e))?;
+        let mut tested = Executor::new(program, limits, DeviceExecutor::Gpu(gpu));
 
         let all = program.ops.len();
         // Rotated or not, keys are values.
@@ -422,9 +423,9 @@ impl Case {
             for (expected, got) in expected.iter().zip(&got) {
                 let error = relative_error(expected, got);
                 if error.is_nan() || error > limit {
-                    if kernels.contains(&WGMMA) {
-                        device.leave_out_wgmma();
-                        return Err(Error::unsupported(format!("{WGMMA} on this device")));
+                    if let Some(optional) = device.optional_kernel().filter(|optional| kernels.contains(optional)) {
+                        device.verdict().leaves_out_optional = true;
+                        return Err(Error::unsupported(format!("{optional} on this device")));
                     }
                     let what =
                         format!("results differ from the CPU's by {error:.1e} of their size, {limit:.0e} is allowed");
@@ -436,14 +437,14 @@ impl Case {
         // Rules are the same for every head with so many rows.
         let vocab = program.vocab;
         let choices = XxHash64::oneshot(u64::from(device.is_deterministic()), format!("choices of {vocab}").as_bytes());
-        if vocab > 0 && adapter.is_empty() && !device.has_passed(choices) {
+        if vocab > 0 && adapter.is_empty() && !device.verdict().passed.contains(&choices) {
             let inputs = self.inputs(0, rules::FACTORS);
             let result = rules::check(&mut tested, program, &mut on_gpu[0], &inputs);
             let (kernels, difference) = result.map_err(|e| faulty(&kernels, rules::FACTORS.len(), e))?;
             if let Some(what) = difference {
                 return Err(wrong(&kernels, rules::FACTORS.len(), what));
             }
-            device.pass(choices);
+            device.verdict().passed.insert(choices);
         }
         Ok(largest)
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::made_up::Made;
-use crate::cuda::CudaDevice;
 use crate::error::{Error, Result};
+use crate::gpu::GpuDevice;
 use crate::graph::op::{Groups, Op, TensorId, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::sequence_spec::KvLayer;
@@ -23,7 +23,7 @@ const EXPERT: [usize; 2] = [52, 44];
 /// Makes matrices, experts and tables of some ops small, and returns the widths of their activations.
 pub fn shrink(
     program: &Program,
-    device: &CudaDevice,
+    device: &dyn GpuDevice,
     weights: &Weights,
     ops: &mut [Op],
 ) -> Result<BTreeMap<TensorId, usize>> {

@@ -28,7 +28,7 @@ fn chosen_positions_are_those_of_the_cpu() {
             let none = Weights::default();
             program.check(&none).unwrap();
             let cuda = target.cuda().unwrap().load(&program, &none, &mut |_, _| Ok(())).unwrap();
-            let backends = [cpu_backend(&program, &none), Backend::Cuda(Arc::new(cuda))];
+            let backends = [cpu_backend(&program, &none), Backend::Gpu(cuda)];
             let [expected, got] = backends.each_ref().map(|backend| chosen(backend, &program, [q, weights, k, out]));
             assert!(expected == got, "{groups:?}, {top}, keys of {dim}, of {shared} positions");
         }

@@ -224,7 +224,7 @@ fn decoders_that_see_agree_with_the_cpu() {
             let pipeline = Pipeline::load(parts, (program, &[]), weights, load, &mut |_, _| Ok(()));
             Backend::Pipeline(Arc::new(pipeline.unwrap()))
         };
-        let whole = Backend::Cuda(Arc::new(device().load(program, weights, &mut |_, _| Ok(())).unwrap()));
+        let whole = Backend::Gpu(device().load(program, weights, &mut |_, _| Ok(())).unwrap());
         let two = pipeline(0, vec![(device(), 0..1), (device(), 1..2)]);
         for (name, backend) in [("whole", &whole), ("CPU first", &pipeline(1, vec![(device(), 1..2)])), ("two", &two)] {
             for (pieces, expected) in pieces.iter().zip(&expected) {
@@ -340,7 +340,7 @@ fn decoders_that_read_a_source_agree_with_the_cpu() {
     };
     let cpu = cpu_backend(program, weights);
     for target in targets() {
-        let cuda = Backend::Cuda(Arc::new(target.cuda().unwrap().load(program, weights, &mut |_, _| Ok(())).unwrap()));
+        let cuda = Backend::Gpu(target.cuda().unwrap().load(program, weights, &mut |_, _| Ok(())).unwrap());
         for (dtype, limit) in [(quant::F32, 1.5e-2), (quant::F16, 1.5e-2), (quant::Q8_0, 3e-2)] {
             let expected: Vec<Vec<f64>> =
                 logits_of(&cpu, dtype).iter().map(|row| row.iter().copied().map(f64::from).collect()).collect();

@@ -12,6 +12,7 @@ pub mod layers;
 pub mod matrix;
 pub mod ops;
 pub mod predictor;
+pub mod process;
 pub mod published;
 pub mod recurrent;
 pub mod reference;
@@ -21,4 +22,5 @@ pub mod safetensors;
 pub mod save;
 #[cfg(cuda)]
 pub mod shim;
+pub mod stub_gpu;
 pub mod tiny;

@@ -5,11 +5,10 @@
 //! that cannot be written costs the next process a test; what is no such file is not replaced. Failures are not kept: a
 //! later process tests again.
 
-use super::device::CudaDevice;
+use super::interface::GpuDevice;
 use crate::error::{Result, try_vec};
 use crate::os;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use twox_hash::XxHash64;
 
 const MAGIC: &[u8; 8] = b"RZTESTS1";
@@ -20,7 +19,7 @@ const VERDICT: usize = 16;
 /// Verdicts of a file, at most; the oldest make room.
 const MOST: usize = 8192;
 
-/// The number in place of a test for a device that goes without a kernel.
+/// The number in place of a test for a device that leaves its optional kernel out.
 const LEFT_OUT: u64 = u64::MAX;
 
 /// A file of verdicts.
@@ -31,27 +30,29 @@ pub struct Kept {
 
 impl Kept {
     /// Has a device take over what is known of it.
-    pub fn recall(&self, device: &Arc<CudaDevice>) {
+    pub fn recall(&self, device: &dyn GpuDevice) {
         let (Some(identity), Some(verdicts)) = (device.identity(), read(&self.path)) else { return };
+        let mut verdict = device.verdict();
         for (_, test) in verdicts.into_iter().filter(|(of, _)| *of == identity) {
             match test {
-                LEFT_OUT => device.leave_out_wgmma(),
-                test => device.pass(test),
+                LEFT_OUT => verdict.leaves_out_optional = true,
+                test => _ = verdict.passed.insert(test),
             }
         }
     }
 
     /// Adds what is known of a device to the file.
-    pub fn keep(&self, device: &Arc<CudaDevice>) {
+    pub fn keep(&self, device: &dyn GpuDevice) {
         let Some(identity) = device.identity().filter(|_| is_ours(&self.path)) else { return };
         // Another process may have written it since.
         let mut verdicts = read(&self.path).unwrap_or_default();
-        let left_out = device.leaves_out_wgmma().then_some(LEFT_OUT);
-        for test in device.passed().into_iter().chain(left_out) {
+        let known = device.verdict();
+        for test in known.passed.iter().copied().chain(known.leaves_out_optional.then_some(LEFT_OUT)) {
             if !verdicts.contains(&(identity, test)) {
                 verdicts.push((identity, test));
             }
         }
+        drop(known);
         let first = verdicts.len().saturating_sub(MOST);
         let _ = write(&self.path, &verdicts[first..]);
     }

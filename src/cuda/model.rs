@@ -1,0 +1,64 @@
+//! A model on a GPU, and what it makes: sequences, adapters, executors, and the ways of values between them.
+
+use std::sync::Arc;
+
+use super::adapter::CudaAdapter;
+use super::device::CudaModel;
+use super::executor::CudaExecutor;
+use super::host_way::CudaHostWay;
+use super::piece_way::CudaPieceWay;
+use super::sequence::CudaSequence;
+use super::transfer::CudaTransfer;
+use crate::error::Result;
+use crate::gpu::{GpuAdapter, GpuDevice, GpuExecutor, GpuModel, GpuSequence, HostWay, PieceWay, Transfer, own};
+use crate::graph::program::Program;
+use crate::graph::sequence_spec::SequenceSpec;
+use crate::graph::step::StepLimits;
+use crate::graph::weights::{LowRank, MatrixSource};
+
+impl GpuModel for CudaModel {
+    fn device(&self) -> Arc<dyn GpuDevice> {
+        self.device.clone()
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        self.weights.bytes()
+    }
+
+    fn staging_bytes(&self) -> u64 {
+        self.weights.staging()
+    }
+
+    fn digest(&self) -> u64 {
+        self.weights.digest()
+    }
+
+    fn taken(&self) -> [u64; 2] {
+        self.device.context.taken()
+    }
+
+    fn new_sequence(&self, spec: &SequenceSpec) -> Result<Box<dyn GpuSequence>> {
+        Ok(Box::new(CudaSequence::new(&self.device.context, &self.device.stream, spec)?))
+    }
+
+    fn load_adapter(&self, sources: &[&dyn MatrixSource], products: &[LowRank]) -> Result<Arc<dyn GpuAdapter>> {
+        Ok(Arc::new(CudaAdapter::new(&self.device.context, sources, products)?))
+    }
+
+    fn new_executor(self: Arc<Self>, program: &Arc<Program>, limits: StepLimits) -> Result<Box<dyn GpuExecutor>> {
+        Ok(Box::new(CudaExecutor::new(self, program, limits)?))
+    }
+
+    fn new_transfer(&self, to: &dyn GpuModel, bytes: usize) -> Result<Box<dyn Transfer>> {
+        let to: &CudaModel = own(to, "the next part of the model")?;
+        Ok(Box::new(CudaTransfer::new(&self.device.context, &to.device.context, bytes)?))
+    }
+
+    fn new_host_way(&self, values: [usize; 2]) -> Result<Box<dyn HostWay>> {
+        Ok(Box::new(CudaHostWay::new(&self.device.context, values)?))
+    }
+
+    fn new_piece_way(&self, bytes: usize) -> Result<Box<dyn PieceWay>> {
+        Ok(Box::new(CudaPieceWay::new(&self.device.context, bytes)?))
+    }
+}

@@ -1,0 +1,72 @@
+//! The list of GPU drivers, and the numbers of their devices: behind the CPU, driver after driver.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Error, Result};
+use crate::gpu::{GpuDevice, GpuDriver, Uses};
+use crate::graph::device_info::{DeviceInfo, DeviceKind};
+
+static DRIVERS: &[&dyn GpuDriver] = &[
+    #[cfg(cuda)]
+    &crate::cuda::Cuda,
+];
+
+/// Drivers that are listed although there is none for this system, and the reasons.
+static ABSENT: &[(&str, &str)] = &[
+    #[cfg(not(cuda))]
+    ("cuda:0", "there is no CUDA for this system"),
+];
+
+/// Number of the first GPU in the list of devices, from 1.
+pub const FIRST_GPU: u32 = 2;
+
+static PROVIDED: OnceLock<&'static dyn GpuDriver> = OnceLock::new();
+
+/// Adds a driver behind the others in the whole process. Succeeds once; afterwards it returns false. Public for tests
+/// alone.
+#[doc(hidden)]
+pub fn provide(driver: &'static dyn GpuDriver) -> bool {
+    PROVIDED.set(driver).is_ok()
+}
+
+fn drivers() -> impl Iterator<Item = &'static dyn GpuDriver> {
+    DRIVERS.iter().chain(PROVIDED.get()).copied()
+}
+
+/// Lists the GPUs of all drivers. A driver without any has one unavailable entry.
+pub fn devices() -> Vec<DeviceInfo> {
+    let absent = ABSENT.iter().map(|(name, why)| DeviceInfo {
+        name: (*name).to_owned(),
+        id: String::new(),
+        kind: DeviceKind::Gpu,
+        isa: String::new(),
+        memory_total: 0,
+        memory_free: 0,
+        unavailable: (*why).to_owned(),
+    });
+    drivers().flat_map(|driver| driver.devices()).chain(absent).collect()
+}
+
+/// Opens the GPU with a number in the list of devices for one model.
+pub fn open(number: u32, uses: Uses) -> Result<Arc<dyn GpuDevice>> {
+    let missing = || Error::invalid(format!("device {number} does not exist"));
+    let mut ordinal = number.checked_sub(FIRST_GPU).ok_or_else(missing)?;
+    let mut drivers = drivers().peekable();
+    while let Some(driver) = drivers.next() {
+        // The last driver tells by itself what it does not have.
+        let is_last = drivers.peek().is_none();
+        let n = if is_last { u32::MAX } else { driver.devices().len() as u32 };
+        if ordinal < n {
+            return driver.open(i32::try_from(ordinal).map_err(|_| missing())?, uses);
+        }
+        ordinal -= n;
+    }
+    Err(missing())
+}
+
+/// Number of a GPU in the list of devices, from 1.
+pub fn number(device: &dyn GpuDevice) -> u32 {
+    let before = drivers().take_while(|driver| driver.name() != device.driver());
+    let before: usize = before.map(|driver| driver.devices().len()).sum();
+    FIRST_GPU + before as u32 + device.ordinal() as u32
+}
