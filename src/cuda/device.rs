@@ -10,15 +10,15 @@ use std::time::Instant;
 use twox_hash::XxHash64;
 
 use super::args::{NGRAM, ProjectArgs, SELECT_DIM};
-use super::fuse::Fusions;
 use super::inputs::InputStaging;
 use super::launch::{Context, CudaKernel, Stream};
 use super::module::KernelTable;
 use super::probe::{self, Driver};
-use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y, select_shared};
+use super::scratch::{AttentionShape, DeviceScratch, ExecutorDims, GRID_Y, select_shared};
 use super::sequence::kv_bytes;
 use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
+use crate::gpu::fuse::Fusions;
 use crate::gpu::verdict::Verdict;
 use crate::gpu::{GpuDevice, GpuModel, Uses, pieces, weight_layout};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
@@ -116,7 +116,7 @@ impl CudaDevice {
     pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
         // Steps with adapters have no gates in products, and rows have the same bits in them.
         let is_gate = |gate: &Projection, up: &Projection| !self.fixed && shape(gate.weight) == shape(up.weight);
-        Fusions::all(program, is_gate)
+        Fusions::all(program, is_gate, |attend| AttentionShape::new(program, attend).is_of_heads())
     }
 
     /// The kernel for prompts that GPUs of some architectures have beside those of all, unless it has failed a

@@ -11,19 +11,19 @@ use std::time::Duration;
 use super::adapted::Adapted;
 use super::args::{GEMV_ROWS, JoinArgs, KvPlace, SMALL_BATCH_ROWS, StepArgs};
 use super::device::CudaModel;
-use super::fuse::Fusions;
 use super::graph::Graphs;
 use super::inputs::{InputStaging, Padded, Tilings, turns_ahead};
 use super::launch::{Context, CudaKernel, Current, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Answers, Lowering, StepShape};
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{DeviceScratch, ExecutorDims};
+use super::scratch::{AttentionShape, DeviceScratch, ExecutorDims};
 use super::sequence::{CudaSequence, KvView, places};
 use crate::error::{Error, Result, try_vec};
+use crate::gpu::fuse::Fusions;
 use crate::gpu::{GpuExecutor, GpuSequence, own, own_mut};
 use crate::graph::device_info::Times;
-use crate::graph::op::{Op, TensorId};
+use crate::graph::op::{Attend, Op, TensorId};
 use crate::graph::program::Program;
 use crate::graph::step::{CHOSEN_BEFORE, OpenStep, Sequences, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
@@ -163,12 +163,17 @@ impl CudaExecutor {
             let matrix = model.weights.matrix(weight);
             (matrix.dtype, matrix.rows)
         };
+        let is_of_heads = |attend: &Attend| AttentionShape::new(program, attend).is_of_heads();
         let bound = |op: &Op| match op {
             Op::Rope { rope, .. } => rope.long.map(|(above, _)| above),
             _ => None,
         };
         Ok(CudaExecutor {
-            fusions: [Fusions::none(program), device.fusions(program, shape), Fusions::all(program, |_, _| false)],
+            fusions: [
+                Fusions::none(program),
+                device.fusions(program, shape),
+                Fusions::all(program, |_, _| false, is_of_heads),
+            ],
             keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
             crossings: (0..program.ops.len()).filter(|&i| is_crossing(&program.ops[i])).collect(),
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),

@@ -83,6 +83,12 @@ impl AttentionShape {
         self.heads.div_ceil(self.kv_heads)
     }
 
+    /// Tells whether the kernel of norms, rotation and storing can attend too: a block has rows for the query heads
+    /// that share a key.
+    pub fn is_of_heads(&self) -> bool {
+        self.group() <= ATTEND_ROWS && !self.is_wide()
+    }
+
     /// Tokens whose query heads fit into the rows of a tile.
     pub fn tile_tokens(&self) -> usize {
         if self.is_among { 1 } else { (ATTEND_ROWS / self.group()).max(1) }

@@ -2,11 +2,13 @@
 //! driver nor its calls.
 //!
 //! A backend is a folder that implements the traits, and a line of `drivers.rs`. `planes` is the order of weights on a
-//! device, `weight_layout` the places of all weights of a model, `arena` and `writer` lay memory out, `pieces` cuts
+//! device, `weight_layout` the places of all weights of a model, `arena` and `writer` lay memory out, `fuse`
+//! chooses ops that share kernels, `pieces` cuts
 //! matrices of the host into what a step copies, `verdict` is what is known of a device, `kept` a
 //! file of it.
 
 pub mod arena;
+pub mod fuse;
 mod interface;
 mod kept;
 pub mod pieces;

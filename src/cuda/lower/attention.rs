@@ -6,12 +6,12 @@ use crate::cuda::args::{
     self, ATTEND_ROWS, ATTEND_WARPS, AttendAloneArgs, AttendArgs, GroupKind, HeadsArgs, PROMPT_TOKENS, SELECT_KEYS,
     SelectArgs, StepArgs, TurnArgs,
 };
-use crate::cuda::fuse::HeadOps;
 use crate::cuda::inputs::Tiling;
 use crate::cuda::launch::CudaKernel;
 use crate::cuda::lower::Lowering;
 use crate::cuda::scratch::{AttentionShape, select_room, select_shared};
 use crate::error::Result;
+use crate::gpu::fuse::HeadOps;
 use crate::graph::op::{Attend, Groups, Half, Mask, Norm, RopeChoice, Select, TensorId};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::RopePairs;

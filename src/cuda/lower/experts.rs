@@ -4,11 +4,11 @@ use crate::cuda::args::{
     self, CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, OrderArgs, ProjectArgs, RouteArgs,
     Segment,
 };
-use crate::cuda::fuse::is_of_products;
 use crate::cuda::lower::{Lowering, ProductInput, Tile, activation_code};
 use crate::cuda::scratch::FEW_TOKENS;
 use crate::error::Result;
 use crate::gpu::Address;
+use crate::gpu::fuse::is_of_products;
 use crate::gpu::pieces::Piece;
 use crate::gpu::weight_layout::COLS;
 use crate::graph::device_info::Part;

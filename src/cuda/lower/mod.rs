@@ -19,7 +19,6 @@ use super::args::{
     Segment, StepArgs, WARP,
 };
 use super::device::{CudaDevice, CudaModel};
-use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::profile::Profile;
@@ -27,6 +26,7 @@ use super::rules::{Needs, StepRules};
 use super::scratch::{DeviceScratch, ExecutorDims, OWN_ROWS, gemv_shared, padded};
 use crate::error::Result;
 use crate::gpu::Address;
+use crate::gpu::fuse::{Fusion, Fusions, HeadOps};
 use crate::graph::device_info::Part;
 use crate::graph::op::{Activation, Index, Mix, Norm, NormKind, Op, Projection, TensorId, Vector, Weight};
 use crate::graph::program::Program;

@@ -6,9 +6,7 @@
 
 use std::ops::Range;
 
-use super::args::ATTEND_ROWS;
-use super::scratch::AttentionShape;
-use crate::graph::op::{Activation, Index, KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
+use crate::graph::op::{Activation, Attend, Index, KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
 use crate::graph::program::Program;
 
 /// The ops that are executed together, by the first of them.
@@ -73,13 +71,18 @@ impl Fusions {
         Fusions { first: vec![Fusion::Alone; program.ops.len()], delayed: vec![None; program.tensors.len()] }
     }
 
-    /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel.
-    pub fn all(program: &Program, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusions {
+    /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel,
+    /// `is_of_heads` which attention can follow the ops on heads.
+    pub fn all(
+        program: &Program,
+        is_gate: impl Fn(&Projection, &Projection) -> bool,
+        is_of_heads: impl Fn(&Attend) -> bool,
+    ) -> Fusions {
         let (of_media, named, fusions) = (program.of_media(), program.ops_of_tensors(), Fusions::none(program));
         let mut chooser = Chooser { program, of_media, named, fusions };
         let mut at = 0;
         while at < program.ops.len() {
-            let fusion = chooser.choose(at, &is_gate);
+            let fusion = chooser.choose(at, &is_gate, &is_of_heads);
             chooser.fusions.first[at] = fusion;
             at += fusion.ops();
         }
@@ -136,7 +139,12 @@ struct Chooser<'a> {
 }
 
 impl Chooser<'_> {
-    fn choose(&mut self, at: usize, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusion {
+    fn choose(
+        &mut self,
+        at: usize,
+        is_gate: impl Fn(&Projection, &Projection) -> bool,
+        is_of_heads: impl Fn(&Attend) -> bool,
+    ) -> Fusion {
         let end = if self.of_media.contains(&at) { self.of_media.end } else { self.program.ops.len() };
         match &self.program.ops[at..end] {
             [Op::Norm { norm, x, out }, ..] if self.is_delayable(at, norm, *x, *out) => {
@@ -184,15 +192,21 @@ impl Chooser<'_> {
                 _ => Fusion::Alone,
             },
             ops => HeadOps::new(self.program, ops).map_or(Fusion::Alone, |heads| {
-                let attention = self.attention(at, end, &heads);
+                let attention = self.attention(at, end, &heads, is_of_heads);
                 attention.unwrap_or(Fusion::Heads(heads.taken))
             }),
         }
     }
 
-    /// The fusion of the ops on heads from `at` on with the attention after them, ahead of `end`: no more query heads
-    /// share a key than a block has rows for, and nothing else reads queries and keys, which stay as they were.
-    fn attention(&self, at: usize, end: usize, heads: &HeadOps) -> Option<Fusion> {
+    /// The fusion of the ops on heads from `at` on with the attention after them, ahead of `end`: nothing else reads
+    /// queries and keys, which stay as they were.
+    fn attention(
+        &self,
+        at: usize,
+        end: usize,
+        heads: &HeadOps,
+        is_of_heads: impl Fn(&Attend) -> bool,
+    ) -> Option<Fusion> {
         let behind = &self.program.ops[at + heads.taken..end];
         let (attend, moves, between) = match behind {
             [Op::Attend(attend), ..] => (attend, &[][..], 0),
@@ -206,16 +220,15 @@ impl Chooser<'_> {
         let is_unread = |tensor: TensorId| is_last(tensor) && !self.program.kept.contains(&tensor);
         // While some heads are written, keys and values of others are still read.
         let is_apart = |tensor: TensorId| self.buffer(tensor) != self.buffer(attend.out);
-        let (stored, shape) = (heads.store.map(|(layer, _)| layer), AttentionShape::new(self.program, attend));
+        let stored = heads.store.map(|(layer, _)| layer);
         let values = heads.store.and_then(|(_, v)| v);
         let fits = heads.q.is_none_or(|q| is_query(q) && is_unread(q))
             && is_unread(attend.q)
             && stored.is_none_or(|layer| layer == attend.layer)
             && heads.k.is_none_or(|k| stored.is_some() && is_unread(k) && is_apart(k))
             && values.is_none_or(is_apart)
-            && heads.head_dim == shape.head_dim
-            && shape.group() <= ATTEND_ROWS
-            && !shape.is_wide();
+            && heads.head_dim == self.program.kv_layers[attend.layer.0 as usize].head_dim
+            && is_of_heads(attend);
         fits.then_some(Fusion::Attention { heads: heads.taken, ops })
     }
 
