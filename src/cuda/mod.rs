@@ -1,12 +1,12 @@
 //! NVIDIA GPUs: programs of ops as launches of the kernels in `kernels/`.
 //!
 //! This file lists and opens devices. `device` loads a model and keeps it, `model` tells what it makes, `executor` runs
-//! its steps; `probe` finds the driver, `launch` makes every call that acts on a device, `module` names the kernels, `args` defines what they are
-//! given, `variants` those of a type or width, `weights` and `sequence` lay out matrices and caches,
-//! `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules` and `scratch` the
-//! memory of a step, `lower` turns ops into launches, `graph` replays steps that
-//! come again, `transfer` hands values from GPU to GPU, `host_way` to the host and back, `piece_way` copies
-//! matrices of the host for a step. A model has a context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
+//! its steps; `probe` finds the driver, `launch` makes every call that acts on a device, `module` names the kernels,
+//! `args` defines what they are given, `variants` those of a type or width, `weights` and `sequence` lay out matrices
+//! and caches, `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules` and `scratch` the
+//! memory of a step, `lower` turns ops into launches, `graph` replays steps that come again, `transfer` hands values
+//! from GPU to GPU, `host_way` to the host and back, `piece_way` copies matrices of the host for a step. A model has a
+//! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
 
 mod adapted;
 mod adapter;

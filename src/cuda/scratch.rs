@@ -9,6 +9,7 @@ use super::args::{
 };
 use crate::error::{Error, Result};
 use crate::gpu::Address;
+use crate::gpu::activations::places;
 use crate::gpu::arena::Arena;
 use crate::graph::op::{Attend, OnHost, Op};
 use crate::graph::program::Program;
@@ -342,28 +343,4 @@ impl DeviceScratch {
         };
         Ok((scratch, arena.bytes()))
     }
-}
-
-/// Widths of the buffers of activations, and the buffer of each `TensorId` where rows are dropped and where they are
-/// not.
-fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
-    let mut widths = program.buffers.clone();
-    let copied: Vec<usize> = program.tensors.iter().map(|tensor| tensor.buffer).collect();
-    let mut shared = copied.clone();
-    let mut exchanged: Vec<usize> = (0..widths.len()).collect();
-    for (i, op) in program.ops.iter().enumerate() {
-        let Op::KeepOutputs { moves } = op else { continue };
-        let mut behind = vec![false; copied.len()];
-        program.ops[i + 1..].iter().for_each(|op| op.for_each_tensor(|tensor| behind[tensor.0 as usize] = true));
-        // What the caller may read stays where it is.
-        for [from, to] in moves.iter().filter(|[from, to]| behind[to.0 as usize] && !program.kept.contains(from)) {
-            let pair = [from, to].map(|tensor| copied[tensor.0 as usize]);
-            exchanged.swap(pair[0], pair[1]);
-            let width = widths[pair[0]].max(widths[pair[1]]);
-            pair.iter().for_each(|&buffer| widths[buffer] = width);
-        }
-        let moved = |tensor: usize| if behind[tensor] { exchanged[copied[tensor]] } else { copied[tensor] };
-        shared = (0..copied.len()).map(moved).collect();
-    }
-    (widths, [copied, shared])
 }

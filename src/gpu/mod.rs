@@ -2,11 +2,11 @@
 //! driver nor its calls.
 //!
 //! A backend is a folder that implements the traits, and a line of `drivers.rs`. `planes` is the order of weights on a
-//! device, `weight_layout` the places of all weights of a model, `arena` and `writer` lay memory out, `fuse`
-//! chooses ops that share kernels, `pieces` cuts
-//! matrices of the host into what a step copies, `verdict` is what is known of a device, `kept` a
-//! file of it.
+//! device, `weight_layout` the places of all weights of a model, `activations` the buffers that ops compute in, `arena`
+//! and `writer` lay memory out, `fuse` chooses ops that share kernels, `pieces` cuts matrices of the host into what a
+//! step copies, `verdict` is what is known of a device, `kept` has a file of it.
 
+pub mod activations;
 pub mod arena;
 pub mod fuse;
 mod interface;

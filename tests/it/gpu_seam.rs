@@ -18,7 +18,7 @@ use realizar::quant;
 use crate::support::process::in_own_process;
 use crate::support::save::save;
 use crate::support::stub_gpu::{NAME, Stub, StubObject};
-use crate::support::tiny::{PROMPT, Tiny};
+use crate::support::tiny::{PROMPT, Tiny, architectures};
 
 const LIMITS: StepLimits = StepLimits { max_tokens: 4, max_outputs: 1 };
 
@@ -29,7 +29,9 @@ fn spec(program: &Program) -> SequenceSpec {
 
 /// Runs `test` on a small mixture of experts.
 fn on_network(test: impl FnOnce(&Arc<Program>, &Weights)) {
-    let (_dir, path, _) = save(&Tiny::new("qwen3moe", quant::Q8_0).layers(1));
+    let all = architectures(|name| Tiny::new(name, quant::Q8_0));
+    let (_, tiny) = all.into_iter().find(|(name, _)| *name == "qwen3moe").unwrap();
+    let (_dir, path, _) = save(&tiny);
     let source = Source::open(&path, Access::Read).unwrap();
     let network = arch::network(&source, None, false).unwrap();
     test(&Arc::new(network.program.clone()), &network.weights());

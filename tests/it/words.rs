@@ -190,7 +190,8 @@ fn functions_are_not_long() {
         for (i, line) in lines.iter().enumerate().filter(|(_, line)| begins_function(line)) {
             let indent = &line[..line.len() - line.trim_start().len()];
             // A declaration ends with a semicolon.
-            let is_end = |rest: &str| rest == "}" || rest.starts_with(')') && rest.ends_with(';');
+            let is_last = |rest: &str| rest.starts_with(')') || rest.starts_with("->");
+            let is_end = |rest: &str| rest == "}" || is_last(rest) && rest.ends_with(';');
             let ends = |later: &&str| later == line || later.strip_prefix(indent).is_some_and(is_end);
             let first = if line.ends_with(['}', ';']) { i } else { i + 1 };
             let len = 1 + first - i + lines[first..].iter().position(ends).expect("the end of a function");

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-/// Whether this is a process for a test alone, which is one that gives its process a GPU driver. If not, runs it in one.
+/// Tells whether this is a process of its own for a test that gives its process a GPU driver. If not, runs the test in
+/// one.
 pub fn in_own_process(test: &str) -> bool {
     const OWN: &str = "REALIZAR_OWN_PROCESS";
     if std::env::var_os(OWN).is_some() {
