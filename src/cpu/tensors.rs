@@ -73,12 +73,8 @@ impl StepTensors {
 pub type Rows<'a> = (&'a mut [f32], usize);
 
 /// Calls `row(t, a[t], b[t])` for every row of two arrays, on all threads where that is worth it.
-pub fn each_row(
-    team: &Team,
-    (a, width_a): Rows,
-    (b, width_b): Rows,
-    row: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
-) {
+pub fn each_row(team: &Team, a: Rows, b: Rows, row: impl Fn(usize, &mut [f32], &mut [f32]) + Sync) {
+    let ((a, width_a), (b, width_b)) = (a, b);
     let n = a.len().checked_div(width_a).unwrap_or(0);
     assert!(a.len() == n * width_a && b.len() == n * width_b);
     let small = a.len() + b.len() <= SMALL;

@@ -161,7 +161,7 @@ impl Session {
         let own = lane.session.cancel().cloned();
         let mut pass = Pass::whole(std::slice::from_mut(&mut lane), &[own.as_deref(), cancel])?;
         let Lane { session, again, tokens, outputs, .. } = lane;
-        let chosen = pass.commit(session, (again, tokens), 0, outputs.checked_sub(1))?;
+        let chosen = pass.commit(session, again, tokens, 0, outputs.checked_sub(1))?;
         Ok((pass, chosen))
     }
 
@@ -258,7 +258,7 @@ impl Session {
         let cancels = [own.as_deref(), cancel];
         let stop = || Cancel::check(&cancels).is_err();
         let mut lane = OneLane { session: self, chooser, token: [token], out: out.iter_mut(), made: n, stop: &stop };
-        let result = pipelined::run(&network, &mut lane, [1, most], &StepBudget::new(&stop));
+        let result = pipelined::run(&network, &mut lane, 1, most, &StepBudget::new(&stop));
         let [last] = lane.token;
         self.rewind(self.len(), self.logits_at());
         match result? {
@@ -296,7 +296,7 @@ impl Lanes for OneLane<'_> {
     fn accept(&mut self, chosen: &[u32], _: Duration) -> Result<bool> {
         nan::check_chosen(self.session.model(), chosen[0], self.session.len())?;
         let next = chooser::chosen(chosen[0], self.chooser.as_deref_mut())?;
-        self.session.commit((0, &self.token), 0, |_| Ok(Logits::OnDevice))?;
+        self.session.commit(0, &self.token, 0, |_| Ok(Logits::OnDevice))?;
         self.token = [next];
         self.out.next().into_iter().for_each(|out| *out = next);
         *self.made += 1;
@@ -391,7 +391,7 @@ fn step_batch(
         cancels.extend(own.iter().map(|cancel| Some(&**cancel)));
         let mut pass = Pass::whole(&mut lanes, &cancels)?;
         for (i, lane) in lanes.into_iter().enumerate() {
-            let committed = pass.commit(lane.session, (0, lane.tokens), 0, Some(i));
+            let committed = pass.commit(lane.session, 0, lane.tokens, 0, Some(i));
             chosen.push(committed.map_err(|e| e.of_entry(chosen.len()))?);
         }
     }

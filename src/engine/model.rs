@@ -155,8 +155,7 @@ impl Model {
         let network = match network {
             Some(network) => {
                 let suppressed = tokenizer.as_ref().map_or(&[][..], Tokenizer::suppressed);
-                let parts = (network, suppressed);
-                let network = Network::load(&runtime, &metrics, parts, source.stamp(), &mut params)?;
+                let network = Network::load(&runtime, &metrics, network, suppressed, source.stamp(), &mut params)?;
                 let named = params.devices.first().copied().or((params.device != 0).then_some(params.device));
                 describe_place(&mut info, &network, named, &runtime);
                 info.reads_source = network.reads_source;

@@ -86,15 +86,16 @@ impl Prompt {
         cancels: &[Option<&Cancel>],
     ) -> Result<Prompt> {
         check_media(model, &Chat::media_of(chat.messages()), media)?;
-        let rendered = model.run_deep(cancels, || render(model, chat))?;
-        Prompt::of_rendered(model, chat, &rendered, media, cancels, None)
+        let (text, places) = model.run_deep(cancels, || render(model, chat))?;
+        Prompt::of_rendered(model, chat, &text, &places, media, cancels, None)
     }
 
     /// `of_chat` for a conversation that was rendered, with the places of its media.
     pub(super) fn of_rendered(
         model: &Arc<Model>,
         chat: &Chat,
-        (text, places): &(MarkedText, Vec<Range<usize>>),
+        text: &MarkedText,
+        places: &[Range<usize>],
         media: &[Arc<Media>],
         cancels: &[Option<&Cancel>],
         known: Option<&mut KnownTexts>,

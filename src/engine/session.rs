@@ -355,7 +355,8 @@ impl Session {
     /// what they are after a whole step, so that the tokens of a part of one are pending.
     pub(super) fn commit(
         &mut self,
-        (again, tokens): (usize, &[u32]),
+        again: usize,
+        tokens: &[u32],
         left: usize,
         result: impl FnOnce(&mut [f32]) -> Result<Logits>,
     ) -> Result<()> {

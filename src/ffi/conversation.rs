@@ -516,7 +516,7 @@ pub unsafe extern "C" fn rz_conversation_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
-        let part = PartOut::new(call, [kind, flags, index], (out, capacity, len))?;
+        let part = PartOut::new(call, kind, flags, index, out, capacity, len)?;
         conversation.change(|conversation| {
             let next = conversation.next_part(|event| part.fill(event))?;
             Ok(part_status(next, !conversation.is_replying()))

@@ -516,7 +516,7 @@ pub unsafe extern "C" fn rz_media_measure(
         let out = call.out_struct(out)?;
         let (size, facts) = ([width, height].map(|n| n as usize), encoder.encoder.facts());
         let layout = match &facts.sound {
-            Some(_) => encoder.measured(size, &params)?,
+            Some(_) => encoder.measured(size[0], size[1], &params)?,
             None => measure_picture(&encoder.encoder, size, encoder.bounds(&params))?,
         };
         out.set(rz_media_info::of(encoder.encoder.kind(), &layout, facts.row_dim));

@@ -429,7 +429,7 @@ pub unsafe extern "C" fn rz_job_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let job = call.handle(job)?;
-        let part = PartOut::new(call, [kind, flags, index], (out, capacity, len))?;
+        let part = PartOut::new(call, kind, flags, index, out, capacity, len)?;
         let next = job.change(|job| {
             let next = job.next_part(|event| part.fill(event))?;
             Ok(part_status(next, job.info().end.is_some()))

@@ -144,7 +144,7 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
-        let part = PartOut::new(call, [kind, flags, index], (out, capacity, len))?;
+        let part = PartOut::new(call, kind, flags, index, out, capacity, len)?;
         let mut parser = parser.parser.take(rz_chat_parser::NAME)?;
         let next = parser.next(|event| part.fill(event))?;
         Ok(part_status(next, parser.has_ended()))
@@ -178,8 +178,12 @@ impl<'a> PartOut<'a> {
     /// Checks the arguments of rz_chat_parser_next_into and its like; the text's are `out`, `capacity` and `len`.
     pub(super) fn new(
         call: &'a Call,
-        [kind, flags, index]: [*mut u32; 3],
-        (out, capacity, len): (*mut c_char, usize, *mut usize),
+        kind: *mut u32,
+        flags: *mut u32,
+        index: *mut u32,
+        out: *mut c_char,
+        capacity: usize,
+        len: *mut usize,
     ) -> Result<PartOut<'a>> {
         Ok(PartOut {
             kind: call.out(kind, "kind")?,

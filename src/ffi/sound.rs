@@ -23,7 +23,7 @@ impl rz_encoder {
     }
 
     /// The layout of a sound of so many samples, and of no height.
-    pub(super) fn measured(&self, [samples, height]: [usize; 2], params: &rz_media_params) -> Result<MediaLayout> {
+    pub(super) fn measured(&self, samples: usize, height: usize, params: &rz_media_params) -> Result<MediaLayout> {
         if height != 0 {
             return Err(Error::invalid(format!("a sound of {samples} samples and a height of {height}, which is 0")));
         }

@@ -464,7 +464,7 @@ impl GroupedMatrix {
             for ((codes, block), i) in blocks.zip(0u64..) {
                 let col = i * columns as u64;
                 let Blocks::Grouped(grouped) = self.blocks else {
-                    self.put_floats(files, &scales, [row, col, group as u64], codes, block)?;
+                    self.put_floats(files, &scales, row, col, group as u64, codes, block)?;
                     continue;
                 };
                 let (header, chunks) = block.split_at_mut(grouped.scale.bytes() + grouped.offset_bytes());
@@ -507,7 +507,9 @@ impl GroupedMatrix {
         &self,
         files: &[InputFile],
         scales: &Fetched,
-        [row, col, group]: [u64; 3],
+        row: u64,
+        col: u64,
+        group: u64,
         codes: &[u8],
         block: &mut [u8],
     ) -> Result<()> {

@@ -91,7 +91,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
         keys.push(("general.name".into(), Value::Str(name.to_string_lossy().into_owned())));
     }
     if !translated.facts.classifies {
-        sentence::modules(files, folder, translated.family.arch, &mut keys, (&mut set, &mut tensors))?;
+        sentence::modules(files, folder, translated.family.arch, &mut keys, &mut set, &mut tensors)?;
     }
     let generation_path = folder.join("generation_config.json");
     let generation = read(files, &generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());

@@ -172,7 +172,7 @@ impl TensorStorage {
             TensorStorage::Stacked { parts, part_bytes } => read_stacked(files, parts, *part_bytes, tensor, from, out),
             TensorStorage::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
             TensorStorage::Transposed { source, first, rows } => {
-                read_transposed(files, source, [*first, *rows], tensor, from, out)
+                read_transposed(files, source, *first, *rows, tensor, from, out)
             }
             TensorStorage::Picked(picked) => read_picked(files, picked, tensor, from, out),
             TensorStorage::Packed { quants, scales } => read_packed(files, *quants, *scales, tensor, from, out),
@@ -264,7 +264,8 @@ fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, 
 fn read_transposed(
     files: &[InputFile],
     source: &TensorStorage,
-    [first_byte, rows]: [u64; 2],
+    first_byte: u64,
+    rows: u64,
     tensor: &TensorInfo,
     from: u64,
     out: &mut [u8],

@@ -145,7 +145,40 @@ impl Op {
             Op::Project { projections, .. } => projections.iter_mut().for_each(|p| on(&mut p.weight)),
             Op::Experts(e) => e.gate.iter_mut().chain([&mut e.up, &mut e.down]).for_each(on),
             Op::Logits { head, .. } => on(head),
-            _ => {}
+            Op::Norm { .. }
+            | Op::Add { .. }
+            | Op::Scale { .. }
+            | Op::ScaleColumns { .. }
+            | Op::ScaleByPosition { .. }
+            | Op::AddMedia { .. }
+            | Op::OfMedia { .. }
+            | Op::Clamp { .. }
+            | Op::Mean { .. }
+            | Op::Xielu { .. }
+            | Op::Threshold { .. }
+            | Op::Rescale { .. }
+            | Op::Mix(_)
+            | Op::JoinHeads { .. }
+            | Op::MixByScore { .. }
+            | Op::Sinkhorn { .. }
+            | Op::Dot { .. }
+            | Op::Slice { .. }
+            | Op::Gather { .. }
+            | Op::Rope { .. }
+            | Op::StoreKv { .. }
+            | Op::KeepOutputs { .. }
+            | Op::Attend(_)
+            | Op::Select(_)
+            | Op::Conv(_)
+            | Op::Pool(_)
+            | Op::DeltaRule(_)
+            | Op::Scan(_)
+            | Op::Wkv(_)
+            | Op::Glu { .. }
+            | Op::Gate { .. }
+            | Op::ToHost { .. }
+            | Op::OnHost(_)
+            | Op::FromHost { .. } => {}
         }
     }
 
@@ -167,7 +200,34 @@ impl Op {
                 bias.iter_mut().chain(by_id).chain(of_products).for_each(on);
             }
             Op::Logits { bias, .. } => bias.iter_mut().for_each(on),
-            _ => {}
+            Op::Embed { .. }
+            | Op::EmbedNgrams(_)
+            | Op::Add { .. }
+            | Op::Scale { .. }
+            | Op::ScaleByPosition { .. }
+            | Op::AddMedia { .. }
+            | Op::OfMedia { .. }
+            | Op::Clamp { .. }
+            | Op::Mean { .. }
+            | Op::Xielu { .. }
+            | Op::Threshold { .. }
+            | Op::Rescale { .. }
+            | Op::Mix(_)
+            | Op::ProjectHeads { .. }
+            | Op::JoinHeads { .. }
+            | Op::Sinkhorn { .. }
+            | Op::Dot { .. }
+            | Op::Slice { .. }
+            | Op::Rope { .. }
+            | Op::StoreKv { .. }
+            | Op::KeepOutputs { .. }
+            | Op::Select(_)
+            | Op::Wkv(_)
+            | Op::Glu { .. }
+            | Op::Gate { .. }
+            | Op::ToHost { .. }
+            | Op::OnHost(_)
+            | Op::FromHost { .. } => {}
         }
     }
 
@@ -178,7 +238,42 @@ impl Op {
             Op::ProjectHeads { weight, .. } => f(*weight),
             Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(f),
             Op::Logits { head, .. } => f(*head),
-            _ => {}
+            Op::Embed { .. }
+            | Op::EmbedNgrams(_)
+            | Op::Norm { .. }
+            | Op::Add { .. }
+            | Op::Scale { .. }
+            | Op::ScaleColumns { .. }
+            | Op::ScaleByPosition { .. }
+            | Op::AddMedia { .. }
+            | Op::OfMedia { .. }
+            | Op::Clamp { .. }
+            | Op::Mean { .. }
+            | Op::Xielu { .. }
+            | Op::Threshold { .. }
+            | Op::Rescale { .. }
+            | Op::Mix(_)
+            | Op::JoinHeads { .. }
+            | Op::MixByScore { .. }
+            | Op::Sinkhorn { .. }
+            | Op::Dot { .. }
+            | Op::Slice { .. }
+            | Op::Gather { .. }
+            | Op::Rope { .. }
+            | Op::StoreKv { .. }
+            | Op::KeepOutputs { .. }
+            | Op::Attend(_)
+            | Op::Select(_)
+            | Op::Conv(_)
+            | Op::Pool(_)
+            | Op::DeltaRule(_)
+            | Op::Scan(_)
+            | Op::Wkv(_)
+            | Op::Glu { .. }
+            | Op::Gate { .. }
+            | Op::ToHost { .. }
+            | Op::OnHost(_)
+            | Op::FromHost { .. } => {}
         }
     }
 

@@ -145,10 +145,11 @@ impl ProgramBuilder {
         let (tensors, buffers) = self.assign(&lives);
         let (mut max_ids, mut max_positions) = (usize::MAX, usize::MAX);
         for op in &self.ops {
-            match op {
-                Op::Embed { rows, index: Index::Id | Index::Token, .. } => max_ids = max_ids.min(*rows),
-                Op::Embed { rows, index: Index::Position, .. } => max_positions = max_positions.min(*rows),
-                _ => {}
+            let Op::Embed { rows, index, .. } = op else { continue };
+            match index {
+                Index::Id | Index::Token => max_ids = max_ids.min(*rows),
+                Index::Position => max_positions = max_positions.min(*rows),
+                Index::Zero => {}
             }
         }
         let ProgramBuilder { ops, layers, kv_layers, recurrent, .. } = self;

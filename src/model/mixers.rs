@@ -212,7 +212,8 @@ impl Builder<'_> {
     }
 
     /// A product with a bias of another name.
-    pub fn with_bias(&mut self, (projection, factor): Product, part: &str) -> Result<Product> {
+    pub fn with_bias(&mut self, product: Product, part: &str) -> Result<Product> {
+        let (projection, factor) = product;
         let mut bias = self.tensors.vector(&self.name(part), self.program.width(projection.out))?;
         // The factor follows as an op of its own.
         bias.iter_mut().for_each(|b| *b /= factor);
@@ -231,7 +232,7 @@ impl Builder<'_> {
     /// Convolves activations whose channels stand one after the other in a tensor, with the bias that the file may
     /// have.
     pub fn conv<const N: usize>(&mut self, xs: [TensorId; N], part: &str, taps: usize, silu: bool) -> Result<()> {
-        self.dilated_conv(xs, part, (taps, 1), silu)
+        self.dilated_conv(xs, part, taps, 1, silu)
     }
 
     /// `conv` that sees every so many tokens.
@@ -239,7 +240,8 @@ impl Builder<'_> {
         &mut self,
         xs: [TensorId; N],
         part: &str,
-        (taps, dilation): (usize, usize),
+        taps: usize,
+        dilation: usize,
         silu: bool,
     ) -> Result<()> {
         let widths = xs.map(|x| self.program.width(x));
@@ -267,8 +269,10 @@ impl Builder<'_> {
     pub fn delta_rule(
         &mut self,
         [q, k, v]: [TensorId; 3],
-        [dt, beta]: [TensorId; 2],
-        (rate, of_steps): (Vector, Activation),
+        dt: TensorId,
+        beta: TensorId,
+        rate: Vector,
+        of_steps: Activation,
         key_dim: usize,
         tiled: bool,
         eps: Option<f32>,
@@ -300,7 +304,7 @@ impl Builder<'_> {
         self.fill(ones, vec![1.0; heads]);
         let rate = self.vector(rates);
         let skip = self.vector(vec![0.0; heads]);
-        Ok(self.scan(v, ones, [k, q], [rate, skip], state))
+        Ok(self.scan(v, ones, [k, q], rate, skip, state))
     }
 
     fn scan(
@@ -308,7 +312,8 @@ impl Builder<'_> {
         x: TensorId,
         dt: TensorId,
         [b, c]: [TensorId; 2],
-        [rate, skip]: [Vector; 2],
+        rate: Vector,
+        skip: Vector,
         state: usize,
     ) -> TensorId {
         let width = self.program.width(x);
@@ -343,8 +348,8 @@ impl Builder<'_> {
     /// The scan with a rate for each head.
     pub fn scan_heads(&mut self, x: TensorId, dt: TensorId, bc: [TensorId; 2], state: usize) -> Result<TensorId> {
         let heads = self.program.width(dt);
-        let vectors = [self.numbers("ssm_a", heads)?, self.numbers("ssm_d", heads)?];
-        Ok(self.scan(x, dt, bc, vectors, state))
+        let (rate, skip) = (self.numbers("ssm_a", heads)?, self.numbers("ssm_d", heads)?);
+        Ok(self.scan(x, dt, bc, rate, skip, state))
     }
 
     /// The block of Mamba 1. `plain_norms`: steps and both matrices are normalised without weights, by that epsilon.
@@ -369,8 +374,8 @@ impl Builder<'_> {
         let rates = self.tensors.values(&self.name("ssm_a"), inner, state)?;
         let rates =
             (0..state).flat_map(|n| (0..inner).map(move |i| (i, n))).map(|(i, n)| rates[i * state + n]).collect();
-        let vectors = [self.vector(rates), self.numbers("ssm_d", inner)?];
-        let y = self.scan(x, dt, [b, c], vectors, state);
+        let (rate, skip) = (self.vector(rates), self.numbers("ssm_d", inner)?);
+        let y = self.scan(x, dt, [b, c], rate, skip, state);
         let y = self.gate(z, y, Activation::Silu);
         self.project(y, "ssm_out", self.hyper.hidden)
     }

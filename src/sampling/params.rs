@@ -67,17 +67,23 @@ pub(crate) use numbers;
 /// Repetitions of more tokens count as ones of so many.
 pub(super) const MAX_REPETITION: usize = 4096;
 
-/// Least and greatest value, and these in words.
-type Range = (f64, f64, &'static str);
+/// The values of a parameter.
+struct Range {
+    least: f64,
+    most: f64,
+    /// These in words.
+    words: &'static str,
+}
 
-const ANY: Range = (0.0, u32::MAX as f64, "a number");
-const FINITE: Range = (f32::MIN as f64, f32::MAX as f64, "finite");
-const NOT_NEGATIVE: Range = (0.0, f32::MAX as f64, "finite and not negative");
-const AT_LEAST_1: Range = (1.0, f32::MAX as f64, "finite and at least 1");
-const SHARE: Range = (0.0, 1.0, "between 0 and 1");
-const NGRAM: Range = (0.0, MAX_REPETITION as f64, "at most 4096");
+const ANY: Range = Range { least: 0.0, most: u32::MAX as f64, words: "a number" };
+const FINITE: Range = Range { least: f32::MIN as f64, most: f32::MAX as f64, words: "finite" };
+const NOT_NEGATIVE: Range = Range { least: 0.0, most: f32::MAX as f64, words: "finite and not negative" };
+const AT_LEAST_1: Range = Range { least: 1.0, most: f32::MAX as f64, words: "finite and at least 1" };
+const SHARE: Range = Range { least: 0.0, most: 1.0, words: "between 0 and 1" };
+const NGRAM: Range = Range { least: 0.0, most: MAX_REPETITION as f64, words: "at most 4096" };
 
-fn check(name: &str, value: impl Copy + Display + Into<f64>, (least, most, words): Range) -> Result<()> {
+fn check(name: &str, value: impl Copy + Display + Into<f64>, range: Range) -> Result<()> {
+    let Range { least, most, words } = range;
     match (least..=most).contains(&value.into()) {
         true => Ok(()),
         false => Err(Error::invalid(format!("{name} is {value}, it must be {words}"))),

@@ -20,7 +20,7 @@ pub use self::plan::{Heads, Scoring};
 use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, Span, bits, chunks, divide, keys_of, segments, visible};
 pub use self::scratch::AttentionScratch;
 use self::scratch::{PartialBuffer, TileScratch};
-pub use self::select::select;
+pub use self::select::{SelectRows, select};
 use self::source::PlainCache;
 pub use self::source::{KvSource, LayerSource};
 use super::kernels::hadamard::rotate;

@@ -17,20 +17,31 @@ use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Team;
 use crate::graph::op::Groups;
 
-/// Writes the chosen positions of each token, `[n, top]`, from the cursor of the scratch on; true when all is done. `q`
-/// is `[n, queries * dim]`, `weights` `[n, queries]`; the source holds every position up to a token's own, and `pool`
-/// of them share a key.
+/// The tokens of a step that choose positions.
+pub struct SelectRows<'a> {
+    /// Position and sequence of each token. `[n]`
+    pub positions: &'a [u32],
+    pub sequences: &'a [u32],
+    /// `[n, queries * dim]`
+    pub q: &'a [f32],
+    /// `[n, queries]`
+    pub weights: &'a [f32],
+}
+
+/// Writes the chosen positions of each token, `[n, top]`, from the cursor of the scratch on; true when all is done. The
+/// source holds every position up to a token's own, and `pool` of them share a key.
 pub fn select<'c>(
     team: &Team,
     isa: Isa,
-    [positions, sequences]: [&[u32]; 2],
+    rows: SelectRows,
     source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
-    [q, weights]: [&[f32]; 2],
-    (groups, pool): (Groups, usize),
+    groups: Groups,
+    pool: usize,
     out: &mut [f32],
     scratch: &mut AttentionScratch,
 ) -> bool {
     let AttentionScratch { heads, per_thread, cursor, .. } = scratch;
+    let SelectRows { positions, sequences, q, weights } = rows;
     let (heads, n) = (*heads, positions.len());
     let top = out.len() / n.max(1);
     assert!(team.threads() <= per_thread.len() && sequences.len() == n && out.len() == n * top);
@@ -50,7 +61,7 @@ pub fn select<'c>(
         if len <= top {
             scratch.best.extend((0..len as u32).map(|position| (0.0, position)));
         } else {
-            rank(isa, heads, source, sequences[t], len, (groups, top), [queries, weights], scratch);
+            rank(isa, heads, source, sequences[t], len, groups, top, queries, weights, scratch);
         }
         if !all_finite(queries) || !all_finite(weights) || source.nan(sequences[t]).start < len {
             // Attention to these keys makes its results NaN.
@@ -73,8 +84,10 @@ fn rank<'c>(
     source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
     sequence: u32,
     len: usize,
-    (groups, top): (Groups, usize),
-    [queries, weights]: [&[f32]; 2],
+    groups: Groups,
+    top: usize,
+    queries: &[f32],
+    weights: &[f32],
     scratch: &mut TileScratch,
 ) {
     let (storage, rows) = (source.key_storage(sequence), heads.queries);

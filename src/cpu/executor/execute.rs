@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{CpuExecutor, OpCursor, adapters, heads};
-use crate::cpu::attention::{self, LayerSource, Scoring};
+use crate::cpu::attention::{self, LayerSource, Scoring, SelectRows};
 use crate::cpu::kernels::{activation_functions, elementwise};
 use crate::cpu::kv::KvPart;
 use crate::cpu::matmul;
@@ -26,7 +26,7 @@ use crate::graph::step::{MEDIA_ROW, Sequences, SequencesMut, StepInputs};
 
 impl CpuExecutor {
     /// Executes an op, or, where time counts, the next chunk of a long one; true when all of it is done.
-    // One piece: an arm for each op.
+    // As long as the list of ops: an op without an arm does not compile.
     pub(super) fn execute(
         &mut self,
         op: &Op,
@@ -35,7 +35,7 @@ impl CpuExecutor {
     ) -> Result<bool> {
         let isa = self.backend.isa;
         match op {
-            Op::Embed { table, index, scale, out, .. } => self.embed(inputs, (*table, *index, *scale), *out)?,
+            Op::Embed { table, index, scale, out, .. } => self.embed(inputs, *table, *index, *scale, *out)?,
             Op::Norm { norm, x, out } => self.norm(norm, *x, *out)?,
             Op::Add { x, delta, scale } => {
                 let [x, delta] = self.tensors.disjoint([*x, *delta]);
@@ -51,7 +51,7 @@ impl CpuExecutor {
                 each(&*team(&mut self.team)?, self.tensors.get(*x), |_, x| elementwise::multiply(isa, x, by));
             }
             Op::ScaleByPosition { x, slope, length, offset } => {
-                self.scale_by_position(*x, *slope, [*offset, *length].map(u64::from))?;
+                self.scale_by_position(*x, *slope, u64::from(*length), u64::from(*offset))?;
             }
             Op::AddMedia { x, part } => {
                 let (x, width) = self.tensors.get(*x);
@@ -97,48 +97,14 @@ impl CpuExecutor {
             Op::KeepOutputs { moves } => self.keep_outputs(inputs, sequences, moves),
             Op::Attend(attend) => return self.attend(sequences, attend),
             Op::Select(select) => return self.select(sequences, select),
-            Op::EmbedNgrams(_) | Op::Conv(_) | Op::Pool(_) | Op::DeltaRule(_) | Op::Scan(_) | Op::Wkv(_) => {
-                self.remember(op, inputs, sequences)?;
-            }
-            Op::Gather { .. } | Op::MixByScore { .. } | Op::Sinkhorn { .. } | Op::Dot { .. } => self.mix(op)?,
-            Op::Glu { gate, up, activation } => self.activate(*gate, *up, *activation)?,
-            Op::Gate { x, gate, sigmoid } => {
-                let [x, gate] = self.tensors.disjoint([*x, *gate]);
-                each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| match sigmoid {
-                    true => activation_functions::gate(isa, x, gate),
-                    false => elementwise::multiply_each(isa, x, gate),
-                });
-            }
-            Op::Experts(experts) => {
-                let CpuExecutor { backend, team: open, tensors, products, experts: scratch, cursor, .. } = self;
-                if cursor.parts == 0 {
-                    scratch.route(backend, tensors, experts, inputs.ids)?;
-                }
-                let place = (&mut cursor.parts, cursor.products.op_chunk);
-                return Ok(scratch.multiply(backend, &*team(open)?, products, tensors, experts, place));
-            }
-            Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } | Op::OfMedia { .. } => {
-                return Err(Error::unsupported(format!("{op:?} on the CPU")));
-            }
-            Op::Logits { x, head, bias, scale, softcap } => {
-                return self.multiply_head(*x, (*head, *bias), [*scale, *softcap], sequences);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Advances the recurrent states of sequences.
-    fn remember(&mut self, op: &Op, inputs: &StepInputs, sequences: &mut dyn SequencesMut<CpuSequence>) -> Result<()> {
-        let isa = self.backend.isa;
-        match op {
             Op::EmbedNgrams(op) => {
-                let table = self.backend.matrix(op.table);
-                ngrams::embed(&*team(&mut self.team)?, op, table, &mut self.tensors, inputs, sequences)?;
+                let (table, bytes) = self.backend.matrix(op.table);
+                ngrams::embed(&*team(&mut self.team)?, op, table, bytes, &mut self.tensors, inputs, sequences)?;
             }
             Op::Conv(op) => {
                 let (backend, team) = (&self.backend, team(&mut self.team)?);
-                let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
-                recurrent::conv(&team, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
+                let (kernel, bias) = (backend.vector(op.kernel), op.bias.map(|bias| backend.vector(bias)));
+                recurrent::conv(&team, isa, op, kernel, bias, &mut self.tensors, inputs, sequences)?;
             }
             Op::Pool(op) => {
                 let bias = self.backend.vector(op.bias);
@@ -149,21 +115,12 @@ impl CpuExecutor {
                 recurrent::delta_rule(&*team(&mut self.team)?, isa, op, rate, &mut self.tensors, inputs, sequences)?;
             }
             Op::Scan(op) => {
-                let vectors = [op.rate, op.skip].map(|v| self.backend.vector(v));
-                recurrent::scan(&*team(&mut self.team)?, isa, op, vectors, &mut self.tensors, inputs, sequences)?;
+                let (rate, skip) = (self.backend.vector(op.rate), self.backend.vector(op.skip));
+                recurrent::scan(&*team(&mut self.team)?, isa, op, rate, skip, &mut self.tensors, inputs, sequences)?;
             }
             Op::Wkv(op) => {
                 recurrent::wkv(&*team(&mut self.team)?, isa, op, &mut self.tensors, inputs, sequences)?;
             }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Products and mixtures of parts of rows.
-    fn mix(&mut self, op: &Op) -> Result<()> {
-        let isa = self.backend.isa;
-        match op {
             Op::Gather { x, by, out } => {
                 let by = self.backend.vector(*by);
                 let [x, out] = self.tensors.disjoint([*x, *out]);
@@ -186,13 +143,37 @@ impl CpuExecutor {
                     }
                 });
             }
-            _ => {}
+            Op::Glu { gate, up, activation } => self.activate(*gate, *up, *activation)?,
+            Op::Gate { x, gate, sigmoid } => {
+                let [x, gate] = self.tensors.disjoint([*x, *gate]);
+                each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| match sigmoid {
+                    true => activation_functions::gate(isa, x, gate),
+                    false => elementwise::multiply_each(isa, x, gate),
+                });
+            }
+            Op::Experts(experts) => {
+                let CpuExecutor { backend, team: open, tensors, products, experts: scratch, cursor, .. } = self;
+                if cursor.parts == 0 {
+                    scratch.route(backend, tensors, experts, inputs.ids)?;
+                }
+                let (next, chunk) = (&mut cursor.parts, cursor.products.op_chunk);
+                return Ok(scratch.multiply(backend, &*team(open)?, products, tensors, experts, next, chunk));
+            }
+            Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } | Op::OfMedia { .. } => {
+                return Err(Error::unsupported(format!("{op:?} on the CPU")));
+            }
+            Op::Logits { x, head, bias, scale, softcap } => {
+                if !self.multiply_head(*x, *head, *bias, sequences)? {
+                    return Ok(false);
+                }
+                self.shape_logits(*scale, *softcap)?;
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Rows of a table, by the tokens or the positions of the step, or rows of media.
-    fn embed(&mut self, inputs: &StepInputs, (table, index, scale): (Weight, Index, f32), out: TensorId) -> Result<()> {
+    fn embed(&mut self, inputs: &StepInputs, table: Weight, index: Index, scale: f32, out: TensorId) -> Result<()> {
         let (isa, (matrix, bytes)) = (self.backend.isa, self.backend.matrix(table));
         let row = |t: usize| match index {
             Index::Id | Index::Token if inputs.ids[t] == MEDIA_ROW => 0,
@@ -271,7 +252,7 @@ impl CpuExecutor {
     }
 
     /// Multiplies each row by what its position is worth.
-    fn scale_by_position(&mut self, x: TensorId, slope: f32, [offset, length]: [u64; 2]) -> Result<()> {
+    fn scale_by_position(&mut self, x: TensorId, slope: f32, length: u64, offset: u64) -> Result<()> {
         let (isa, positions) = (self.backend.isa, &self.positions);
         each(&*team(&mut self.team)?, self.tensors.get(x), |t, x| {
             let periods = (u64::from(positions[t]) + offset) / length + 1;
@@ -281,12 +262,12 @@ impl CpuExecutor {
         Ok(())
     }
 
-    /// Logits of the outputs, or the next chunk of them; true when all are done.
+    /// Products of the outputs with the matrix of logits, or the next chunk of them; true when all are done.
     fn multiply_head(
         &mut self,
         x: TensorId,
-        (head, bias): (Weight, Option<Vector>),
-        [scale, softcap]: [f32; 2],
+        head: Weight,
+        bias: Option<Vector>,
         sequences: &dyn Sequences<CpuSequence>,
     ) -> Result<bool> {
         let CpuExecutor { backend, team: open, tensors, products, logits, cursor, adapted, .. } = self;
@@ -303,13 +284,20 @@ impl CpuExecutor {
             let scratch = AdaptScratch { team: &team, isa, workspace: products };
             adapted.logits(scratch, x, (&mut *logits, vocab), |i| adapters(sequences, i))?;
         }
+        self.outputs = m;
+        Ok(true)
+    }
+
+    /// Scales the logits of the outputs, and bounds them.
+    fn shape_logits(&mut self, scale: f32, softcap: f32) -> Result<()> {
+        let (isa, team) = (self.backend.isa, team(&mut self.team)?);
+        let logits = &mut self.logits[..self.outputs * self.program.vocab];
         if softcap != 0.0 {
             team.chunks_mut(logits, SMALL, |_, x| activation_functions::softcap(isa, x, scale, softcap));
         } else if scale != 1.0 {
             team.chunks_mut(logits, SMALL, |_, x| elementwise::scale(isa, x, scale));
         }
-        self.outputs = m;
-        Ok(true)
+        Ok(())
     }
 
     /// `x += scale * out; out = norm(x)`: the sum and its norm in one pass, the summand lying where the result goes.
@@ -474,8 +462,9 @@ impl CpuExecutor {
         let source = LayerSource::new(backend.isa, op.layer.0 as usize, cache);
         let [(q, _), (weights, _), (out, _)] = tensors.disjoint([op.q, op.weights, op.out]);
         let team = team(open)?;
-        let groups = (op.groups, program.kv_layers[op.layer.0 as usize].pool);
-        Ok(attention::select(&team, backend.isa, [positions, slots], &source, [q, weights], groups, out, scratch))
+        let pool = program.kv_layers[op.layer.0 as usize].pool;
+        let rows = SelectRows { positions, sequences: slots, q, weights };
+        Ok(attention::select(&team, backend.isa, rows, &source, op.groups, pool, out, scratch))
     }
 }
 

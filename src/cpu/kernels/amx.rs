@@ -384,7 +384,7 @@ unsafe fn add_scaled<S: Simd, K: Kind, const N: usize>(
 ) -> usize {
     let strides = [SUMS_OF_PART * TOKEN_TILES, SUMS_OF_TILE];
     // SAFETY: the same contract.
-    unsafe { gemm::add_sums::<S, K, PANELS, N>(s, tile, groups, (x, x_group), (sums, strides), results) }
+    unsafe { gemm::add_sums::<S, K, PANELS, N>(s, tile, groups, x, x_group, sums, strides[0], strides[1], results) }
     N
 }
 

@@ -570,8 +570,11 @@ pub unsafe fn add_sums<S: Simd, K: Kind, const R: usize, const N: usize>(
     s: S,
     tile: *const u8,
     n: usize,
-    (x, x_stride): (*const u8, usize),
-    (sums, [sub_stride, panel_stride]): (*const u8, [usize; 2]),
+    x: *const u8,
+    x_stride: usize,
+    sums: *const u8,
+    sub_stride: usize,
+    panel_stride: usize,
     results: *mut f32,
 ) {
     let mut acc = [[[s.splat(0.0); 1]; R]; N];

@@ -157,10 +157,11 @@ impl Adapted {
         &mut self,
         mut scratch: AdaptScratch,
         x: &[f32],
-        (logits, vocab): Rows,
+        logits: Rows,
         set: impl Fn(u32) -> &'a AdapterSet<CpuAdapter>,
     ) -> Result<()> {
         let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return Ok(()) };
+        let (logits, vocab) = logits;
         let at_once = (products.outer.len() / vocab).clamp(1, ROWS);
         for group in groups {
             for rows in rows[group.rows.clone()].chunks(at_once) {
@@ -239,11 +240,11 @@ impl Products {
         product: &LowRank,
         scale: f32,
         rows: &[u32],
-        (out, width): Rows,
+        out: Rows,
     ) {
         let Some(&(_, at)) = self.reduced.iter().find(|(a, _)| *a == product.a) else { return };
         let (matrix, bytes) = adapter.matrix(product.b);
-        let (isa, n) = (scratch.isa, rows.len());
+        let (isa, n, (out, width)) = (scratch.isa, rows.len(), out);
         let outer = &mut self.outer[..n * width];
         let inner = &self.inner[at..at + n * matrix.cols()];
         scratch.multiply(inner, n, &mut [MatmulJob::new(matrix, bytes, None, outer)]);

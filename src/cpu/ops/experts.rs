@@ -164,7 +164,8 @@ impl ExpertScratch {
         products: &mut MatmulWorkspace,
         tensors: &mut StepTensors,
         op: &Experts,
-        (next, chunk): (&mut usize, OpChunk),
+        next: &mut usize,
+        chunk: OpChunk,
     ) -> bool {
         let isa = backend.isa;
         let [up, down] = [op.up, op.down].map(|weight| backend.matrix(weight));
@@ -201,7 +202,7 @@ impl ExpertScratch {
             match gate {
                 Some(gate) => {
                     let gate_rows = Slab::new(expert * stride, ffn, &gate.0);
-                    let mut jobs = [gate_rows.job(gate, m, gates), up_rows.job(up, m, ups)];
+                    let mut jobs = [gate_rows.job(gate.0, gate.1, m, gates), up_rows.job(up.0, up.1, m, ups)];
                     let together = if op.orders[0] == op.orders[1] { 2 } else { 1 };
                     for (jobs, order) in jobs.chunks_mut(together).zip(orders) {
                         let input = in_order(input, hidden, order, expert, ordered);
@@ -217,7 +218,7 @@ impl ExpertScratch {
                 }
                 None => {
                     let input = in_order(input, hidden, orders[1], expert, ordered);
-                    matmul::multiply(team, isa, products, input, m, &mut [up_rows.job(up, m, gates)]);
+                    matmul::multiply(team, isa, products, input, m, &mut [up_rows.job(up.0, up.1, m, gates)]);
                     up_rows.compact(m, gates);
                     each(team, (&mut gates[..m * ffn], ffn), |_, u| {
                         of_up.apply(expert, u);
@@ -227,7 +228,7 @@ impl ExpertScratch {
             }
             let rows = Slab::new(expert * hidden, hidden, &down.0);
             let inner = in_order(&gates[..m * ffn], ffn, orders[2], expert, ordered);
-            matmul::multiply(team, isa, products, inner, m, &mut [rows.job(down, m, downs)]);
+            matmul::multiply(team, isa, products, inner, m, &mut [rows.job(down.0, down.1, m, downs)]);
             rows.compact(m, downs);
             for ((t, weight), row) in members.iter().zip(downs.chunks_exact_mut(hidden)) {
                 of_down.apply(expert, row);
@@ -307,12 +308,7 @@ impl Slab {
     }
 
     /// The product of `tokens` tokens with these rows, `[tokens, whole]`.
-    pub fn job<'a>(
-        &self,
-        (matrix, bytes): (WeightMatrix, &'a [u8]),
-        tokens: usize,
-        out: &'a mut [f32],
-    ) -> MatmulJob<'a> {
+    pub fn job<'a>(&self, matrix: WeightMatrix, bytes: &'a [u8], tokens: usize, out: &'a mut [f32]) -> MatmulJob<'a> {
         let (part, bytes) = matrix.part(bytes, self.whole.clone());
         MatmulJob::new(part, bytes, None, &mut out[..tokens * part.rows])
     }

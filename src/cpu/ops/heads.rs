@@ -81,7 +81,7 @@ impl HeadScratch {
                 row.copy_from_slice(&head_of(t)[..cols]);
             }
             let slab = Slab::new(head * rows, rows, &matrix);
-            let mut jobs = [slab.job((matrix, bytes), m, results)];
+            let mut jobs = [slab.job(matrix, bytes, m, results)];
             matmul::multiply_alone(backend.isa, products, &input[..m * cols], m, &mut jobs);
             slab.compact(m, results);
             for (t, result) in tokens.zip(results.chunks_exact(rows)) {

@@ -13,7 +13,8 @@ use crate::graph::step::{SequencesMut, StepInputs};
 pub fn embed(
     team: &Team,
     op: &EmbedNgrams,
-    (table, bytes): (WeightMatrix, &[u8]),
+    table: WeightMatrix,
+    bytes: &[u8],
     tensors: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,

@@ -50,13 +50,13 @@ pub fn conv(
     team: &Team,
     isa: Isa,
     op: &Conv,
-    [kernel, bias]: [Option<&[f32]>; 2],
+    kernel: &[f32],
+    bias: Option<&[f32]>,
     tensors: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,
 ) -> Result<()> {
     let (x, width) = tensors.get(op.x);
-    let kernel = kernel.unwrap_or_default();
     each_sequence(inputs, sequences, op.recurrent, |rows, from, to| {
         let (x, to) = (&mut x[rows.start * width..rows.end * width], DisjointSlice::new(to));
         let (n, small) = (rows.len(), x.len() <= SMALL_CONV);
@@ -126,7 +126,8 @@ pub fn scan(
     team: &Team,
     isa: Isa,
     op: &Scan,
-    [rate, skip]: [&[f32]; 2],
+    rate: &[f32],
+    skip: &[f32],
     tensors: &mut StepTensors,
     inputs: &StepInputs,
     sequences: &mut dyn SequencesMut<CpuSequence>,

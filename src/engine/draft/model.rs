@@ -61,7 +61,7 @@ impl DraftModel {
                 self.pass = Some(pass);
                 return Ok(None);
             }
-            pass.commit(&mut self.session, (0, &self.step), 0, is_last.then_some(0))?;
+            pass.commit(&mut self.session, 0, &self.step, 0, is_last.then_some(0))?;
             time += pass.step().time();
             self.step.clear();
             pass.step().clear();

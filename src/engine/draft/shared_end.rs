@@ -34,14 +34,14 @@ impl SharedEnd {
         let SharedEnd { sequence, values, width } = self;
         let values = &mut values[..tokens.len() * *width];
         let read = |end: &End, executor: &mut Executor| executor.read(end.tensor, values);
-        run(network, &network.ends()[0], (sequence, tokens), |_, _| Ok(()), read)
+        run(network, &network.ends()[0], sequence, tokens, |_, _| Ok(()), read)
     }
 
     /// Computes the logits of the row in `values`.
     pub fn logits(&mut self, network: &Network, logits: &mut [f32]) -> Result<Duration> {
         let SharedEnd { sequence, values, .. } = self;
         let write = |end: &End, executor: &mut Executor| executor.write(end.tensor, values);
-        run(network, &network.ends()[1], (sequence, &[0]), write, |_, executor| executor.read_logits(0, logits))
+        run(network, &network.ends()[1], sequence, &[0], write, |_, executor| executor.read_logits(0, logits))
     }
 }
 
@@ -49,7 +49,8 @@ impl SharedEnd {
 fn run(
     network: &Network,
     end: &Option<End>,
-    (sequence, tokens): (&mut Sequence, &[u32]),
+    sequence: &mut Sequence,
+    tokens: &[u32],
     write: impl FnOnce(&End, &mut Executor) -> Result<()>,
     read: impl FnOnce(&End, &mut Executor) -> Result<()>,
 ) -> Result<Duration> {

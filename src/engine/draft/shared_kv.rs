@@ -69,13 +69,14 @@ impl SharedKvHead {
         let program = Arc::new(predictor.program.with_kv_of(&target.program)?);
         let backend = network.beside(target, &program)?;
         let states = target.observe_end(predictor.width)?;
-        SharedKvHead::new(head, target, (program, backend), states).map(Some)
+        SharedKvHead::new(head, target, program, backend, states).map(Some)
     }
 
     fn new(
         model: &Arc<Model>,
         target: &Arc<Network>,
-        (program, backend): (Arc<Program>, Backend),
+        program: Arc<Program>,
+        backend: Backend,
         states: TensorId,
     ) -> Result<SharedKvHead> {
         let network = model.network()?;

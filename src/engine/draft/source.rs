@@ -272,7 +272,8 @@ impl Draft {
     pub fn follow(
         &mut self,
         executor: &mut Executor,
-        (row, output): (usize, Option<usize>),
+        row: usize,
+        output: Option<usize>,
         positions: Range<usize>,
     ) -> Result<()> {
         match &mut self.source {

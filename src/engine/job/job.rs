@@ -474,7 +474,7 @@ impl Job {
             false => (&prompt[self.appended..self.appended + member.tokens], 0),
         };
         let output = (member.outputs > 0).then_some(output);
-        self.chosen = pass.commit(&mut self.session, (member.again, tokens), left, output)?;
+        self.chosen = pass.commit(&mut self.session, member.again, tokens, left, output)?;
         self.undecided = output.is_some();
         self.taken = Some(Taken { before, is_step, choice: Duration::ZERO });
         if is_step {
@@ -511,7 +511,8 @@ impl Job {
         &mut self,
         member: Member,
         pass: &mut Pass,
-        [row, output]: [usize; 2],
+        row: usize,
+        output: usize,
         stats: PassStats,
         jobs: usize,
     ) -> Result<()> {
@@ -527,9 +528,11 @@ impl Job {
             return result;
         }
         let last = (end - 1 - taken.before).checked_sub(member.len() - member.outputs);
-        let (rows, positions) = ((row + first - taken.before, last.map(|last| output + last)), first..end);
-        let draft = self.request.draft.as_mut();
-        let followed = draft.map_or(Ok(()), |draft| draft.follow(&mut pass.step().executor, rows, positions));
+        let (first_row, last_output) = (row + first - taken.before, last.map(|last| output + last));
+        let followed = match &mut self.request.draft {
+            Some(draft) => draft.follow(&mut pass.step().executor, first_row, last_output, first..end),
+            None => Ok(()),
+        };
         result.and(followed)
     }
 
@@ -550,7 +553,7 @@ impl Job {
         {
             right += 1;
             let (token, left) = (&self.request.step[right..=right], member.tokens - right - 1);
-            self.chosen = pass.commit(&mut self.session, (0, token), left, Some(output + right))?;
+            self.chosen = pass.commit(&mut self.session, 0, token, left, Some(output + right))?;
             self.undecided = true;
             self.make_token()?;
         }
@@ -581,7 +584,7 @@ impl Job {
         self.token_time += time;
         let last = self.request.made.last().map_or(&[][..], std::slice::from_ref);
         nan::check_chosen(self.session.model(), token, self.session.len())?;
-        self.session.commit((0, last), 0, |_| Ok(Logits::OnDevice))?;
+        self.session.commit(0, last, 0, |_| Ok(Logits::OnDevice))?;
         (self.undecided, self.chosen) = (true, Some(token));
         self.make_token()
     }

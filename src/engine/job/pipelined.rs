@@ -34,18 +34,19 @@ pub trait Lanes {
 pub fn run(
     network: &Arc<Network>,
     lanes: &mut impl Lanes,
-    [n, most]: [usize; 2],
+    n: usize,
+    most: usize,
     budget: &StepBudget,
 ) -> Result<Option<usize>> {
     let Some(mut pass) = Pass::lent(network, n, budget)? else { return Ok(Some(0)) };
-    let done = steps(&mut pass, network, lanes, [n, most]);
+    let done = steps(&mut pass, network, lanes, n, most);
     let executor = &mut pass.step().executor;
     let ended = executor.end();
     network.metrics().record_parts(&executor.times());
     done.and_then(|done| ended.map(|()| done))
 }
 
-fn steps(pass: &mut Pass, network: &Network, lanes: &mut impl Lanes, [n, most]: [usize; 2]) -> Result<Option<usize>> {
+fn steps(pass: &mut Pass, network: &Network, lanes: &mut impl Lanes, n: usize, most: usize) -> Result<Option<usize>> {
     let ahead = pass.step().executor.ahead();
     if ahead == 0 {
         return Ok(None);

@@ -241,7 +241,7 @@ fn choices_pause(pass: &JobPass, jobs: &[&mut Job], budget: &StepBudget) -> bool
 }
 
 /// Work on a member of a pass; the numbers are those of its first row and its first output.
-type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, Member, [usize; 2]) -> Result<()>;
+type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, Member, usize, usize) -> Result<()>;
 
 /// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first,
 /// leaves the others with theirs.
@@ -255,7 +255,7 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
         let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
         for member in members.iter() {
             if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-                let worked = work(job, *member, [row, output]);
+                let worked = work(job, *member, row, output);
                 let worked = job.alone(worked);
                 made = made.and_then(|made| Ok(worked?.is_none() || made));
             }
@@ -264,9 +264,9 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
         }
         made
     };
-    let taken = each(jobs, &mut |job, member, [_, output]| job.take(member, results, output, stats.time));
+    let taken = each(jobs, &mut |job, member, _, output| job.take(member, results, output, stats.time));
     let made = make_tokens(jobs, network);
-    let settled = each(jobs, &mut |job, member, first| job.settle(member, results, first, stats, makers));
+    let settled = each(jobs, &mut |job, member, row, output| job.settle(member, results, row, output, stats, makers));
     pass.clear();
     Ok(taken? | made? | settled?)
 }
@@ -313,7 +313,7 @@ fn run_pipelined(
     budget: &StepBudget,
 ) -> Result<Option<usize>> {
     let n = jobs.iter().filter(|job| job.runs()).count();
-    let result = pipelined::run(network, &mut JobLanes { jobs, budget }, [n, most], budget);
+    let result = pipelined::run(network, &mut JobLanes { jobs, budget }, n, most, budget);
     jobs.iter_mut().for_each(|job| job.forget_ahead());
     result
 }

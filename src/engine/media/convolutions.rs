@@ -90,7 +90,7 @@ impl Convolving {
                     self.columns = if self.layer == 0 { chunk.columns()? } else { self.grid.columns()? };
                 }
                 let n = self.columns.times * self.columns.bins;
-                if !executor.advance(stage, n, sequence, &[&self.columns.values], (&[], &[]), budget)? {
+                if !executor.advance(stage, n, sequence, &[&self.columns.values], &[], &[], budget)? {
                     return Ok(false);
                 }
                 let channels = stage.program.width(stage.results[0]);

@@ -333,22 +333,22 @@ impl Encoding {
                 None => Tile::Picture(tile),
             });
         }
-        let encoding = Encoding::with(encoder, list, [n, blocks], facts.n_rows(layout))?;
+        let encoding = Encoding::with(encoder, list, n, blocks, facts.n_rows(layout))?;
         Ok(Encoding { layout: Some(*layout), ..encoding })
     }
 
     /// Sets the memory aside for the parts of a sound.
     pub fn of_sound(encoder: &Encoder, parts: Vec<HeardPart>) -> Result<Encoding> {
         let most = |of: fn(&SoundPart) -> usize| parts.iter().map(|heard| of(&heard.part)).max().unwrap_or(0);
-        let most = [most(|part| part.n), most(|part| part.rows)];
+        let (n, blocks) = (most(|part| part.n), most(|part| part.rows));
         let rows = parts.iter().map(|heard| heard.part.rows).sum();
         let mut list = try_vec("parts of a sound", parts.len())?;
         list.extend(parts.into_iter().map(Tile::Sound));
-        Encoding::with(encoder, list, most, rows)
+        Encoding::with(encoder, list, n, blocks, rows)
     }
 
     /// `n` and `blocks`: the most patches and blocks of a tile.
-    fn with(encoder: &Encoder, tiles: Vec<Tile>, [n, blocks]: [usize; 2], rows: usize) -> Result<Encoding> {
+    fn with(encoder: &Encoder, tiles: Vec<Tile>, n: usize, blocks: usize, rows: usize) -> Result<Encoding> {
         let facts = encoder.facts();
         let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks))?;
         let each = encoder.state_len(n, blocks).saturating_mul(encoder.encoder.results.len());
@@ -419,8 +419,8 @@ impl Encoding {
         let each = encoder.state_len(inputs.n, blocks);
         if first.state != StageState::Done {
             let written = [&inputs.patches[..], &inputs.places[..], &inputs.queries[..]];
-            let by = (&inputs.turns[..], &inputs.spans[..]);
-            if !first.advance(&encoder.encoder, inputs.n, sequence, &written, by, budget)? {
+            let (turns, spans) = (&inputs.turns[..], &inputs.spans[..]);
+            if !first.advance(&encoder.encoder, inputs.n, sequence, &written, turns, spans, budget)? {
                 return Ok(false);
             }
             for (result, state) in encoder.encoder.results.iter().zip(states.chunks_exact_mut(each)) {
@@ -438,7 +438,7 @@ impl Encoding {
                 &state[from..from + blocks * encoder.projector.program.width(*block)]
             })
             .collect();
-        if !second.advance(&encoder.projector, blocks, sequence, &written, (&[], &[]), budget)? {
+        if !second.advance(&encoder.projector, blocks, sequence, &written, &[], &[], budget)? {
             return Ok(false);
         }
         let [width, row_dim] = [encoder.projector.program.width(encoder.projector.results[0]), encoder.facts.row_dim];

@@ -55,7 +55,8 @@ impl StageExecutor {
         n: usize,
         sequence: &mut Sequence,
         written: &[&[f32]],
-        (turns, spans): (&[[u32; 3]], &[[u32; 2]]),
+        turns: &[[u32; 3]],
+        spans: &[[u32; 2]],
         budget: &StepBudget,
     ) -> Result<bool> {
         let StageExecutor { executor, state, ids, positions } = self;

@@ -43,7 +43,7 @@ const MAX_STEP_OUTPUTS: usize = 64;
 /// Returns the devices that a caller names. The caches of a model on a GPU are visible within a context of its own
 /// alone, so that heads that read those of another model are loaded on the CPU, from which `Network::beside` takes
 /// them.
-fn devices((device, devices): (u32, &[u32]), predictor: Option<&model::Predictor>) -> Result<Vec<u32>> {
+fn devices(device: u32, devices: &[u32], predictor: Option<&model::Predictor>) -> Result<Vec<u32>> {
     let named = match devices {
         [] => (device != 0).then_some(device).into_iter().collect(),
         devices => devices.to_vec(),
@@ -119,7 +119,8 @@ impl Network {
     pub fn load(
         runtime: &Arc<Runtime>,
         metrics: &Arc<Metrics>,
-        (network, suppressed): (model::Network, &[u32]),
+        network: model::Network,
+        suppressed: &[u32],
         files: u64,
         params: &mut LoadParams,
     ) -> Result<Network> {
@@ -139,7 +140,7 @@ impl Network {
         let beside = predictor.or(reads_source.then_some(&network.states));
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
         let options = LoadOptions {
-            devices: devices((params.device, params.devices), network.predictor.as_ref())?,
+            devices: devices(params.device, params.devices, network.predictor.as_ref())?,
             shares: params.shares.to_vec(),
             deterministic: params.deterministic,
             profile: params.profile,
@@ -275,7 +276,7 @@ impl Network {
         }
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         let executors = || Executors::new(&self.runtime.pool, self.limits, self.backend.is_on_cpu());
-        if let Some(more) = Observed::new(&self.program, observed.as_deref(), (layers, hidden), executors)? {
+        if let Some(more) = Observed::new(&self.program, observed.as_deref(), layers, hidden, executors)? {
             *observed = Some(Arc::new(more));
         }
         let states = layers.iter().map(|layer| observed.as_ref().and_then(|observed| observed.states(*layer)));
@@ -289,8 +290,8 @@ impl Network {
 
     /// The embeddings of tokens and the head, for heads in files of their own, where they are common ones.
     pub fn ends(&self) -> &[Option<End>; 2] {
-        let (program, on) = (&self.program, (&self.backend, &self.runtime.pool));
-        let new = || [End::embeddings(program, on, MAX_STEP_TOKENS), End::head(program, on)];
+        let (program, backend, pool) = (&self.program, &self.backend, &self.runtime.pool);
+        let new = || [End::embeddings(program, backend, pool, MAX_STEP_TOKENS), End::head(program, backend, pool)];
         self.ends.get_or_init(new)
     }
 

@@ -25,7 +25,8 @@ impl Observed {
     pub fn new(
         program: &Program,
         before: Option<&Observed>,
-        (layers, width): (&[usize], usize),
+        layers: &[usize],
+        width: usize,
         executors: impl FnOnce() -> Executors,
     ) -> Result<Option<Observed>> {
         let mut all = before.map_or(Vec::new(), |before| before.layers.clone());
@@ -60,29 +61,24 @@ pub struct End {
 }
 
 impl End {
-    fn new(
-        program: Program,
-        tensor: TensorId,
-        (backend, pool): (&Backend, &Arc<Pool>),
-        limits: StepLimits,
-    ) -> Option<End> {
+    fn new(program: Program, tensor: TensorId, backend: &Backend, pool: &Arc<Pool>, limits: StepLimits) -> Option<End> {
         let (backend, program) = backend.of_program(&Arc::new(program)).ok()?;
         Some(End { program, backend, tensor, limits, executors: Executors::new(pool, limits, false) })
     }
 
     /// The rows of the table that a network begins with, as they are; `None` where it begins otherwise.
-    pub fn embeddings(program: &Program, on: (&Backend, &Arc<Pool>), max_tokens: usize) -> Option<End> {
+    pub fn embeddings(program: &Program, backend: &Backend, pool: &Arc<Pool>, max_tokens: usize) -> Option<End> {
         let Some(&Op::Embed { table, rows, index: index @ Index::Id, out, .. }) = program.ops.first() else {
             return None;
         };
         let mut b = ProgramBuilder::default();
         let out = b.tensor(program.width(out));
         b.push(Op::Embed { table, rows, index, scale: 1.0, out });
-        End::new(b.finish(0, &[out]), out, on, StepLimits { max_tokens, max_outputs: 1 })
+        End::new(b.finish(0, &[out]), out, backend, pool, StepLimits { max_tokens, max_outputs: 1 })
     }
 
     /// The head that a network ends with, for one row.
-    pub fn head(program: &Program, on: (&Backend, &Arc<Pool>)) -> Option<End> {
+    pub fn head(program: &Program, backend: &Backend, pool: &Arc<Pool>) -> Option<End> {
         let mut head = program.ops.last().filter(|op| matches!(op, Op::Logits { .. }))?.clone();
         let mut b = ProgramBuilder::default();
         let mut input = None;
@@ -90,6 +86,6 @@ impl End {
         let input = input?;
         b.input(input);
         b.push(head);
-        End::new(b.finish(program.vocab, &[]), input, on, StepLimits { max_tokens: 1, max_outputs: 1 })
+        End::new(b.finish(program.vocab, &[]), input, backend, pool, StepLimits { max_tokens: 1, max_outputs: 1 })
     }
 }

@@ -127,7 +127,7 @@ impl Pass {
         add(step.clear(), lanes, network, ahead)?;
         with_rules(network, lanes, is_first.then_some(chosen), |sequences, rules| {
             // Such a step is short: only ahead of it the caller is asked.
-            step.advance(sequences, step.executor.ops(), (rules, ahead), |_| Ok(()), &StepBudget::new(&|| false))
+            step.advance(sequences, step.executor.ops(), rules, ahead, |_| Ok(()), &StepBudget::new(&|| false))
         })?;
         step.executor.submit()
     }
@@ -138,14 +138,15 @@ impl Pass {
     pub fn commit(
         &mut self,
         session: &mut Session,
-        (again, tokens): (usize, &[u32]),
+        again: usize,
+        tokens: &[u32],
         left: usize,
         output: Option<usize>,
     ) -> Result<Option<u32>> {
         let Pass { network, lent, chosen, .. } = self;
         let (executor, mut next) = (&mut lent.step().executor, None);
         let (model, position) = (session.model().clone(), (session.len() + tokens.len()).saturating_sub(1));
-        session.commit((again, tokens), left, |logits| match output {
+        session.commit(again, tokens, left, |logits| match output {
             None => Ok(Logits::None),
             Some(i) if *chosen >> i & 1 == 1 => {
                 let token = executor.token(i)?;

@@ -151,7 +151,7 @@ impl Step {
     ) -> Result<bool> {
         let started = Instant::now();
         let ops = first..self.executor.ops().end;
-        let done = self.advance(sequences, ops, (rules, 0), write, budget);
+        let done = self.advance(sequences, ops, rules, 0, write, budget);
         let done = done.and_then(|done| if done { self.executor.end().map(|()| true) } else { Ok(false) });
         self.busy += started.elapsed();
         done
@@ -164,7 +164,8 @@ impl Step {
         &mut self,
         sequences: &mut [&mut Sequence],
         ops: Range<usize>,
-        (rules, ahead): (&[Option<SamplingRule>], usize),
+        rules: &[Option<SamplingRule>],
+        ahead: usize,
         write: impl FnOnce(&mut Executor) -> Result<()>,
         budget: &StepBudget,
     ) -> Result<bool> {

@@ -211,14 +211,17 @@ fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {
 pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
     let head = read_head(fingerprint(model, params.adapters)?, read)?;
     let params = cache_params(model, params, &head)?;
-    Session::filled(model, &params, |text, logits, sequence| fill(model, head, text, logits, sequence, read))
+    Session::filled(model, &params, |(tokens, runs), logits, sequence| {
+        fill(model, head, tokens, runs, logits, sequence, read)
+    })
 }
 
 /// Fills an empty session with what follows the head.
 fn fill(
     model: &Model,
     head: Head,
-    (tokens, runs): (&mut Vec<u32>, &mut Runs),
+    tokens: &mut Vec<u32>,
+    runs: &mut Runs,
     logits: &mut [f32],
     sequence: &mut Sequence,
     read: Read,

@@ -27,7 +27,8 @@ pub(super) fn modules(
     folder: &Path,
     architecture: &str,
     keys: &mut Vec<(String, Value)>,
-    (set, tensors): (&mut Vec<InputFile>, &mut Vec<TensorInfo>),
+    set: &mut Vec<InputFile>,
+    tensors: &mut Vec<TensorInfo>,
 ) -> Result<()> {
     let path = folder.join("modules.json");
     let Some(text) = read(files, &path, MAX_CONFIG)? else { return Ok(()) };
@@ -45,7 +46,7 @@ pub(super) fn modules(
             "Dense" if is_plain(text("path")) => {
                 let too_many = || Error::unsupported(format!("{}: more than two dense modules", path.display()));
                 let name = dense.next().ok_or_else(too_many)?;
-                read_dense(files, &folder.join(text("path")), name, (&mut *set, &mut *tensors))?;
+                read_dense(files, &folder.join(text("path")), name, set, tensors)?;
             }
             _ => return Err(Error::unsupported(format!("{}: the module {class:?} is not supported", path.display()))),
         }
@@ -73,7 +74,8 @@ fn read_dense(
     files: Files,
     folder: &Path,
     name: &str,
-    (set, tensors): (&mut Vec<InputFile>, &mut Vec<TensorInfo>),
+    set: &mut Vec<InputFile>,
+    tensors: &mut Vec<TensorInfo>,
 ) -> Result<()> {
     let path = folder.join("config.json");
     let text = read(files, &path, MAX_CONFIG)?.ok_or_else(|| Error::format(&path, "no such file"))?;

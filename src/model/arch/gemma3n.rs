@@ -46,7 +46,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "attn_norm")?;
         let laurel = laurel(b, h)?;
         let rope = if is_local { local } else { rope };
-        let o = b.sharing_attention(h, (attention, rope), (i < own, None), &mut stored[usize::from(is_local)])?;
+        let o = b.sharing_attention(h, attention, rope, i < own, None, &mut stored[usize::from(is_local)])?;
         b.rms_norm_groups(o, "post_attention_norm", hidden)?;
         b.add(o, x);
         b.add(o, laurel);

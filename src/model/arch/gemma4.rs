@@ -61,7 +61,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let (kind, attention, rope) = kinds.of(b, i)?;
         let h = b.rms_norm(x, "attn_norm")?;
         let has_values = values_are_keys.map(|told| kind == 1 || !told);
-        let o = b.sharing_attention(h, (attention, rope), (i < own, has_values), &mut stored[kind])?;
+        let o = b.sharing_attention(h, attention, rope, i < own, has_values, &mut stored[kind])?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

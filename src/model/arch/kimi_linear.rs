@@ -69,7 +69,7 @@ pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<
     let [dt] = b.split(narrow, part, [width])?;
     let dt = b.with_bias(dt, "ssm_dt.bias")?;
     let [dt] = b.push_projections(narrow, [dt]);
-    let rate = match bound {
+    let (rate, of_steps) = match bound {
         Some(bound) => {
             b.scale_parts(dt, "ssm_a", heads)?;
             if negative {
@@ -80,7 +80,7 @@ pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<
         None => (b.numbers("ssm_a", heads)?, Activation::Softplus),
     };
     b.activate(beta, Activation::Sigmoid);
-    let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, false, eps)?;
+    let o = b.delta_rule([q, k, v], dt, beta, rate, of_steps, dim, false, eps)?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
     // Folders name the gate like that of attention.
     let first = ["ssm_g", "attn_gate"].into_iter().find(|part| b.has(&format!("{part}.weight"))).unwrap_or("ssm_g_a");

@@ -55,7 +55,7 @@ fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape, reach: f32) -> Res
     let rate = b.numbers("ssm_a", heads)?;
     b.activate(beta, Sigmoid);
     b.scale(beta, reach);
-    let o = b.delta_rule([q, k, v], [dt, beta], (rate, Softplus), dim, false, None)?;
+    let o = b.delta_rule([q, k, v], dt, beta, rate, Softplus, dim, false, None)?;
     let norm = b.norm(NormKind::Rms, "ssm_norm", heads, values / heads)?;
     b.program.push(Op::Norm { norm: Norm { eps: OUTPUT_EPSILON, ..norm }, x: o, out: o });
     let o = b.gate(z, o, Silu);

@@ -84,7 +84,7 @@ pub(super) fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape, activat
     b.conv([q, k, v], "ssm_conv1d", taps, true)?;
     let rate = b.numbers("ssm_a", heads)?;
     b.activate(beta, Activation::Sigmoid);
-    let o = b.delta_rule([q, k, v], [dt, beta], (rate, Softplus), dim, !next && !b.is_folder(), None)?;
+    let o = b.delta_rule([q, k, v], dt, beta, rate, Softplus, dim, !next && !b.is_folder(), None)?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
     let o = b.gate(z, o, activation);
     b.project(o, "ssm_out", b.hyper.hidden)

@@ -37,7 +37,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
             true => delta_net(b, h, shape, Activation::Sigmoid),
             false => attention(b, h, rope, |b| {
                 let pool = of_keys.iter().find(|(size, _)| *size == pools[i]);
-                pool.map(|pool| choose(b, h, indexer, *pool)).transpose()
+                pool.map(|(size, of_keys)| choose(b, h, indexer, *size, *of_keys)).transpose()
             }),
         })?;
         b.connect_by_gates(streams, "hc_ffn", rank, |b, h| b.moe_ffn(h, moe))
@@ -54,7 +54,7 @@ struct Indexer {
 }
 
 /// The choice of pools of positions by the mean of their keys, which turns by their first position.
-fn choose(b: &mut Builder, x: TensorId, indexer: Indexer, (size, of_keys): (usize, RopeChoice)) -> Result<TensorId> {
+fn choose(b: &mut Builder, x: TensorId, indexer: Indexer, size: usize, of_keys: RopeChoice) -> Result<TensorId> {
     let [heads, width, top] = indexer.sizes;
     // Folders have one product for both.
     let [q, k] = if b.has("indexer.qk_proj.weight") {

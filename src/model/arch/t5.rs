@@ -68,11 +68,12 @@ fn stack(
     mut between: impl FnMut(&mut Builder, usize) -> Result<()>,
 ) -> Result<()> {
     let (heads, hidden) = (b.hyper.heads, b.hyper.hidden);
-    let buckets = buckets(b, mask == Mask::All)?;
+    let (n_buckets, by_distance) = buckets(b, mask == Mask::All)?;
     // Layers without a table have that of the first.
     let mut first = None;
     b.layers(|b, i| {
-        let own = if first.is_none() || b.has("attn_rel_b.weight") { Some(table(b, &buckets)?) } else { None };
+        let own =
+            if first.is_none() || b.has("attn_rel_b.weight") { Some(table(b, n_buckets, &by_distance)?) } else { None };
         first = first.or(own);
         let distances = own.or(first);
         let h = b.rms_norm(x, "attn_norm")?;
@@ -116,15 +117,15 @@ fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
 
 /// Returns the terms of an encoder whose tokens have positions as well.
 pub(super) fn distances(b: &mut Builder) -> Result<Vector> {
-    let buckets = buckets(b, true)?;
-    table(b, &buckets)
+    let (n_buckets, by_distance) = buckets(b, true)?;
+    table(b, n_buckets, &by_distance)
 }
 
 /// Returns the terms that each head adds to the score of a key, by distance.
-fn table(b: &mut Builder, (n, buckets): &(usize, Vec<usize>)) -> Result<Vector> {
+fn table(b: &mut Builder, n_buckets: usize, by_distance: &[usize]) -> Result<Vector> {
     let heads = b.hyper.heads.n_heads;
-    let by_bucket = b.tensors.matrix_values(&b.name("attn_rel_b.weight"), *n, heads)?;
-    let rows = (0..heads).flat_map(|head| buckets.iter().map(move |bucket| bucket * heads + head));
+    let by_bucket = b.tensors.matrix_values(&b.name("attn_rel_b.weight"), n_buckets, heads)?;
+    let rows = (0..heads).flat_map(|head| by_distance.iter().map(move |bucket| bucket * heads + head));
     let values = rows.map(|i| by_bucket.get(i).copied().ok_or_else(|| Error::unsupported("a bucket of T5")));
     let values = values.collect::<Result<Vec<f32>>>()?;
     Ok(b.vector(values))

@@ -88,7 +88,9 @@ impl Builder<'_> {
         x: TensorId,
         part: &str,
         width: usize,
-        (size, rope, turning): (usize, RopeChoice, usize),
+        size: usize,
+        rope: RopeChoice,
+        turning: usize,
     ) -> Result<KvLayerId> {
         let groups = if size == OVERLAPPING { 2 } else { 1 };
         let all = groups * width;
@@ -111,13 +113,12 @@ impl Builder<'_> {
         size: usize,
     ) -> Result<Option<(KvLayerId, Option<TensorId>)>> {
         let Some((_, rope)) = c.by_size.iter().find(|(of, _)| *of == size) else { return Ok(None) };
-        let group = (size, *rope, c.turning);
-        let keys = self.compressed_keys(x, "attn_compressor", self.hyper.heads.head_dim, group)?;
+        let keys = self.compressed_keys(x, "attn_compressor", self.hyper.heads.head_dim, size, *rope, c.turning)?;
         if size != OVERLAPPING {
             return Ok(Some((keys, None)));
         }
         let [heads, width, top] = c.indexer;
-        let layer = self.compressed_keys(x, "indexer_compressor", width, group)?;
+        let layer = self.compressed_keys(x, "indexer_compressor", width, size, *rope, c.turning)?;
         let q = self.project(narrow, "indexer.attn_q_b", heads * width)?;
         self.rotate_last(c.turns[1], width, c.turning, q);
         let weights = self.project(x, "indexer.proj", heads)?;

@@ -91,7 +91,7 @@ impl Builder<'_> {
         let value = self.repeated(value, all / hidden);
         self.gate_by_sigmoid(value, gate);
         let around = self.normed_streams(value, "ple_norm_conv")?;
-        self.dilated_conv([around], "ple_conv1d", (*taps, *n), true)?;
+        self.dilated_conv([around], "ple_conv1d", *taps, *n, true)?;
         self.add_scaled(streams, value, 1.0);
         self.add_scaled(streams, around, 1.0);
         Ok(())

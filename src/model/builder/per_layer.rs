@@ -111,8 +111,10 @@ impl Builder<'_> {
     pub fn sharing_attention(
         &mut self,
         x: TensorId,
-        (attention, rope): (Attention, RopeChoice),
-        (own, has_values): (bool, Option<bool>),
+        attention: Attention,
+        rope: RopeChoice,
+        own: bool,
+        has_values: Option<bool>,
         stored: &mut Option<KvLayerId>,
     ) -> Result<TensorId> {
         let HeadShape { n_heads, head_dim, .. } = attention.heads;

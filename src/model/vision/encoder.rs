@@ -66,6 +66,13 @@ pub struct EncoderNetwork<'a> {
     ropes: Vec<Rope>,
 }
 
+/// The matrix of a convolution and its bias.
+#[derive(Clone, Copy)]
+pub struct Kernel {
+    pub weight: Weight,
+    pub bias: Option<Vector>,
+}
+
 /// A convolution over a grid, whose columns the host gathers: a row for each place of the result.
 pub struct Convolution {
     pub program: Program,
@@ -133,7 +140,7 @@ impl<'a> EncoderBuilder<'a> {
     const MAX_GRAIN: usize = 65_535;
 
     pub fn new(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
-        let mut e = Self::of(source, ("clip.vision", "v."), projector, hidden, quantize)?;
+        let mut e = Self::of(source, "clip.vision", "v.", projector, hidden, quantize)?;
         e.patch = e.require("patch_size", Self::MAX_GRAIN)?;
         let keys = &e.b.keys;
         // Unset where pictures are of any size. Networks that have one size ask for it.
@@ -154,7 +161,7 @@ impl<'a> EncoderBuilder<'a> {
 
     /// An encoder of sound, whose activations the families know.
     pub fn of_sound(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
-        let e = Self::of(source, ("clip.audio", "a."), projector, hidden, quantize)?;
+        let e = Self::of(source, "clip.audio", "a.", projector, hidden, quantize)?;
         e.clip.ignore("use_");
         Ok(e)
     }
@@ -162,7 +169,8 @@ impl<'a> EncoderBuilder<'a> {
     /// Reads the keys that encoders of all kinds have; names of their tensors begin with `stack`.
     fn of(
         source: &'a Source,
-        (kind, stack): (&'static str, &'static str),
+        kind: &'static str,
+        stack: &'static str,
         projector: &str,
         hidden: usize,
         quantize: Option<DType>,
@@ -435,12 +443,7 @@ impl<'a> EncoderBuilder<'a> {
 
     /// The kernel of a convolution over some spots of `inputs` numbers, three to a row, and its bias: a matrix of spots
     /// side by side.
-    pub fn kernel(
-        &mut self,
-        part: &str,
-        [outputs, inputs]: [usize; 2],
-        spots: usize,
-    ) -> Result<(Weight, Option<Vector>)> {
+    pub fn kernel(&mut self, part: &str, [outputs, inputs]: [usize; 2], spots: usize) -> Result<Kernel> {
         let (name, cols) = (format!("{part}.weight"), inputs * spots);
         let values = self.b.tensors.values(&name, outputs * cols / 3, 3)?;
         let mut turned = try_filled("a matrix", values.len(), 0f32)?;
@@ -451,11 +454,12 @@ impl<'a> EncoderBuilder<'a> {
         }
         let matrix = self.b.tensors.made(&name, cols, &turned)?;
         let bias = self.b.tensors.vector_if_present(&format!("{part}.bias"), outputs)?;
-        Ok((self.b.add_matrix(matrix), bias.map(|bias| self.b.vector(bias))))
+        Ok(Kernel { weight: self.b.add_matrix(matrix), bias: bias.map(|bias| self.b.vector(bias)) })
     }
 
-    pub fn convolve(&mut self, x: TensorId, (weight, bias): (Weight, Option<Vector>)) -> TensorId {
+    pub fn convolve(&mut self, x: TensorId, kernel: Kernel) -> TensorId {
         let out = self.b.program.tensor(self.width());
+        let Kernel { weight, bias } = kernel;
         self.b.program.push(Op::Project { x, projections: [Projection { weight, bias, out }].into() });
         out
     }

@@ -1,7 +1,7 @@
 //! The encoder of sound of Qwen3-Omni and Qwen3-ASR: three convolutions over chunks of a spectrogram, as over pictures,
 //! each of which halves frames and bins; then layers in which all hidden states of eight chunks see one another.
 
-use super::encoder::{Convolution, EncoderBuilder, EncoderNetwork};
+use super::encoder::{Convolution, EncoderBuilder, EncoderNetwork, Kernel};
 use super::sound::{Cutting, SoundFacts, halved};
 use crate::error::Result;
 use crate::graph::op::Activation::GeluErf;
@@ -48,7 +48,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
 
 /// A convolution with its activation, a program of its own.
 fn convolution(e: &mut EncoderBuilder, part: &str, [outputs, inputs]: [usize; 2]) -> Result<Convolution> {
-    let (weight, bias) = e.kernel(part, [outputs, inputs], SPOTS)?;
+    let Kernel { weight, bias } = e.kernel(part, [outputs, inputs], SPOTS)?;
     let mut program = ProgramBuilder::default();
     let (columns, out) = (program.tensor(SPOTS * inputs), program.tensor(outputs));
     program.input(columns);

@@ -56,7 +56,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         let (weight, scale) = (set.need(&format!("{x}.weight_packed"))?, set.need(&format!("{x}.weight_scale"))?);
         match &*weight.dtype {
             "U8" => small_floats(set, &x, &weight, &scale)?,
-            "I32" => integers(set, &x, &weight, &scale, (&bits, is_reordered))?,
+            "I32" => integers(set, &x, &weight, &scale, &bits, is_reordered)?,
             _ => return Err(set.misfit(&weight, "I32 or U8")),
         }
     }
@@ -88,7 +88,7 @@ fn small_floats(set: &mut Set, x: &str, weight: &Entry, scale: &Entry) -> Result
 }
 
 /// Words of codes, a row padded to whole words. Older ones have no code in two words.
-fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, (bits, is_reordered): (&[u64], bool)) -> Result<()> {
+fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, bits: &[u64], is_reordered: bool) -> Result<()> {
     let shape = set.need(&format!("{x}.weight_shape"))?;
     let sizes: Vec<u64> =
         set.bytes(&shape)?.as_chunks().0.iter().map(|n| u64::try_from(i64::from_le_bytes(*n)).unwrap_or(0)).collect();
