@@ -25,151 +25,124 @@ const KIMI: &str = "hidden_size=1152 intermediate_size=4304 num_hidden_layers=27
 const QWEN25_DEFAULTS: &str = "hidden_size=3584 intermediate_size=3420 depth=32 num_heads=16 patch_size=14 \
      layer_norm_eps=1e-6 spatial_merge_size=2 window_size=112";
 
+/// What most kinds have.
+const BASE: Kind = Kind {
+    model_types: &[],
+    encoder: None,
+    projector: "",
+    defaults: "",
+    activations: &["gelu_pytorch_tanh"],
+    resample: 3,
+    extras: |_| Ok(()),
+};
+
 /// All kinds, those of one `model_type` in the order in which they are tried.
 pub const KINDS: &[Kind] = &[
     Kind {
         model_types: &["idefics3", "smolvlm"],
-        encoder: None,
         projector: "idefics3",
         defaults: SIGLIP,
-        activations: &["gelu_pytorch_tanh"],
         resample: 1,
         extras: idefics3,
+        ..BASE
     },
-    Kind {
-        model_types: &["gemma3"],
-        encoder: None,
-        projector: "gemma3",
-        defaults: SIGLIP,
-        activations: &["gelu_pytorch_tanh"],
-        resample: 2,
-        extras: gemma3,
-    },
+    Kind { model_types: &["gemma3"], projector: "gemma3", defaults: SIGLIP, resample: 2, extras: gemma3, ..BASE },
     Kind {
         model_types: &["gemma4"],
-        encoder: None,
         projector: "gemma4v",
         defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=16 num_attention_heads=12 patch_size=16 \
                    rms_norm_eps=1e-6 pooling_kernel_size=3",
-        activations: &["gelu_pytorch_tanh"],
-        resample: 3,
         extras: gemma4,
+        ..BASE
     },
     Kind {
         model_types: &["gemma4_unified"],
-        encoder: None,
         projector: "gemma4uv",
         // There are no layers.
         defaults: "mm_embed_dim=3840 intermediate_size=1 num_hidden_layers=1 num_attention_heads=1 patch_size=16 \
                    rms_norm_eps=1e-6 pooling_kernel_size=3",
-        activations: &["gelu_pytorch_tanh"],
-        resample: 3,
         extras: gemma4,
+        ..BASE
     },
     Kind {
         model_types: &["lfm2_vl"],
-        encoder: None,
         projector: "lfm2",
         defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
                    num_patches=256 layer_norm_eps=1e-6",
-        activations: &["gelu_pytorch_tanh"],
         resample: 2,
         extras: lfm2,
+        ..BASE
     },
     Kind {
         model_types: &["lighton_ocr"],
-        encoder: None,
         projector: "lightonocr",
         defaults: PIXTRAL,
         activations: &["silu", "gelu"],
-        resample: 3,
         extras: pixtral,
+        ..BASE
     },
     Kind {
         model_types: &["glm4v", "glm4v_moe"],
-        encoder: None,
         projector: "glm4v",
         defaults: "hidden_size=1536 intermediate_size=13696 depth=24 num_heads=12 patch_size=14 rms_norm_eps=1e-5 \
                    spatial_merge_size=2",
         activations: &["silu"],
-        resample: 3,
         extras: glm4v,
+        ..BASE
     },
     Kind {
         model_types: &["glm5_next"],
-        encoder: None,
         projector: "glm5v",
         defaults: "hidden_size=1024 intermediate_size=4096 depth=24 num_heads=16 patch_size=14 rms_norm_eps=1e-5 \
                    spatial_merge_size=2",
         activations: &["silu"],
-        resample: 3,
         extras: glm5_next,
+        ..BASE
     },
     Kind {
         model_types: &["paddleocr_vl"],
-        encoder: None,
         projector: "paddleocr",
         defaults: "hidden_size=1152 intermediate_size=4304 num_hidden_layers=27 num_attention_heads=16 patch_size=14 \
                    layer_norm_eps=1e-6 spatial_merge_size=2",
-        activations: &["gelu_pytorch_tanh"],
-        resample: 3,
         extras: paddleocr,
+        ..BASE
     },
     Kind {
         model_types: &["clip"],
-        encoder: None,
         projector: "clip",
         defaults: CLIP,
         activations: &["quick_gelu", "gelu"],
-        resample: 3,
         extras: clip,
+        ..BASE
     },
     Kind {
         model_types: &["siglip"],
-        encoder: None,
         projector: "siglip",
         defaults: SIGLIP_BASE,
         activations: &["gelu_pytorch_tanh", "gelu"],
-        resample: 3,
         extras: siglip,
+        ..BASE
     },
     Kind {
         model_types: &["siglip2"],
-        encoder: None,
         projector: "siglip",
         defaults: "hidden_size=768 intermediate_size=3072 num_hidden_layers=12 num_attention_heads=12 patch_size=16 \
                    layer_norm_eps=1e-6",
         activations: &["gelu_pytorch_tanh", "gelu"],
         resample: 2,
         extras: siglip2,
+        ..BASE
     },
-    Kind {
-        model_types: &["kimi_vl"],
-        encoder: None,
-        projector: "kimivl",
-        defaults: KIMI,
-        activations: &["gelu_pytorch_tanh"],
-        resample: 3,
-        extras: kimi,
-    },
-    Kind {
-        model_types: &["kimi_k25"],
-        encoder: None,
-        projector: "kimik25",
-        defaults: KIMI,
-        activations: &["gelu_pytorch_tanh"],
-        resample: 3,
-        extras: kimi,
-    },
+    Kind { model_types: &["kimi_vl"], projector: "kimivl", defaults: KIMI, extras: kimi, ..BASE },
+    Kind { model_types: &["kimi_k25"], projector: "kimik25", defaults: KIMI, extras: kimi, ..BASE },
     Kind {
         model_types: &["dots_ocr"],
-        encoder: None,
         projector: "dots_ocr",
         defaults: "embed_dim=1536 intermediate_size=4224 num_hidden_layers=42 num_attention_heads=12 patch_size=14 \
                    rms_norm_eps=1e-5 spatial_merge_size=2 temporal_patch_size=1",
         activations: &["silu"],
-        resample: 3,
         extras: dots,
+        ..BASE
     },
     Kind {
         model_types: &["llava"],
@@ -177,8 +150,8 @@ pub const KINDS: &[Kind] = &[
         projector: "mlp",
         defaults: CLIP,
         activations: &["quick_gelu", "gelu"],
-        resample: 3,
         extras: llava,
+        ..BASE
     },
     Kind {
         model_types: &["llava"],
@@ -186,8 +159,8 @@ pub const KINDS: &[Kind] = &[
         projector: "mlp",
         defaults: SIGLIP_BASE,
         activations: &["gelu_pytorch_tanh", "gelu"],
-        resample: 3,
         extras: llava,
+        ..BASE
     },
     Kind {
         model_types: &["llava_next"],
@@ -195,27 +168,25 @@ pub const KINDS: &[Kind] = &[
         projector: "mlp",
         defaults: CLIP,
         activations: &["quick_gelu", "gelu"],
-        resample: 3,
         extras: llava_next,
+        ..BASE
     },
     Kind {
         model_types: &["llama4"],
-        encoder: None,
         projector: "llama4",
         defaults: "hidden_size=768 intermediate_size=5632 num_hidden_layers=34 num_attention_heads=16 patch_size=14 \
                    image_size=448 layer_norm_eps=1e-5",
         activations: &["gelu"],
         resample: 2,
         extras: llama4,
+        ..BASE
     },
     Kind {
         model_types: &["minicpmv", "minicpmo"],
-        encoder: None,
         projector: "resampler",
         defaults: SIGLIP_BASE,
-        activations: &["gelu_pytorch_tanh"],
-        resample: 3,
         extras: minicpm,
+        ..BASE
     },
     Kind {
         model_types: &["llava"],
@@ -223,65 +194,59 @@ pub const KINDS: &[Kind] = &[
         projector: "pixtral",
         defaults: PIXTRAL,
         activations: &["gelu", "silu"],
-        resample: 3,
         extras: pixtral,
+        ..BASE
     },
     Kind {
         model_types: &["mistral3"],
-        encoder: None,
         projector: "pixtral",
         defaults: PIXTRAL,
         activations: &["gelu", "silu"],
-        resample: 3,
         extras: pixtral,
+        ..BASE
     },
     Kind {
         model_types: &["internvl"],
-        encoder: None,
         projector: "internvl",
         defaults: "hidden_size=1024 intermediate_size=4096 num_hidden_layers=24 num_attention_heads=16 patch_size=14 \
                    image_size=448 layer_norm_eps=1e-6",
         activations: &["gelu"],
-        resample: 3,
         extras: internvl,
+        ..BASE
     },
     Kind {
         model_types: &["internvl_chat"],
-        encoder: None,
         projector: "internvl",
         defaults: "hidden_size=3200 intermediate_size=12800 num_hidden_layers=48 num_attention_heads=25 patch_size=14 \
                    image_size=224 layer_norm_eps=1e-6",
         activations: &["gelu"],
-        resample: 3,
         extras: internvl_chat,
+        ..BASE
     },
     Kind {
         model_types: &["qwen2_vl"],
-        encoder: None,
         projector: "qwen2vl_merger",
         defaults: "embed_dim=1280 mlp_ratio=4 depth=32 num_heads=16 patch_size=14 layer_norm_eps=1e-6 \
                    spatial_merge_size=2",
         activations: &["quick_gelu"],
-        resample: 3,
         extras: qwen,
+        ..BASE
     },
     Kind {
         model_types: &["qwen2_5_vl"],
-        encoder: None,
         projector: "qwen2.5vl_merger",
         defaults: QWEN25_DEFAULTS,
         activations: &["silu"],
-        resample: 3,
         extras: qwen,
+        ..BASE
     },
     Kind {
         model_types: &["qwen2_5_omni", "qwen2_5_omni_thinker"],
-        encoder: None,
         projector: "qwen2.5o",
         defaults: QWEN25_DEFAULTS,
         activations: &["silu"],
-        resample: 3,
         extras: qwen,
+        ..BASE
     },
     Kind {
         model_types: &[
@@ -292,13 +257,11 @@ pub const KINDS: &[Kind] = &[
             "qwen3_omni_moe",
             "qwen3_omni_moe_thinker",
         ],
-        encoder: None,
         projector: "qwen3vl_merger",
         defaults: "hidden_size=1152 intermediate_size=4304 depth=27 num_heads=16 patch_size=16 layer_norm_eps=1e-6 \
                    spatial_merge_size=2 num_position_embeddings=2304",
-        activations: &["gelu_pytorch_tanh"],
-        resample: 3,
         extras: qwen,
+        ..BASE
     },
 ];
 
