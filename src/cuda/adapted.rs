@@ -72,9 +72,11 @@ impl Adapted {
     /// the table of factors for the beginning of a buffer, or for the place that the executor has.
     pub fn begin(
         &mut self,
-        (current, stream): (&Current, &Stream),
+        current: &Current,
+        stream: &Stream,
         max_tokens: usize,
-        (sequences, n): (&dyn Sequences<dyn GpuSequence>, usize),
+        sequences: &dyn Sequences<dyn GpuSequence>,
+        n: usize,
         send: impl FnOnce(Option<&DeviceBuffer>, &[f32]) -> Result<()>,
     ) -> Result<()> {
         let set = |i: usize| sequences.get(i).and_then(CudaSequence::of).map(CudaSequence::adapters);

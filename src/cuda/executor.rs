@@ -55,9 +55,12 @@ fn is_apart(inputs: &StepInputs) -> bool {
 
 /// Queues values for `to` from some byte on; of `transfer` some bytes are in use.
 fn queue_values(
-    (current, stream): (&Current, &Stream),
-    (to, mut offset): (&DeviceBuffer, usize),
-    (transfer, used): (&mut PinnedBuffer, &mut usize),
+    current: &Current,
+    stream: &Stream,
+    to: &DeviceBuffer,
+    mut offset: usize,
+    transfer: &mut PinnedBuffer,
+    used: &mut usize,
     values: &[f32],
 ) -> Result<()> {
     for piece in values.chunks(TRANSFER_BYTES / 4) {
@@ -271,8 +274,8 @@ impl CudaExecutor {
         let CudaExecutor { stream, transfer, transfer_used, buffer, scratch, steps, .. } = self;
         let offset = (scratch.media - buffer.address()) as usize;
         for (t, row) in inputs.media_rows() {
-            let to = (&*buffer, offset + 4 * t * width);
-            queue_values((current, stream), to, (transfer, transfer_used), &row[..width])?;
+            let at = offset + 4 * t * width;
+            queue_values(current, stream, buffer, at, transfer, transfer_used, &row[..width])?;
         }
         for (step, _) in steps {
             (step.media, step.media_width) = (scratch.media, width as u32);
@@ -350,7 +353,7 @@ impl CudaExecutor {
         let context = self.model.device.context.clone();
         let (current, bytes) = (context.enter()?, size_of_val(out));
         let mut out = out.iter_mut();
-        current.download(&self.stream, &self.buffer, (offset, bytes), &mut self.transfer, &mut |piece| {
+        current.download(&self.stream, &self.buffer, offset, bytes, &mut self.transfer, &mut |piece| {
             piece.as_chunks().0.iter().zip(&mut out).for_each(|(bytes, to)| *to = f32::from_le_bytes(*bytes));
             Ok(())
         })
@@ -430,7 +433,7 @@ impl OpenStep for CudaExecutor {
         let context = self.model.device.context.clone();
         let current = context.enter()?;
         let CudaExecutor { stream, buffer, transfer, transfer_used, .. } = self;
-        queue_values((&current, stream), (buffer, offset), (transfer, transfer_used), values)
+        queue_values(&current, stream, buffer, offset, transfer, transfer_used, values)
     }
 
     fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
@@ -488,11 +491,10 @@ impl GpuExecutor for CudaExecutor {
         }
         let goes_on = self.goes_on(inputs, &caches);
         self.slot = (self.slot + 1) % SLOTS;
-        let to = (&current, &self.stream);
         if goes_on {
             // Everything else has moved on where it is.
             if !self.program.recurrent.is_empty() {
-                self.inputs.send_caches(to, self.slot, &caches)?;
+                self.inputs.send_caches(&current, &self.stream, self.slot, &caches)?;
             }
         } else {
             let follows = inputs.ids.contains(&CHOSEN_BEFORE);
@@ -503,14 +505,16 @@ impl GpuExecutor for CudaExecutor {
             self.kept_slots.extend(inputs.outputs.iter().map(|&t| inputs.sequences[t as usize]));
             let padding = padded.map(|rows| (Padded::new(inputs), rows));
             let sent = padding.as_ref().map_or(*inputs, |(padding, rows)| padding.inputs(*rows, inputs));
+            let (kept, tilings) = (&self.kept_slots[..], &self.dims.tilings[..]);
             (self.steps, self.rules) =
-                self.inputs.send(to, self.slot, &sent, &self.kept_slots, &caches, &self.dims.tilings)?;
+                self.inputs.send(&current, &self.stream, self.slot, &sent, kept, &caches, tilings)?;
             self.send_media(&current, inputs)?;
         }
         let CudaExecutor { stream, dims, adapted, buffer, scratch, transfer, transfer_used, .. } = self;
-        let own = (&*buffer, (scratch.adapters.factors - buffer.address()) as usize);
-        adapted.begin((&current, stream), dims.limits.max_tokens, (sequences, n_slots), |to, factors| {
-            queue_values((&current, stream), to.map_or(own, |to| (to, 0)), (transfer, transfer_used), factors)
+        let own = (scratch.adapters.factors - buffer.address()) as usize;
+        adapted.begin(&current, stream, dims.limits.max_tokens, sequences, n_slots, |to, factors| {
+            let (to, offset) = to.map_or((&*buffer, own), |to| (to, 0));
+            queue_values(&current, stream, to, offset, transfer, transfer_used, factors)
         })?;
         let longest = inputs.positions.iter().max().map_or(1, |p| p + 1);
         let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
@@ -586,7 +590,7 @@ impl GpuExecutor for CudaExecutor {
         };
         // A record stands for a whole step.
         let recorded = match records && !stop() {
-            true => graphs.queue(&current, stream, (&ops, shape), || launch(&|| false).map(|_| ())),
+            true => graphs.queue(&current, stream, &ops, shape, || launch(&|| false).map(|_| ())),
             false => Ok(false),
         };
         let start = recorded.and_then(|recorded| if recorded { Ok(ops.end) } else { launch(stop) });

@@ -34,7 +34,8 @@ impl Graphs {
         &mut self,
         current: &Current,
         stream: &Stream,
-        (ops, shape): (&Range<usize>, StepShape),
+        ops: &Range<usize>,
+        shape: StepShape,
         launch: impl FnOnce() -> Result<()>,
     ) -> Result<bool> {
         if self.refused {

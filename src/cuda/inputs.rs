@@ -61,7 +61,8 @@ impl InputStaging {
     /// device. The sequences of the outputs are `kept_slots`; the tiles of each tiling have at most so many tokens.
     pub fn send(
         &mut self,
-        (current, stream): (&Current, &Stream),
+        current: &Current,
+        stream: &Stream,
         slot: usize,
         inputs: &StepInputs,
         kept_slots: &[u32],
@@ -101,12 +102,7 @@ impl InputStaging {
     }
 
     /// Replaces the caches alone of the inputs that were sent last.
-    pub fn send_caches(
-        &mut self,
-        (current, stream): (&Current, &Stream),
-        slot: usize,
-        caches: &[KvView],
-    ) -> Result<()> {
+    pub fn send_caches(&mut self, current: &Current, stream: &Stream, slot: usize, caches: &[KvView]) -> Result<()> {
         let at = slot * self.device.len() + self.caches_at;
         let len = size_of::<DeviceKv>() * caches.len();
         let bytes = &mut self.staging.bytes_mut()[at..][..len];

@@ -398,7 +398,8 @@ impl Current<'_> {
         &self,
         stream: &Stream,
         to: &DeviceBuffer,
-        (offset, bytes): (usize, usize),
+        offset: usize,
+        bytes: usize,
         via: &mut PinnedBuffer,
         fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
@@ -417,7 +418,8 @@ impl Current<'_> {
         &self,
         stream: &Stream,
         from: &DeviceBuffer,
-        (offset, bytes): (usize, usize),
+        offset: usize,
+        bytes: usize,
         via: &mut PinnedBuffer,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {

@@ -105,7 +105,7 @@ impl PieceWay for CudaPieceWay {
         let shares: Vec<Mutex<Share>> = shares.into_iter().map(Mutex::new).collect();
         let fill = |share: &mut Share| {
             let n = most.min(n - share.first);
-            let raw = layout.rows(&rows, (share.first, n), |_| ())?;
+            let raw = layout.rows(&rows, share.first, n, |_| ())?;
             layout.split(&raw, n, &mut share.planes);
             Ok(layout.bound(&raw))
         };

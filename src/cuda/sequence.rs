@@ -211,13 +211,17 @@ impl CudaSequence {
     fn save_runs(&self, runs: Vec<(usize, usize)>, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let current = self.context().enter()?;
         let mut via = current.alloc_pinned(SAVED_PIECE)?;
-        runs.into_iter().try_for_each(|run| current.download(&self.stream, &self.buffer, run, &mut via, write))
+        runs.into_iter().try_for_each(|(offset, bytes)| {
+            current.download(&self.stream, &self.buffer, offset, bytes, &mut via, write)
+        })
     }
 
     fn load_runs(&mut self, runs: Vec<(usize, usize)>, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
         let current = self.context().enter()?;
         let mut via = current.alloc_pinned(SAVED_PIECE)?;
-        runs.into_iter().try_for_each(|run| current.upload_now(&self.stream, &self.buffer, run, &mut via, read))
+        runs.into_iter().try_for_each(|(offset, bytes)| {
+            current.upload_now(&self.stream, &self.buffer, offset, bytes, &mut via, read)
+        })
     }
 
     /// Offset and bytes of a buffer of recurrent states, where there are such.

@@ -119,7 +119,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         hash.write(format!("{:?} {} {}", matrix.source.dtype, matrix.rows, matrix.cols).as_bytes());
         for first in (0..matrix.rows).step_by(rows) {
             let n = rows.min(matrix.rows - first);
-            let raw = matrix.rows(*source, (first, n), |rows| hash.write(rows))?;
+            let raw = matrix.rows(*source, first, n, |rows| hash.write(rows))?;
             *bound = bound.max(matrix.bound(&raw));
             let (stream, pinned): &mut (Stream, PinnedBuffer) = &mut lanes[0];
             // The copies that were queued from this memory.
@@ -151,7 +151,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         let Some((stream, pinned)) = lanes.first_mut() else { break };
         hash.write(&bytes);
         let mut rest = &bytes[..];
-        current.upload_now(stream, &buffer, (*offset, bytes.len()), pinned, &mut |piece| {
+        current.upload_now(stream, &buffer, *offset, bytes.len(), pinned, &mut |piece| {
             let (now, behind) = rest.split_at(piece.len());
             piece.copy_from_slice(now);
             rest = behind;

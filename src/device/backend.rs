@@ -125,10 +125,10 @@ impl Backend {
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
         let kept = options.tested_at.as_ref();
         let LoadOptions { packed_at, beside, gpu_layers, cache, limits, .. } = options;
-        let placement = (&options.placement, options.copied);
         let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits, beside };
         let on_gpus = |gpus: &[Arc<dyn GpuDevice>], progress: &mut Progress| {
-            let (division, placed) = placement::divide(gpus, program, weights, &requested, placement)?;
+            let (division, placed) =
+                placement::divide(gpus, program, weights, &requested, &options.placement, options.copied)?;
             match &division.gpus[..] {
                 [] => on_cpu(progress),
                 [(gpu, _)] if division.cpu_layers == 0 && placed.is_none() => {
@@ -154,8 +154,9 @@ impl Backend {
                         let tests = division.gpus.iter().map(|(gpu, _)| self_test::check(gpu, experts, weights, kept));
                         tests.collect::<Result<Vec<f64>>>()?;
                     }
-                    let parts = (&division, placed.as_ref(), options.copied);
-                    let pipeline = Pipeline::load(parts, (program, beside), weights, load(), progress)?;
+                    let (placed, copied) = (placed.as_ref(), options.copied);
+                    let pipeline =
+                        Pipeline::load(&division, placed, copied, program, beside, weights, load(), progress)?;
                     Ok(Backend::Pipeline(Arc::new(pipeline)))
                 }
             }

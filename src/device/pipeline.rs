@@ -60,8 +60,11 @@ impl Pipeline {
     /// GPUs are on the host; `copied`: the steps that copy them. `beside`: other programs of the same weights, which
     /// the last GPU has. `load`: of the weights of the host.
     pub fn load(
-        (division, placed, copied): (&Division, Option<&Placed>, Copied),
-        (program, beside): (&Arc<Program>, &[Arc<Program>]),
+        division: &Division,
+        placed: Option<&Placed>,
+        copied: Copied,
+        program: &Arc<Program>,
+        beside: &[Arc<Program>],
         weights: &Weights,
         load: CpuLoad,
         progress: &mut Progress,

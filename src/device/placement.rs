@@ -98,7 +98,8 @@ pub fn divide(
     program: &Program,
     weights: &Weights,
     requested: &Requested,
-    (placement, copied): (&Placement, Copied),
+    placement: &Placement,
+    copied: Copied,
 ) -> Result<(Division, Option<Placed>)> {
     let mixtures = mixtures(program);
     let place = |host: Range<usize>| {

@@ -58,12 +58,7 @@ impl PlaneLayout {
     }
 
     /// Reads `n` rows of a source in the blocks of the target type; `read` is shown them as they are in the file.
-    pub fn rows(
-        &self,
-        source: &dyn MatrixSource,
-        (first, n): (usize, usize),
-        read: impl FnOnce(&[u8]),
-    ) -> Result<Vec<u8>> {
+    pub fn rows(&self, source: &dyn MatrixSource, first: usize, n: usize, read: impl FnOnce(&[u8])) -> Result<Vec<u8>> {
         let mut raw = try_filled("rows to upload", n * self.row_bytes, 0u8)?;
         source.read(first..first + n, &mut raw)?;
         read(&raw);

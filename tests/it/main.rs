@@ -3,6 +3,7 @@
 // The targets of `fuzz` look for their macro in a crate of this name.
 extern crate self as libfuzzer_sys;
 
+mod style;
 mod support;
 
 mod abi;

@@ -178,6 +178,9 @@ fn begins_function(line: &str) -> bool {
     line.split_whitespace().any(|word| word == "fn") && words.all(is_part)
 }
 
+/// Functions with a match over all ops, which is as long as the list of them.
+const LISTS: &[(&str, &str)] = &[("cpu/executor/execute.rs", "execute")];
+
 #[test]
 fn functions_are_not_long() {
     let mut sources = Vec::new();
@@ -196,7 +199,9 @@ fn functions_are_not_long() {
             let first = if line.ends_with(['}', ';']) { i } else { i + 1 };
             let len = 1 + first - i + lines[first..].iter().position(ends).expect("the end of a function");
             (n, longest) = (n + 1, longest.max(len));
-            if len > FUNCTION {
+            let is_list =
+                LISTS.iter().any(|(file, name)| path.ends_with(file) && line.contains(&format!("fn {name}(")));
+            if len > FUNCTION && !is_list {
                 let place = path.strip_prefix(root()).expect("below the root").display();
                 wrong.push(format!("{place}:{} has {len} lines: {}", i + 1, line.trim()));
             }

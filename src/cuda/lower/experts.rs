@@ -53,7 +53,7 @@ impl Lowering<'_> {
         let matrices = [op.gate.unwrap_or(op.up), op.up, op.down].map(|weight| weights.matrix(weight));
         let ExpertProducts { input, first, second, glu } = self.expert_products(op, matrices);
         if op.orders != [None; 3] {
-            self.ordered(op, input, (first, second), &glu)?;
+            self.ordered(op, input, first, second, &glu)?;
             return self.combine(op, sum);
         }
         let picks = self.shape.n * op.routing.n_used;
@@ -153,7 +153,8 @@ impl Lowering<'_> {
         &mut self,
         op: &Experts,
         input: ProductInput,
-        (first, second): (ProjectArgs, ProjectArgs),
+        first: ProjectArgs,
+        second: ProjectArgs,
         glu: &ExpertGluArgs,
     ) -> Result<()> {
         let [gate, up, down] = op.orders;
@@ -161,13 +162,13 @@ impl Lowering<'_> {
         let orders = [if op.gate.is_some() { gate } else { up }, up];
         for (i, order) in orders.into_iter().take(first.n_segments as usize).enumerate() {
             // Where their results will be.
-            let x = self.in_order(op, input, order, (self.scratch.expert_out, op.routing.n_used))?;
+            let x = self.in_order(op, input, order, self.scratch.expert_out, op.routing.n_used)?;
             let mut args = first;
             args.take(&[first.segments[i]]);
             self.multiply_picks(op, x, args)?;
         }
         self.expert_glu(glu)?;
-        let x = self.in_order(op, gated(glu), down, (self.scratch.expert_up, 1))?;
+        let x = self.in_order(op, gated(glu), down, self.scratch.expert_up, 1)?;
         self.multiply_picks(op, x, second)
     }
 
@@ -177,7 +178,8 @@ impl Lowering<'_> {
         op: &Experts,
         x: ProductInput,
         order: Option<Vector>,
-        (out, divisor): (Address, usize),
+        out: Address,
+        divisor: usize,
     ) -> Result<ProductInput> {
         let n = self.picks(op) * x.width;
         let args = OrderArgs {

@@ -409,10 +409,10 @@ impl Case {
         let fill = (fill > 0).then(|| (self.stores - 1..self.stores, ([fill, 0], false)));
         let steps = steps.into_iter().map(|step| (0..all, step));
         let (mut kernels, mut largest): (Vec<&str>, f64) = (Vec::new(), 0.0);
-        for (ops, counts) in fill.into_iter().chain(steps) {
-            let n = counts.0.iter().sum();
-            let expected = step(self, &mut expected, &mut on_cpu, ops.clone(), counts)?;
-            let result = step(self, &mut tested, &mut on_gpu, ops, counts);
+        for (ops, (counts, has_picture)) in fill.into_iter().chain(steps) {
+            let n = counts.iter().sum();
+            let expected = step(self, &mut expected, &mut on_cpu, ops.clone(), counts, has_picture)?;
+            let result = step(self, &mut tested, &mut on_gpu, ops, counts, has_picture);
             // A record tells no names: its kernels are those of the step before.
             let launched = tested.kernels();
             if !launched.is_empty() {
@@ -502,7 +502,8 @@ fn step(
     executor: &mut Executor,
     sequences: &mut [Sequence; 2],
     ops: Range<usize>,
-    (counts, has_picture): (Counts, bool),
+    counts: Counts,
+    has_picture: bool,
 ) -> Result<Vec<Vec<f32>>> {
     let program = &case.program;
     let first = sequences.each_ref().map(|sequence| case.skipped() + sequence.len());
