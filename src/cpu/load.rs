@@ -1,10 +1,10 @@
 //! Loading of weights: the place of each matrix in one mapping, and the pieces in which threads read and pack it. Its
-//! workers are a pool of its own, joined before a load returns, whatever its end.
+//! workers are joined before a load returns, whatever its end.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use twox_hash::XxHash64;
 
@@ -12,12 +12,11 @@ use super::kernels::{Isa, PANEL_ROWS};
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Pool;
-use crate::error::{Error, Result, try_filled, try_vec};
+use crate::cpu::threads::workers::{self, Workers};
+use crate::error::{Error, Result, secured, try_filled, try_vec};
 use crate::graph::op::Weight;
 use crate::graph::program::Program;
-use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{MatrixSource, Progress};
-use crate::os;
 
 /// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for its cache.
 const PIECE: usize = 512 << 10;
@@ -32,11 +31,29 @@ fn digest(weight: usize, rows: &Range<usize>, raw: &[u8]) -> u64 {
     XxHash64::oneshot((weight as u64) << 40 ^ rows.start as u64, raw)
 }
 
-/// The sum of the digests of a matrix that stays in its file.
-pub fn digest_mapped(weight: usize, matrix: &WeightMatrix, raw: &[u8]) -> u64 {
-    let rows = piece_rows(matrix);
-    let pieces = raw.chunks(rows * matrix.row_bytes()).enumerate();
-    pieces.fold(0, |sum, (i, raw)| sum.wrapping_add(digest(weight, &(i * rows..matrix.rows), raw)))
+/// The sum of the digests of matrices that stay in their files: of the bytes that `mapped` returns for numbers below
+/// `n`, if there are some.
+pub fn digest_mapped<'a>(
+    pool: &Arc<Pool>,
+    n: usize,
+    mapped: impl Fn(usize) -> Option<(&'a WeightMatrix, &'a [u8])> + Sync,
+) -> u64 {
+    let of_matrix = |weight: usize| {
+        let Some((matrix, raw)) = mapped(weight) else { return 0 };
+        let rows = piece_rows(matrix);
+        let pieces = raw.chunks(rows * matrix.row_bytes()).enumerate();
+        pieces.fold(0u64, |sum, (i, raw)| sum.wrapping_add(digest(weight, &(i * rows..matrix.rows), raw)))
+    };
+    let sum = AtomicU64::new(0);
+    let add = |_, weight: usize| {
+        sum.fetch_add(of_matrix(weight), Ordering::Relaxed);
+        Ok(())
+    };
+    match secured("threads", workers::bytes(pool), || Workers::start(pool)?.for_each(n, add)) {
+        Ok(()) => sum.into_inner(),
+        // Without threads it takes longer.
+        Err(_) => (0..n).fold(0, |sum, weight| sum.wrapping_add(of_matrix(weight))),
+    }
 }
 
 /// Number of pieces for each thread between two reports of progress.
@@ -111,6 +128,17 @@ pub fn pack(
     mapping: &mut [u8],
     progress: &mut Progress,
 ) -> Result<u64> {
+    secured("threads", workers::bytes(pool), || pack_secured(pool, isa, sources, planned, mapping, progress))
+}
+
+fn pack_secured(
+    pool: &Arc<Pool>,
+    isa: Isa,
+    sources: &[&dyn MatrixSource],
+    planned: &[PlannedMatrix],
+    mapping: &mut [u8],
+    progress: &mut Progress,
+) -> Result<u64> {
     let all = || sources.iter().zip(planned).enumerate();
     let packed = || all().map(|(i, (source, place))| (i, source, place)).filter(|(.., place)| !place.range.is_empty());
     let total: u64 = packed().map(|(.., place)| place.range.len() as u64).sum();
@@ -121,10 +149,8 @@ pub fn pack(
     if staging == 0 {
         return Ok(0);
     }
-    // Threads of the host, or a single one, execute the pieces as they do shares of a step; else the load has workers
-    // of its own, because its pieces take milliseconds, for which steps of other models do not wait.
-    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { pool.another()? };
-    let threads = pool.threads();
+    let workers = Workers::start(pool)?;
+    let threads = workers.threads();
     let mut staged = try_vec("staging", threads)?;
     for _ in 0..threads {
         staged.push(try_filled("staging", staging, 0u8)?);
@@ -143,10 +169,10 @@ pub fn pack(
         if wave.is_empty() {
             return Ok(digests.into_inner());
         }
-        let pack = |share, (i, source, place, rows): &(usize, &dyn MatrixSource, &PlannedMatrix, Range<usize>)| {
+        let pack = |thread, (i, source, place, rows): &(usize, &dyn MatrixSource, &PlannedMatrix, Range<usize>)| {
             let PlannedMatrix { matrix, range: place } = place;
-            // SAFETY: a share is one thread, which does not begin a piece within another.
-            let staged = &mut unsafe { staged.slice_mut(share..share + 1) }[0];
+            // SAFETY: a thread does not begin a piece within another.
+            let staged = &mut unsafe { staged.slice_mut(thread..thread + 1) }[0];
             let raw = &mut staged[..rows.len() * matrix.row_bytes()];
             let range = matrix.range(rows.clone());
             // SAFETY: pieces are of different rows, and `plan` gives matrices different places.
@@ -157,18 +183,7 @@ pub fn pack(
             Ok(())
         };
         // For each wave, so that steps on the host's threads have turns between them.
-        let team = pool.enter_at(threads, &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)?;
-        let result = Mutex::new(Ok(()));
-        let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
-        team.for_each_with(wave.len(), |share, i| {
-            // Nothing more is read after an error.
-            let goes_on = result_so_far().is_ok();
-            if goes_on && let Err(e) = pack(share, &wave[i]) {
-                *result_so_far() = Err(e);
-            }
-        });
-        result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
-        pool.take_fault()?;
+        workers.for_each(wave.len(), |thread, i| pack(thread, &wave[i]))?;
         done += wave.iter().map(|(_, _, place, rows)| place.matrix.range(rows.clone()).len() as u64).sum::<u64>();
         progress(done, total)?;
     }

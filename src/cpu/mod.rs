@@ -293,15 +293,16 @@ impl CpuBackend {
     pub fn digest(&self) -> u64 {
         *self.digest.get_or_init(|| {
             let mut hash = XxHash64::with_seed(0);
-            let mut matrices = self.packed_digest;
-            for (i, StoredMatrix { matrix, place }) in self.matrices.iter().enumerate() {
+            for StoredMatrix { matrix, .. } in &self.matrices {
                 [matrix.dtype().0 as usize, matrix.rows, matrix.cols()].iter().for_each(|n| hash.write_u64(*n as u64));
-                if let WeightBytes::Mapped(bytes) = place {
-                    let raw = &bytes.owner.as_ref().as_ref()[bytes.range.clone()];
-                    matrices = matrices.wrapping_add(load::digest_mapped(i, matrix, raw));
-                }
             }
-            hash.write_u64(matrices);
+            let mapped = load::digest_mapped(&self.pool, self.matrices.len(), |i| match &self.matrices[i] {
+                StoredMatrix { matrix, place: WeightBytes::Mapped(bytes) } => {
+                    Some((matrix, &bytes.owner.as_ref().as_ref()[bytes.range.clone()]))
+                }
+                StoredMatrix { place: WeightBytes::Packed(_), .. } => None,
+            });
+            hash.write_u64(self.packed_digest.wrapping_add(mapped));
             if self.isa.is_in_bf16() {
                 hash.write(b"products in BF16");
             }

@@ -67,7 +67,7 @@ pub const RZ_THREAD_STORE: u32 = 4;
 
 /// Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
 /// and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within
-/// its role: from 1 for RZ_THREAD_COMPUTE and RZ_THREAD_LOAD, whose number 0 is the calling thread, else from 0. The
+/// its role: from 1 for RZ_THREAD_COMPUTE, whose number 0 is the calling thread, else from 0. The
 /// callback does not run on threads of the host, nor on threads of calls in a child made with fork().
 ///
 /// For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the

@@ -51,7 +51,7 @@ int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *lib
   char name[16] = "";
   int result;
   prctl(PR_GET_NAME, name);
-  if (armed && strncmp(name, "realizar-deep", 13) != 0) registered++;
+  if (armed && strncmp(name, "realizar-deep", 13) != 0 && strncmp(name, "realizar-load", 13) != 0) registered++;
   exempt++;
   result = register_destructor(destructor, object, library);
   exempt--;

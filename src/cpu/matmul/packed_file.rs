@@ -20,7 +20,8 @@ use twox_hash::XxHash64;
 
 use crate::cpu::load::PlannedMatrix;
 use crate::cpu::threads::pool::Pool;
-use crate::error::{Error, Result, try_filled};
+use crate::cpu::threads::workers::{self, Workers};
+use crate::error::{Error, Result, secured, try_filled};
 use crate::graph::weights::{MatrixSource, Progress};
 use crate::os;
 
@@ -78,17 +79,16 @@ fn word(head: &[u8; HEAD], place: Range<usize>) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Returns the sum of the checksums of pieces, which all threads compute. The workers are a pool of their own, as those
-/// of a load are: steps of other models do not wait for them.
+/// Returns the sum of the checksums of pieces, which the workers of a load compute.
 fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
-    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { pool.another()? };
     let sum = AtomicU64::new(0);
-    let add = |i: usize| {
+    let add = |_, i: usize| {
         let piece = &weights[i * PIECE..weights.len().min((i + 1) * PIECE)];
         sum.fetch_add(XxHash64::oneshot(i as u64, piece), Ordering::Relaxed);
+        Ok(())
     };
-    pool.enter()?.for_each(weights.len().div_ceil(PIECE), add);
-    pool.take_fault()?;
+    let add_all = || Workers::start(pool)?.for_each(weights.len().div_ceil(PIECE), add);
+    secured("threads", workers::bytes(pool), add_all)?;
     Ok(sum.into_inner())
 }
 

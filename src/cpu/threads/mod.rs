@@ -1,7 +1,7 @@
 //! Threads of the CPU: `pool` has the workers and hands each its part of an op, `partition` divides the parts,
 //! `disjoint` lets them write one buffer, `thread` starts threads, `deep`
-//! keeps those for templates and grammars, `watch` runs the host's function on threads, `fair_semaphore` keeps the
-//! order of the waiting callers.
+//! keeps those for templates and grammars, `watch` runs the host's function on threads, `workers` has threads for loads,
+//! `fair_semaphore` keeps the order of the waiting callers.
 
 pub mod deep;
 pub(super) mod disjoint;
@@ -11,6 +11,7 @@ pub mod pool;
 pub mod sync;
 pub mod thread;
 pub mod watch;
+pub(super) mod workers;
 
 // Here and not in `pool`, whose source `tests` compiles a second time.
 #[cfg(test)]

@@ -160,9 +160,14 @@ impl Pool {
         })
     }
 
-    /// A pool of as many workers of its own, on the same processors, which serve a load.
-    pub(crate) fn another(&self) -> Result<Arc<Pool>> {
-        Ok(Arc::new(Pool::watched(self.threads(), &self.cpus, self.watch.with(Role::Load))?))
+    /// Tells the host of further threads, with a role.
+    pub fn watch(&self, role: Role) -> Watch {
+        self.watch.with(role)
+    }
+
+    /// The processor to which thread `i` is bound, if there is one.
+    pub fn cpu(&self, i: usize) -> Option<u32> {
+        self.cpus.get(i.checked_rem(self.cpus.len())?).copied()
     }
 
     /// Changes the number of threads, from the next `enter` on; 0 stands for what it does in `new`.

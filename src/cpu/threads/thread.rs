@@ -43,6 +43,26 @@ impl Worker {
 /// Starts thread `index` of `threads`, with all signals blocked, because the host's handlers were written for its own
 /// threads, and bound to a processor that passed `check_cpus`.
 pub fn spawn(index: usize, threads: usize, cpu: Option<u32>, work: impl FnOnce() + Send + 'static) -> Result<Worker> {
+    spawn_named(format!("realizar-{index}"), index, threads, cpu, work)
+}
+
+/// `spawn` for thread `index` of a load.
+pub fn spawn_load(
+    index: usize,
+    threads: usize,
+    cpu: Option<u32>,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<Worker> {
+    spawn_named(format!("realizar-load{index}"), index, threads, cpu, work)
+}
+
+fn spawn_named(
+    name: String,
+    index: usize,
+    threads: usize,
+    cpu: Option<u32>,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<Worker> {
     let work = move || {
         if let Some(cpu) = cpu {
             os::bind(cpu);
@@ -50,7 +70,7 @@ pub fn spawn(index: usize, threads: usize, cpu: Option<u32>, work: impl FnOnce()
         work()
     };
     let what = || format!("thread {index} of {threads}");
-    start(format!("realizar-{index}"), STACK, work).map_err(|e| not_started(what(), &e))
+    start(name, STACK, work).map_err(|e| not_started(what(), &e))
 }
 
 /// Starts thread `index` with a stack for the deepest template or grammar.

@@ -171,7 +171,7 @@ fn a_function_of_the_host_runs_on_threads_as_they_start_and_end() {
     expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
     let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
     let model = load_with(MODEL, &params);
-    let load = [(RZ_THREAD_LOAD, 1), (RZ_THREAD_LOAD, 2)];
+    let load = [(RZ_THREAD_LOAD, 0), (RZ_THREAD_LOAD, 1), (RZ_THREAD_LOAD, 2)];
     assert_eq!(roles(0), load, "the threads of the load have ended");
     let here = (0..3).map(|i| (RZ_THREAD_TEMPLATE, i));
     let all: Vec<_> = [(RZ_THREAD_COMPUTE, 1), (RZ_THREAD_COMPUTE, 2)].into_iter().chain(load).chain(here).collect();
