@@ -1,7 +1,7 @@
 //! Threads of the CPU: `pool` has the workers and hands each its part of an op, `partition` divides the parts,
-//! `disjoint` lets them write one buffer, `thread` starts threads, `deep`
-//! keeps those for templates and grammars, `watch` runs the host's function on threads, `workers` has threads for loads,
-//! `fair_semaphore` keeps the order of the waiting callers.
+//! `disjoint` lets them write one buffer, `thread` starts threads, `deep` keeps those for templates and grammars,
+//! `watch` runs the host's function on threads, `workers` has threads for loads, and `fair_semaphore` keeps the order
+//! of the waiting callers.
 
 pub mod deep;
 pub(super) mod disjoint;

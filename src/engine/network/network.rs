@@ -132,8 +132,7 @@ impl Network {
                 false => Err(Error::Cancelled),
             }
         };
-        let program = Arc::new(network.program.clone());
-        let context_length = network.hyper.context_length;
+        let (program, context_length) = (Arc::new(network.program.clone()), network.hyper.context_length);
         let reads_source = program.reads_source();
         // A further program, whose matrices are loaded with those of this one.
         let predictor = network.predictor.as_ref().map(|predictor| &predictor.program);
