@@ -220,8 +220,9 @@ fn decoders_that_see_agree_with_the_cpu() {
         let device = || target.cuda().unwrap();
         let pipeline = |cpu_layers, gpus| {
             let division = Division { cpu_layers, gpus, fits: true };
-            let (parts, load) = ((&division, None, Copied::Never), CpuLoad::new(&pool, isa));
-            let pipeline = Pipeline::load(parts, (program, &[]), weights, load, &mut |_, _| Ok(()));
+            let load = CpuLoad::new(&pool, isa);
+            let pipeline =
+                Pipeline::load(&division, None, Copied::Never, program, &[], weights, load, &mut |_, _| Ok(()));
             Backend::Pipeline(Arc::new(pipeline.unwrap()))
         };
         let whole = Backend::Gpu(device().load(program, weights, &mut |_, _| Ok(())).unwrap());
