@@ -60,7 +60,7 @@ if pkg-config --version >/dev/null 2>&1; then
     $cc -o "$temporary/static" tests/install/program.c $(pkg-config --static --cflags --libs realizar |
         sed "s|-L$(pkg-config --variable=libdir realizar)|-L$temporary/archive|")
     run "pkg-config, static library" "$temporary/static"
-    if command -v readelf >/dev/null && readelf -d "$temporary/static" | grep -q librealizar; then
+    if command -v readelf >/dev/null && readelf -d "$temporary/static" | grep librealizar >/dev/null; then
         echo "FAILED: the static program needs the shared library"
         exit 1
     fi
@@ -121,7 +121,7 @@ if [ "$(uname -s)" = Linux ]; then
             { echo "FAILED: make wheel in a folder with a space"; cat "$temporary/log"; exit 1; }
     fi
     if pkg-config --version >/dev/null 2>&1 && (cd bindings/go/cmd/serve && go mod download) >/dev/null 2>&1; then
-        env -u CARGO_TARGET_DIR make -s build/bin/serve CARGO=false >"$temporary/log" 2>&1 && build/bin/serve -h 2>&1 | grep -q slots ||
+        env -u CARGO_TARGET_DIR make -s build/bin/serve CARGO=false >"$temporary/log" 2>&1 && build/bin/serve -h 2>&1 | grep slots >/dev/null ||
             { echo "FAILED: make serve in a folder with a space"; cat "$temporary/log"; exit 1; }
     fi
     echo "ok: a tree in a folder with a space"

@@ -16,7 +16,7 @@ cc=${CC:-cc} cxx=${CXX:-c++}
 defined=$(nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort)
 [ "$defined" = "$(sed -n 's/^ *\(rz_[a-z0-9_]*\);$/\1/p' packaging/realizar.map | sort)" ] ||
     { echo "FAILED: librealizar.a does not define what packaging/realizar.map lists: $(wc -w <<<"$defined") symbols"; exit 1; }
-if readelf -SW "$archive" | grep -q '\.llvm\(bc\|cmd\)'; then echo "FAILED: librealizar.a has bitcode"; exit 1; fi
+if readelf -SW "$archive" | grep '\.llvm\(bc\|cmd\)' >/dev/null; then echo "FAILED: librealizar.a has bitcode"; exit 1; fi
 echo "ok: librealizar.a defines the functions of the header, and nothing else"
 
 compile=("${RUSTC:-rustc}" --edition 2024 -O --crate-type staticlib -C panic=unwind)
