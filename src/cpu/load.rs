@@ -12,8 +12,8 @@ use super::kernels::{Isa, PANEL_ROWS};
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::cpu::threads::disjoint::DisjointSlice;
 use crate::cpu::threads::pool::Pool;
-use crate::cpu::threads::workers::{self, Workers};
-use crate::error::{Error, Result, secured, try_filled, try_vec};
+use crate::cpu::threads::workers::Workers;
+use crate::error::{Error, Result, try_filled, try_vec};
 use crate::graph::op::Weight;
 use crate::graph::program::Program;
 use crate::graph::weights::{MatrixSource, Progress};
@@ -31,28 +31,33 @@ fn digest(weight: usize, rows: &Range<usize>, raw: &[u8]) -> u64 {
     XxHash64::oneshot((weight as u64) << 40 ^ rows.start as u64, raw)
 }
 
-/// The sum of the digests of matrices that stay in their files: of the bytes that `mapped` returns for numbers below
-/// `n`, if there are some.
+/// The sum of the digests of mapped matrices; `mapped(i)` returns matrix `i` and its bytes if it is mapped.
 pub fn digest_mapped<'a>(
     pool: &Arc<Pool>,
     n: usize,
     mapped: impl Fn(usize) -> Option<(&'a WeightMatrix, &'a [u8])> + Sync,
 ) -> u64 {
-    let of_matrix = |weight: usize| {
-        let Some((matrix, raw)) = mapped(weight) else { return 0 };
+    let pieces = |weight: usize| {
+        let (matrix, raw) = mapped(weight)?;
         let rows = piece_rows(matrix);
-        let pieces = raw.chunks(rows * matrix.row_bytes()).enumerate();
-        pieces.fold(0u64, |sum, (i, raw)| sum.wrapping_add(digest(weight, &(i * rows..matrix.rows), raw)))
+        let chunks = raw.chunks(rows * matrix.row_bytes()).enumerate();
+        Some(chunks.map(move |(i, raw)| digest(weight, &(i * rows..matrix.rows), raw)))
     };
+    let of_matrix = |weight: usize| pieces(weight).into_iter().flatten().fold(0u64, u64::wrapping_add);
+    let all = || (0..n).fold(0u64, |sum, weight| sum.wrapping_add(of_matrix(weight)));
+    // Threads of the host may wait in a step for this digest.
+    if pool.is_of_host() || (0..n).all(|weight| mapped(weight).is_none()) {
+        return all();
+    }
     let sum = AtomicU64::new(0);
     let add = |_, weight: usize| {
         sum.fetch_add(of_matrix(weight), Ordering::Relaxed);
         Ok(())
     };
-    match secured("threads", workers::bytes(pool), || Workers::start(pool)?.for_each(n, add)) {
+    match Workers::with(pool, |workers| workers.for_each(n, add)) {
         Ok(()) => sum.into_inner(),
-        // Without threads it takes longer.
-        Err(_) => (0..n).fold(0, |sum, weight| sum.wrapping_add(of_matrix(weight))),
+        // Without threads, or memory for them, the caller computes it.
+        Err(_) => all(),
     }
 }
 
@@ -128,14 +133,21 @@ pub fn pack(
     mapping: &mut [u8],
     progress: &mut Progress,
 ) -> Result<u64> {
-    secured("threads", workers::bytes(pool), || pack_secured(pool, isa, sources, planned, mapping, progress))
+    let total: u64 = planned.iter().map(|place| place.range.len() as u64).sum();
+    progress(0, total)?;
+    match staging(planned) {
+        0 => Ok(0),
+        bytes => Workers::with(pool, |workers| pack_on(workers, isa, sources, planned, bytes, mapping, progress)),
+    }
 }
 
-fn pack_secured(
-    pool: &Arc<Pool>,
+/// `pack` on some threads, each of which holds `staging` bytes of a file.
+fn pack_on(
+    workers: &Workers,
     isa: Isa,
     sources: &[&dyn MatrixSource],
     planned: &[PlannedMatrix],
+    staging: usize,
     mapping: &mut [u8],
     progress: &mut Progress,
 ) -> Result<u64> {
@@ -144,12 +156,6 @@ fn pack_secured(
     let total: u64 = packed().map(|(.., place)| place.range.len() as u64).sum();
     let digests = AtomicU64::new(0);
     let mut done = 0;
-    progress(done, total)?;
-    let staging = staging(planned);
-    if staging == 0 {
-        return Ok(0);
-    }
-    let workers = Workers::start(pool)?;
     let threads = workers.threads();
     let mut staged = try_vec("staging", threads)?;
     for _ in 0..threads {

@@ -20,8 +20,8 @@ use twox_hash::XxHash64;
 
 use crate::cpu::load::PlannedMatrix;
 use crate::cpu::threads::pool::Pool;
-use crate::cpu::threads::workers::{self, Workers};
-use crate::error::{Error, Result, secured, try_filled};
+use crate::cpu::threads::workers::Workers;
+use crate::error::{Error, Result, try_filled};
 use crate::graph::weights::{MatrixSource, Progress};
 use crate::os;
 
@@ -87,8 +87,7 @@ fn checksum(pool: &Arc<Pool>, weights: &[u8]) -> Result<u64> {
         sum.fetch_add(XxHash64::oneshot(i as u64, piece), Ordering::Relaxed);
         Ok(())
     };
-    let add_all = || Workers::start(pool)?.for_each(weights.len().div_ceil(PIECE), add);
-    secured("threads", workers::bytes(pool), add_all)?;
+    Workers::with(pool, |workers| workers.for_each(weights.len().div_ceil(PIECE), add))?;
     Ok(sum.into_inner())
 }
 

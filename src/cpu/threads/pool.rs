@@ -160,13 +160,13 @@ impl Pool {
         })
     }
 
-    /// Tells the host of further threads, with a role.
+    /// The host's thread callback for threads of `role`.
     pub fn watch(&self, role: Role) -> Watch {
         self.watch.with(role)
     }
 
-    /// The processor to which thread `i` is bound, if there is one.
-    pub fn cpu(&self, i: usize) -> Option<u32> {
+    /// The processor for thread `i` of a load, counted from 0; `None` if threads are not bound.
+    pub fn cpu_of_load(&self, i: usize) -> Option<u32> {
         self.cpus.get(i.checked_rem(self.cpus.len())?).copied()
     }
 

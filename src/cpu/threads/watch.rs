@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum Role {
     /// Computes tokens.
     Compute,
-    /// Reads and packs weights during a load.
+    /// Reads, packs or hashes weights during a call.
     Load,
     /// Renders chat templates and compiles grammars.
     Template,

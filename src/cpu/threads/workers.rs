@@ -1,6 +1,5 @@
-//! Threads for work that is done once, in pieces of milliseconds: packing weights, checksums. They are a pool of rayon,
-//! and not the threads that compute, because steps of other models would wait for the pieces. Their pool is joined when
-//! it is dropped.
+//! Threads for long work outside of steps: packing weights, computing their digests and checksums. They are a pool of
+//! rayon for one call, apart from the threads that compute, so that steps of other models do not wait.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,52 +7,55 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::pool::Pool;
-use super::thread::{self, Worker};
+use super::thread::{self, Process, Worker};
 use super::watch::Role;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result, secured, try_vec};
 use crate::graph::step_budget::StepBudget;
 use crate::{memory, os};
 
-/// Bytes that rayon allocates for a pool, in ways that cannot fail: the queue of each thread, and its place in the list
-/// of those that free memory later.
+/// Bytes that rayon allocates infallibly for a pool: the deque of each thread and its entry in the list of
+/// crossbeam-epoch.
 const BYTES: usize = 64 << 10;
 const BYTES_OF_THREAD: usize = 16 << 10;
 
-/// Bytes that the system must still have free for the threads.
+/// Bytes that the system must be able to allocate before threads start.
 const NEEDED: usize = 256 << 10;
 
-/// Who executes the pieces.
+/// The executor of the pieces.
 pub struct Workers {
     kind: Kind,
-    /// To be joined.
+    /// Threads of the rayon pool, joined on drop.
     threads: Vec<Worker>,
+    process: Process,
 }
 
 enum Kind {
     Rayon(ThreadPool),
-    /// The host, as it executes the shares of a step.
-    Host(Arc<Pool>),
+    /// The host's threads, which also execute steps, and the number of their shares.
+    Host(Arc<Pool>, usize),
     Caller,
 }
 
-/// Bytes to secure for the life of the workers beside a pool.
-pub fn bytes(pool: &Pool) -> usize {
-    BYTES + BYTES_OF_THREAD * pool.threads()
-}
-
 impl Workers {
-    /// As many threads as those of a pool, on the same processors. The caller works alone where the pool has no other
-    /// thread, and the host's threads work where they compute.
-    pub fn start(pool: &Arc<Pool>) -> Result<Workers> {
-        if pool.is_of_host() {
-            return Ok(Workers { kind: Kind::Host(pool.clone()), threads: Vec::new() });
-        }
+    /// Hands `work` as many threads as `pool` has, on the same processors. With one thread the caller does the work;
+    /// with threads of the host, they do.
+    pub fn with<T>(pool: &Arc<Pool>, work: impl FnOnce(&Workers) -> Result<T>) -> Result<T> {
         let n = pool.threads();
-        if n == 1 || !os::HAS_THREADS {
-            return Ok(Workers { kind: Kind::Caller, threads: Vec::new() });
+        let without = |kind| Workers { kind, threads: Vec::new(), process: Process::this() };
+        if pool.is_of_host() {
+            return work(&without(Kind::Host(pool.clone(), n)));
         }
-        // Rayon has a thread-local on each of its threads, and glibc terminates the process if it has no memory for the
-        // destructors, a few words each; therefore more than that is requested from the system first.
+        // A read callback may call the library from a piece of another load. Such a call works on its own thread: while
+        // rayon waits for another pool, it begins more pieces of the outer load.
+        if n == 1 || !os::HAS_THREADS || rayon::current_thread_index().is_some() {
+            return work(&without(Kind::Caller));
+        }
+        secured("threads", BYTES + BYTES_OF_THREAD * n, || work(&Workers::start(pool, n)?))
+    }
+
+    fn start(pool: &Pool, n: usize) -> Result<Workers> {
+        // The thread-locals of rayon have destructors, and glibc terminates the process if it cannot allocate the few
+        // words to register one. So check first that the system has memory.
         if !memory::system_has(NEEDED) {
             return Err(Error::OutOfMemory { what: "the threads of a load", bytes: NEEDED as u64 });
         }
@@ -61,7 +63,7 @@ impl Workers {
         let mut failure = None;
         let started = ThreadPoolBuilder::new().num_threads(n).spawn_handler(|thread| {
             let (i, watch) = (thread.index(), pool.watch(Role::Load));
-            match thread::spawn_load(i, n, pool.cpu(i), move || watch.during(i, || thread.run())) {
+            match thread::spawn_load(i, n, pool.cpu_of_load(i), move || watch.during(i, || thread.run())) {
                 Ok(worker) => threads.push(worker),
                 Err(e) => {
                     failure = Some(e);
@@ -71,35 +73,37 @@ impl Workers {
             Ok(())
         });
         match started.build() {
-            Ok(pool) => Ok(Workers { kind: Kind::Rayon(pool), threads }),
+            Ok(pool) => Ok(Workers { kind: Kind::Rayon(pool), threads, process: Process::this() }),
             Err(e) => {
-                // Those that were started end by themselves.
+                // `build` has asked the started threads to end.
                 threads.into_iter().for_each(Worker::join);
-                Err(failure.unwrap_or_else(|| Error::invalid(format!("cannot start threads: {e}"))))
+                let what = || format!("cannot start the threads of a load: {e}");
+                Err(failure.unwrap_or_else(|| Error::Resources { what: what(), system_code: 0 }))
             }
         }
     }
 
-    /// Number of threads among which the pieces are divided.
+    /// The number below which the numbers of threads are.
     pub fn threads(&self) -> usize {
         match &self.kind {
             Kind::Rayon(pool) => pool.current_num_threads(),
-            Kind::Host(pool) => pool.threads(),
+            Kind::Host(_, shares) => *shares,
             Kind::Caller => 1,
         }
     }
 
-    /// Calls `piece(thread, i)` for each `i` below `n`. A thread does not begin a piece within another one. An error,
-    /// the first, ends the work early.
+    /// Calls `piece(thread, i)` for each `i` below `n`, at most one at a time for each `thread`. After an error no more
+    /// pieces begin, and one of the errors is returned.
     pub fn for_each(&self, n: usize, piece: impl Fn(usize, usize) -> Result<()> + Sync) -> Result<()> {
         match &self.kind {
-            Kind::Rayon(pool) => pool.install(|| {
+            Kind::Rayon(pool) if self.process.is_here() => pool.install(|| {
                 let pieces = (0..n).into_par_iter().with_max_len(1);
                 pieces.try_for_each(|i| piece(rayon::current_thread_index().unwrap_or(0), i))
             }),
-            Kind::Caller => (0..n).try_for_each(|i| piece(0, i)),
-            Kind::Host(pool) => {
-                let team = pool.enter_at(pool.threads(), &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)?;
+            // A child made with `fork` has no other threads.
+            Kind::Rayon(_) | Kind::Caller => (0..n).try_for_each(|i| piece(0, i)),
+            Kind::Host(pool, shares) => {
+                let team = pool.enter_at(*shares, &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)?;
                 let result = Mutex::new(Ok(()));
                 let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
                 team.for_each_with(n, |share, i| {
@@ -117,8 +121,14 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // Ends the threads of rayon, which are joined here.
-        self.kind = Kind::Caller;
-        self.threads.drain(..).for_each(Worker::join);
+        if self.process.is_here() {
+            // Ends the threads of rayon, which are joined here.
+            self.kind = Kind::Caller;
+            self.threads.drain(..).for_each(Worker::join);
+        } else {
+            // A child made with `fork` has nothing to end or to join.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            std::mem::forget(std::mem::replace(&mut self.kind, Kind::Caller));
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use realizar::ffi::model::*;
 use realizar::ffi::model_info::*;
+use realizar::ffi::runtime::*;
 use realizar::ffi::source::*;
 use realizar::ffi::status::*;
 use realizar::ffi::version::*;
@@ -87,6 +88,41 @@ fn a_model_is_the_same_from_anywhere() {
 }
 
 /// Says that the file ends where its bytes do.
+/// A reader of bytes that loads another model every few calls, on the same runtime.
+struct LoadingReader {
+    reader: Reader,
+    params: rz_model_params,
+}
+
+unsafe extern "C" fn read_and_load(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
+    let loading = unsafe { &*user.cast::<LoadingReader>() };
+    let Reader { bytes, calls, .. } = &loading.reader;
+    let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), n) };
+    out.copy_from_slice(&bytes[offset as usize..][..n]);
+    if calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(4) {
+        unsafe { rz_model_free(load_with(MODEL, &loading.params)) };
+    }
+    0
+}
+
+/// The pieces of a load keep their bytes to themselves while a read callback loads another model.
+#[test]
+fn a_reader_may_load_another_model() {
+    let mut runtime = null_mut();
+    let params = rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads: 4, ..zeroed() };
+    expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
+    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let reader = Reader { bytes: fs::read(MODEL).expect("the model"), calls: AtomicU32::new(0), most: u32::MAX };
+    let loading = LoadingReader { reader, params };
+    let user = (&raw const loading).cast_mut().cast();
+    let size = loading.reader.bytes.len() as u64;
+    let source = rz_source { size, read: Some(read_and_load), user, ..source(RZ_SOURCE_READER) };
+    let expected = logits(load());
+    assert_eq!(logits(try_load(RZ_OK, &[source], &loading.params).0), expected);
+    assert!(loading.reader.calls.load(Ordering::Relaxed) > 4);
+    unsafe { rz_runtime_free(runtime) };
+}
+
 unsafe extern "C" fn read_to_the_end(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32 {
     let bytes = unsafe { &*user.cast::<&[u8]>() };
     let Some(bytes) = bytes.get(offset as usize..offset as usize + n) else { return RZ_ERR_FORMAT };
