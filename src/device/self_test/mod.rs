@@ -389,6 +389,8 @@ impl Case {
             Error::DeviceLost { why, .. } => wrong(kernels, tokens, why),
             e => e,
         };
+        // Asked for ahead of the load: another test may leave it out meanwhile.
+        let optional = device.optional_kernel();
         let model = device.clone().load(program, &self.weights(), &mut |_, _| Ok(())).map_err(|e| faulty(&[], 0, e))?;
         let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_sequence(&spec)?]));
         let on_gpu = match new() {
@@ -423,7 +425,7 @@ impl Case {
             for (expected, got) in expected.iter().zip(&got) {
                 let error = relative_error(expected, got);
                 if error.is_nan() || error > limit {
-                    if let Some(optional) = device.optional_kernel().filter(|optional| kernels.contains(optional)) {
+                    if let Some(optional) = optional.filter(|optional| kernels.contains(optional)) {
                         device.verdict().leaves_out_optional = true;
                         return Err(Error::unsupported(format!("{optional} on this device")));
                     }

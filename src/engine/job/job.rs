@@ -500,7 +500,8 @@ impl Job {
         made
     }
 
-    /// Time that the last choice took which looked at the whole vocabulary several times; zero where none did.
+    /// Duration of the last choice on the host over the whole vocabulary (sampling, log probabilities); zero if there
+    /// was none.
     pub(super) fn choice_time(&self) -> Duration {
         self.choice_time
     }

@@ -88,7 +88,7 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
         };
         if pass.members.is_empty() {
             spare = Some(pass);
-        } else if advance(&mut pass, jobs, &budget)? && !choices_pause(&pass, jobs, &budget) {
+        } else if advance(&mut pass, jobs, &budget)? && !choices_pause(&pass, jobs, &network, &budget) {
             made |= accept(&mut pass, jobs, &network)?;
             spare = Some(pass);
         } else {
@@ -231,12 +231,15 @@ fn advance(job_pass: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -
     Ok(*has_run)
 }
 
-/// True where `budget` has no time left for the choices after a pass, which are a share of work of their own where they
-/// take long.
-fn choices_pause(pass: &JobPass, jobs: &[&mut Job], budget: &StepBudget) -> bool {
+/// True if `budget` has no time left for the token choices after a pass. Long choices are a chunk of work of their own,
+/// which all threads share.
+fn choices_pause(pass: &JobPass, jobs: &[&mut Job], network: &Network, budget: &StepBudget) -> bool {
     let makers = pass.members.iter().filter(|member| member.outputs > 0);
     let chooses = |member: &Member| Some(jobs.iter().find(|job| job.id == member.id)?.choice_time());
-    let expected: Duration = makers.filter_map(chooses).sum();
+    let (total, longest) = makers
+        .filter_map(chooses)
+        .fold((Duration::ZERO, Duration::ZERO), |(total, longest), time| (total + time, longest.max(time)));
+    let expected = longest.max(total / network.threads() as u32);
     !expected.is_zero() && budget.pauses(expected)
 }
 

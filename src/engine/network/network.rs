@@ -405,6 +405,11 @@ impl Network {
         pool.take_fault()
     }
 
+    /// Number of threads that compute, at least one.
+    pub fn threads(&self) -> usize {
+        self.runtime.pool.threads()
+    }
+
     /// Counts a step, of which the CPU had a part where it shares the layers with GPUs.
     pub fn record(&self, latency: Duration, first_share: Duration) {
         let shares = [latency.saturating_sub(first_share), first_share];
