@@ -183,8 +183,8 @@ typedef int32_t rz_status;
 typedef struct rz_error {
   int32_t code;         /* The status that was returned. */
   int32_t system_code;  /* `errno` of the system call that failed, on Windows what GetLastError told, else 0. */
-  /* What would have been room enough: the capacity of the cache in tokens for RZ_ERR_CONTEXT_FULL, the capacity of
-   * the buffer for RZ_ERR_BUFFER_TOO_SMALL; else 0. */
+  /* The capacity that would have been enough: tokens of the cache for RZ_ERR_CONTEXT_FULL, to which the tokens of a
+   * reply are to be added; the size of the buffer for RZ_ERR_BUFFER_TOO_SMALL; else 0. */
   uint64_t needed;
   /* The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
    * is left out. */
@@ -370,8 +370,10 @@ enum rz_log_level {
 };
 
 enum rz_thread_kind {
-  RZ_THREAD_COMPUTE = 1,   /* Role of a thread: it computes tokens. */
-  RZ_THREAD_LOAD = 2,      /* Role of a thread: it reads and packs weights; it ends with the load. */
+  RZ_THREAD_COMPUTE = 1,  /* Role of a thread: it computes tokens. */
+  /* Role of a thread: it reads, packs or hashes weights; it ends with the call, a load or the first save or store of a
+   * model with mapped weights. */
+  RZ_THREAD_LOAD = 2,
   RZ_THREAD_TEMPLATE = 3,  /* Role of a thread: it renders chat templates and compiles grammars. */
   RZ_THREAD_STORE = 4,     /* Role of a thread: it writes the files of an rz_store. */
 };
@@ -407,15 +409,15 @@ typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
                                                 void *RZ_NULLABLE user);
 
 /* Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
- * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within
- * its role: from 1 for RZ_THREAD_COMPUTE, whose number 0 is the calling thread, else from 0. The
- * callback does not run on threads of the host, nor on threads of calls in a child made with fork().
+ * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within its
+ * role: from 1 for RZ_THREAD_COMPUTE, whose number 0 is the calling thread, else from 0. The callback does not run on
+ * threads of the host, nor on threads of calls in a child made with fork().
  *
  * For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
  * callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
- * ends told, before the call returns that ends them: rz_runtime_threads_set, a load, and the rz_..._free that frees
- * the last handle with the runtime. Several threads call at once. It must not call the library, and must return
- * normally: no longjmp, no C++ exception. */
+ * ends told, before the call returns that ends them: rz_runtime_threads_set, a load, the first save or store of a
+ * model with mapped weights, and the rz_..._free that frees the last handle with the runtime. Several threads call at
+ * once. It must not call the library, and must return normally: no longjmp, no C++ exception. */
 typedef void (RZ_CALL *rz_thread_callback)(uint32_t role, uint32_t index, int32_t starts, void *RZ_NULLABLE user);
 
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
@@ -981,9 +983,9 @@ enum rz_source_kind {
 };
 
 /* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0;
- * RZ_ERR_FORMAT if the file ends before the last of these bytes, with which the load fails then; or the errno that
- * ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the library.
- * It must return normally: no longjmp, no C++ exception. */
+ * RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or the errno
+ * that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the
+ * library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_source_callback)(uint64_t offset, void *out, size_t n, void *RZ_NULLABLE user);
 
 /* Bytes of one file of a model. Since 0.1.0. */
@@ -1741,9 +1743,10 @@ rz_cache_adapters_set(rz_cache *cache,
  * must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_write_callback)(const void *data, size_t n, void *RZ_NULLABLE user);
 
-/* Fills `out` with the next `n` bytes of what was saved. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
- * these bytes, with which the call fails then; or the errno that ends the call with RZ_ERR_IO. Comes on the thread
- * that loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
+/* Fills `out` with the next `n` bytes of what was saved. Returns 0, RZ_ERR_FORMAT if the file ends before the last of
+ * these bytes (the call then fails with RZ_ERR_FORMAT), or the errno that ends the call with RZ_ERR_IO. Comes on the
+ * thread that loads, during the call. It may call the library. It must return normally: no longjmp, no C++
+ * exception. */
 typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLABLE user);
 
 /* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
@@ -1836,10 +1839,10 @@ typedef struct rz_model_plan_device {
  * RZ_ERR_BUFFER_TOO_SMALL.
  *
  * Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
- * stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
- * memory for is still told in bytes, and so is what passes rz_runtime_params.memory_limit: a plan takes nothing of the
- * ceiling, and only the load or rz_cache_new fails with RZ_ERR_LIMIT. Any thread. Errors: those of rz_model_load and
- * rz_cache_new. Since 0.1.0. */
+ * stacks of threads, what the C library takes, and what a driver takes for itself. The plan has its
+ * numbers even if they exceed the memory of this machine or rz_runtime_params.memory_limit: it reserves nothing. A
+ * ceiling of `total_host` suffices for the load and the cache; `load_peak_host` is not counted against it. Any thread.
+ * Errors: those of rz_model_load and rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_plan_get(const char *RZ_NULLABLE path,
                   const rz_source *RZ_NULLABLE sources,
@@ -2210,8 +2213,9 @@ rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *R
 
 /* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
  * take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL.
- * `out->struct_size` is set by the caller. What passes rz_runtime_params.memory_limit is told in bytes too. Any
- * thread. Errors: those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
+ * `out->struct_size` is set by the caller. Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any
+ * thread. Errors: those of rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and
+ * sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
                     const char *RZ_NULLABLE path,
@@ -3147,8 +3151,9 @@ rz_conversation_json_into(const rz_conversation *conversation,
 RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
-/* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork). A
- * reply that is being made is not in it. `*out` is freed with rz_conversation_free.
+/* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork); the
+ * ceiling of the runtime counts the capacity of both. A reply that is being made is not in it. `*out` is freed with
+ * rz_conversation_free.
  *
  * Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */

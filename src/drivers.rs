@@ -1,4 +1,4 @@
-//! The list of GPU drivers, and the numbers of their devices: behind the CPU, driver after driver.
+//! The list of GPU drivers, and the numbers of their devices: after the CPU, driver after driver.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ static DRIVERS: &[&dyn GpuDriver] = &[
     &crate::cuda::Cuda,
 ];
 
-/// Drivers that are listed although there is none for this system, and the reasons.
+/// Devices that are listed as unavailable because this build has no driver for them, and why.
 static ABSENT: &[(&str, &str)] = &[
     #[cfg(not(cuda))]
     ("cuda:0", "there is no CUDA for this system"),
@@ -22,8 +22,7 @@ pub const FIRST_GPU: u32 = 2;
 
 static PROVIDED: OnceLock<&'static dyn GpuDriver> = OnceLock::new();
 
-/// Adds a driver behind the others in the whole process. Succeeds once; afterwards it returns false. Public for tests
-/// alone.
+/// Adds a driver after the others, for the whole process; false if one was added before. Public only for tests.
 #[doc(hidden)]
 pub fn provide(driver: &'static dyn GpuDriver) -> bool {
     PROVIDED.set(driver).is_ok()
@@ -53,9 +52,9 @@ pub fn open(number: u32, uses: Uses) -> Result<Arc<dyn GpuDevice>> {
     let mut ordinal = number.checked_sub(FIRST_GPU).ok_or_else(missing)?;
     let mut drivers = drivers().peekable();
     while let Some(driver) = drivers.next() {
-        // The last driver tells by itself what it does not have.
+        // The last driver reports by itself that it lacks a device.
         let is_last = drivers.peek().is_none();
-        let n = if is_last { u32::MAX } else { driver.devices().len() as u32 };
+        let n = if is_last { u32::MAX } else { u32::try_from(driver.devices().len()).unwrap_or(u32::MAX) };
         if ordinal < n {
             return driver.open(i32::try_from(ordinal).map_err(|_| missing())?, uses);
         }

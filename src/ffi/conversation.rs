@@ -625,8 +625,9 @@ pub unsafe extern "C" fn rz_conversation_rewind(
     })
 }
 
-/// Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork). A
-/// reply that is being made is not in it. `*out` is freed with rz_conversation_free.
+/// Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork); the
+/// ceiling of the runtime counts the capacity of both. A reply that is being made is not in it. `*out` is freed with
+/// rz_conversation_free.
 ///
 /// Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED,
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.

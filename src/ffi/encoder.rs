@@ -261,8 +261,9 @@ pub struct rz_encoder_plan {
 
 /// Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
 /// take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL.
-/// `out->struct_size` is set by the caller. What passes rz_runtime_params.memory_limit is told in bytes too. Any
-/// thread. Errors: those of rz_encoder_load, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
+/// `out->struct_size` is set by the caller. Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any
+/// thread. Errors: those of rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and
+/// sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_plan_get(
     model: *const rz_model,

@@ -86,10 +86,10 @@ pub struct rz_model_plan_device {
 /// RZ_ERR_BUFFER_TOO_SMALL.
 ///
 /// Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
-/// stacks of threads, what the C library takes, and what a driver takes for itself. A cache that this machine has no
-/// memory for is still told in bytes, and so is what passes rz_runtime_params.memory_limit: a plan takes nothing of the
-/// ceiling, and only the load or rz_cache_new fails with RZ_ERR_LIMIT. Any thread. Errors: those of rz_model_load and
-/// rz_cache_new. Since 0.1.0.
+/// stacks of threads, what the C library takes, and what a driver takes for itself. The plan has its
+/// numbers even if they exceed the memory of this machine or rz_runtime_params.memory_limit: it reserves nothing. A
+/// ceiling of `total_host` suffices for the load and the cache; `load_peak_host` is not counted against it. Any thread.
+/// Errors: those of rz_model_load and rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_plan_get(
     path: *const c_char,

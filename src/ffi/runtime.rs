@@ -58,7 +58,8 @@ pub type rz_parallel_callback =
 
 /// Role of a thread: it computes tokens.
 pub const RZ_THREAD_COMPUTE: u32 = 1;
-/// Role of a thread: it reads and packs weights; it ends with the load.
+/// Role of a thread: it reads, packs or hashes weights; it ends with the call, a load or the first save or store of a
+/// model with mapped weights.
 pub const RZ_THREAD_LOAD: u32 = 2;
 /// Role of a thread: it renders chat templates and compiles grammars.
 pub const RZ_THREAD_TEMPLATE: u32 = 3;
@@ -66,15 +67,15 @@ pub const RZ_THREAD_TEMPLATE: u32 = 3;
 pub const RZ_THREAD_STORE: u32 = 4;
 
 /// Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
-/// and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within
-/// its role: from 1 for RZ_THREAD_COMPUTE, whose number 0 is the calling thread, else from 0. The
-/// callback does not run on threads of the host, nor on threads of calls in a child made with fork().
+/// and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within its
+/// role: from 1 for RZ_THREAD_COMPUTE, whose number 0 is the calling thread, else from 0. The callback does not run on
+/// threads of the host, nor on threads of calls in a child made with fork().
 ///
 /// For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
 /// callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
-/// ends told, before the call returns that ends them: rz_runtime_threads_set, a load, and the rz_..._free that frees
-/// the last handle with the runtime. Several threads call at once. It must not call the library, and must return
-/// normally: no longjmp, no C++ exception.
+/// ends told, before the call returns that ends them: rz_runtime_threads_set, a load, the first save or store of a
+/// model with mapped weights, and the rz_..._free that frees the last handle with the runtime. Several threads call at
+/// once. It must not call the library, and must return normally: no longjmp, no C++ exception.
 pub type rz_thread_callback = Option<unsafe extern "C" fn(role: u32, index: u32, starts: i32, user: *mut c_void)>;
 
 /// Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.

@@ -19,9 +19,9 @@ use super::status::{RZ_ERR_FORMAT, RZ_OK, rz_error, rz_status};
 /// must return normally: no longjmp, no C++ exception.
 pub type rz_write_callback = Option<unsafe extern "C" fn(data: *const c_void, n: usize, user: *mut c_void) -> i32>;
 
-/// Fills `out` with the next `n` bytes of what was saved. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
-/// these bytes, with which the call fails then; or the errno that ends the call with RZ_ERR_IO. Comes on the thread
-/// that loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception.
+/// Fills `out` with the next `n` bytes of what was saved. Returns 0, RZ_ERR_FORMAT if the file ends before the last of
+/// these bytes (the call then fails with RZ_ERR_FORMAT), or the errno that ends the call with RZ_ERR_IO. Comes on the
+/// thread that loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_read_callback = Option<unsafe extern "C" fn(out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
 
 /// Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the

@@ -22,9 +22,9 @@ pub const RZ_SOURCE_FD: u32 = 2;
 pub const RZ_SOURCE_READER: u32 = 3;
 
 /// Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0;
-/// RZ_ERR_FORMAT if the file ends before the last of these bytes, with which the load fails then; or the errno that
-/// ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the library.
-/// It must return normally: no longjmp, no C++ exception.
+/// RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or the errno
+/// that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the
+/// library. It must return normally: no longjmp, no C++ exception.
 pub type rz_source_callback =
     Option<unsafe extern "C" fn(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
 

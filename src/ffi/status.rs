@@ -79,8 +79,8 @@ pub struct rz_error {
     pub code: i32,
     /// `errno` of the system call that failed, on Windows what GetLastError told, else 0.
     pub system_code: i32,
-    /// What would have been room enough: the capacity of the cache in tokens for RZ_ERR_CONTEXT_FULL, the capacity of
-    /// the buffer for RZ_ERR_BUFFER_TOO_SMALL; else 0.
+    /// The capacity that would have been enough: tokens of the cache for RZ_ERR_CONTEXT_FULL, to which the tokens of a
+    /// reply are to be added; the size of the buffer for RZ_ERR_BUFFER_TOO_SMALL; else 0.
     pub needed: u64,
     /// The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
     /// is left out.

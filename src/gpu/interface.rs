@@ -21,10 +21,10 @@ use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{LowRank, MatrixSource, Progress, Weights};
 use crate::tensor::DType;
 
-/// The choices of those who open a device.
+/// Options for opening a device.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Uses {
-    /// Every row is computed in one way, whatever else is in the batch.
+    /// True if the results of a row do not depend on the rest of the batch.
     pub deterministic: bool,
     /// Executors measure the parts of their steps.
     pub profile: bool,
@@ -34,7 +34,7 @@ pub struct Uses {
 
 /// The driver of some GPUs.
 pub trait GpuDriver: Sync {
-    /// The word that names of its devices begin with.
+    /// Prefix of the names of its devices, such as "cuda".
     fn name(&self) -> &'static str;
 
     /// Lists every GPU, or one unavailable entry that says why there is none.
@@ -80,7 +80,7 @@ pub trait GpuDevice: Send + Sync {
     /// The type in which matrices of a type are kept.
     fn stored_type(&self, dtype: DType) -> Result<DType>;
 
-    /// Every row is computed in one way, whatever else is in the batch.
+    /// True if the results of a row do not depend on the rest of the batch.
     fn is_deterministic(&self) -> bool;
 
     /// Tells whether memory is only counted.
@@ -97,13 +97,13 @@ pub trait GpuDevice: Send + Sync {
     /// What the process has found out about the device.
     fn verdict(&self) -> MutexGuard<'_, Verdict>;
 
-    /// Makes the device unavailable for as long as the process lasts; models that it has go on.
+    /// Makes the device unavailable for as long as the process lasts; models that are loaded on it keep working.
     fn fail(&self, why: String) -> Error {
         self.verdict().failed.get_or_insert_with(|| why.clone());
         Error::DeviceUnavailable { device: format!("{}:{}", self.driver(), self.ordinal()), why }
     }
 
-    /// Name of the kernel that the device has next to those of all devices, unless it is left out.
+    /// Name of the kernel that only some devices have; `None` if this one has none, or it has failed a self-test.
     fn optional_kernel(&self) -> Option<&'static str>;
 }
 
@@ -191,8 +191,8 @@ pub trait GpuExecutor: OpenStep + Any + Send {
         ops: Range<usize>,
     ) -> Result<()>;
 
-    /// Queues ops in order until none is left ahead of a crossing, or `budget`, asked between launches, says so; true
-    /// when all are queued.
+    /// Queues ops up to the next crossing or the end, or until `budget`, asked between launches, pauses; true if all of
+    /// them are queued.
     fn advance(&mut self, budget: &StepBudget) -> Result<bool>;
 
     /// Waits for the end of all queued work.
@@ -201,7 +201,7 @@ pub trait GpuExecutor: OpenStep + Any + Send {
     /// Number of steps that may be submitted before the oldest is collected.
     fn ahead(&self) -> usize;
 
-    /// Tells whether a token can be the one that was chosen in the step before.
+    /// True if a step can take the token that the previous step has chosen on the device.
     fn follows(&self) -> bool;
 
     /// Ends the step without waiting for its work.
@@ -210,10 +210,10 @@ pub trait GpuExecutor: OpenStep + Any + Send {
     /// Waits for the oldest step that was submitted: the tokens after its first outputs.
     fn collect(&mut self, tokens: &mut [u32]) -> Result<()>;
 
-    /// The op ahead of which everything is queued, where the host has a part of it.
+    /// The next op, if the host executes part of it; everything before it is queued.
     fn crossing(&self) -> Option<Op>;
 
-    /// Goes on behind the crossing.
+    /// Continues after the crossing.
     fn pass_crossing(&mut self);
 
     /// Number of rows that an activation has.
@@ -226,7 +226,7 @@ pub trait GpuExecutor: OpenStep + Any + Send {
     fn times(&mut self) -> Times;
 }
 
-/// The way of values from a GPU to another one that executes the next part of a program.
+/// Copies of activations to the next GPU of a pipeline.
 pub trait Transfer: Send {
     /// Queues copies of activations of the open step.
     fn hand_on(&mut self, from: &dyn GpuExecutor, to: &dyn GpuExecutor, tensors: &[TensorId]) -> Result<()>;
@@ -235,7 +235,7 @@ pub trait Transfer: Send {
     fn hand_tokens(&mut self, from: &dyn GpuExecutor, to: &dyn GpuExecutor) -> Result<()>;
 }
 
-/// The way of activations from a GPU to the host and back, within a step.
+/// Copies of activations to the host and back, within a step.
 pub trait HostWay: Send {
     /// Has the device write two activations of the open step, and returns the number of their rows.
     fn send(&mut self, executor: &dyn GpuExecutor, tensors: [TensorId; 2]) -> Result<usize>;
@@ -247,11 +247,11 @@ pub trait HostWay: Send {
     fn answer(&mut self, executor: &dyn GpuExecutor, tensor: TensorId, values: &[f32]) -> Result<()>;
 }
 
-/// Executes work for the numbers below the first, on several threads; false where nothing was done, because the time of
-/// the step is up.
+/// Calls a function for each number below the first argument, on several threads; false if the step has no time left
+/// and nothing was done.
 pub type Each<'a> = dyn FnMut(usize, &(dyn Fn(usize) + Sync)) -> Result<bool> + 'a;
 
-/// The way of pieces of matrices from the host to a GPU, which multiplies by them once.
+/// Uploads of pieces of host matrices, each multiplied by once.
 pub trait PieceWay: Send {
     /// Bytes of a piece, at most.
     fn bytes(&self) -> usize;
@@ -274,15 +274,15 @@ pub trait PieceWay: Send {
     fn combine(&self, executor: &mut dyn GpuExecutor, experts: &Experts) -> Result<()>;
 }
 
-/// The object as the type of the backend that asks.
+/// Downcasts an object to the backend's own type.
 ///
 /// # Errors
-/// `Error::Mismatch` where another backend has made it; `what` names it.
+/// `Error::Mismatch` if another backend made it; `what` names the object.
 pub fn own<'a, T: Any>(object: &'a dyn Any, what: &str) -> Result<&'a T> {
     object.downcast_ref().ok_or_else(|| foreign(what))
 }
 
-/// `own`, to be changed.
+/// `own` for a mutable reference.
 ///
 /// # Errors
 /// Those of `own`.

@@ -1,5 +1,4 @@
-//! What GPU backends have in common: the traits by which `device` knows them (`interface`), and what names neither a
-//! driver nor its calls.
+//! What GPU backends share: the traits by which `device` knows them (`interface`), and code that depends on no driver.
 //!
 //! A backend is a folder that implements the traits, and a line of `drivers.rs`. `planes` is the order of weights on a
 //! device, `weight_layout` the places of all weights of a model, `activations` the buffers that ops compute in, `arena`

@@ -26,7 +26,7 @@ use crate::graph::step::{MEDIA_ROW, Sequences, SequencesMut, StepInputs};
 
 impl CpuExecutor {
     /// Executes an op, or, where time counts, the next chunk of a long one; true when all of it is done.
-    // As long as the list of ops: an op without an arm does not compile.
+    // One arm per op, so that a new op does not compile without one.
     pub(super) fn execute(
         &mut self,
         op: &Op,
