@@ -392,7 +392,7 @@ fn a_file_that_shrinks_is_an_error() {
     let source = open(&path).unwrap();
     fs::write(&path, b"GGUF").unwrap();
     let b = source.tensor("b").unwrap();
-    assert!(matches!(source.read(b, 0, &mut [0; 68]), Err(Error::Io { .. })));
+    assert!(matches!(source.read(b, 0, &mut [0; 68]), Err(Error::Format { .. })));
 }
 
 /// File `no` of a set of three, one tensor each.
