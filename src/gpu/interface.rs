@@ -34,7 +34,7 @@ pub struct Uses {
 
 /// The driver of some GPUs.
 pub trait GpuDriver: Sync {
-    /// Prefix of the names of its devices, such as "cuda".
+    /// Prefix of the names of its devices, in lower case.
     fn name(&self) -> &'static str;
 
     /// Lists every GPU, or one unavailable entry that says why there is none.
