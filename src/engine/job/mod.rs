@@ -5,8 +5,10 @@ pub(super) mod logprobs;
 pub(super) mod parked;
 pub(super) mod pipelined;
 pub(super) mod progress;
+mod request;
 pub(super) mod schedule;
 pub(super) mod text;
 
-pub(super) use job::ReasoningBound;
-pub use job::{Job, JobParams, Request};
+pub use job::Job;
+pub(super) use request::ReasoningBound;
+pub use request::{JobParams, Request};

@@ -1,0 +1,141 @@
+//! What a job is asked for, and the request that is made of it: everything that can fail is done before there is a job.
+
+use std::sync::Arc;
+
+use super::logprobs::JobLogprobs;
+use super::text::JobText;
+use crate::engine::cancel::Cancel;
+use crate::engine::chooser::Chooser;
+use crate::engine::draft::source::{Draft, DraftParams, MOST};
+use crate::engine::prompt::Prompt;
+use crate::engine::runs::{Runs, Text};
+use crate::engine::session::{Memory, Session};
+use crate::error::{Error, Result, try_vec};
+use crate::text::{Reply, ReplyParser, Stops, TextStream};
+
+/// A bound on the reasoning of a reply.
+pub struct ReasoningBound {
+    /// Tokens of reasoning that may yet be made.
+    pub left: usize,
+    /// The tokens that end reasoning, which the job writes where none are left.
+    pub closing: Vec<u32>,
+}
+
+#[derive(Default)]
+pub struct JobParams<'a> {
+    /// Tokens to make at most; 0: as many as the cache has room for.
+    pub max_tokens: usize,
+    /// `None`: always the most likely token.
+    pub chooser: Option<Chooser>,
+    pub stops: &'a [&'a str],
+    /// The possible replies to the conversation whose reply it makes: it gives parts in place of a text.
+    pub reply: Option<Reply>,
+    /// Tokens with which the reply begins, the last ones of the prompt.
+    pub continued: &'a [u32],
+    /// `None`: no bound on reasoning.
+    pub reasoning: Option<ReasoningBound>,
+    /// Number of the likeliest tokens to keep with each token; 0: none.
+    pub logprobs: Option<usize>,
+    /// They are kept with the tokens of content alone.
+    pub only_content_logprobs: bool,
+    pub draft: DraftParams,
+    /// Among the jobs of a step the higher go first; 0: as most.
+    pub priority: i32,
+    pub cancel: Option<Arc<Cancel>>,
+    /// It ends when it has read its prompt.
+    pub only_reads: bool,
+}
+
+/// A job that can be made of a session: everything that can fail has been done.
+pub struct Request {
+    pub(super) prompt: Vec<u32>,
+    /// The media of the session and of the prompt behind it.
+    pub(super) runs: Runs,
+    /// Tokens to append in the open step, of a job that makes tokens: the one made last, and a draft.
+    pub(super) step: Vec<u32>,
+    pub(super) draft: Option<Draft>,
+    /// Room for the tokens made, the last of which may not be appended yet.
+    pub(super) made: Vec<u32>,
+    pub(super) max_tokens: usize,
+    pub(super) text: JobText,
+    /// `None` where nobody asked for them.
+    pub(super) logprobs: Option<JobLogprobs>,
+    pub(super) only_content_logprobs: bool,
+    pub(super) reasoning: Option<ReasoningBound>,
+    pub(super) chooser: Option<Chooser>,
+    pub(super) priority: i32,
+    pub(super) only_reads: bool,
+    pub(super) cancel: Option<Arc<Cancel>>,
+    /// That of a session whose memory was given back.
+    pub(super) memory: Option<Memory>,
+}
+
+impl Request {
+    /// Refuses what could not be done with the session as it is.
+    pub fn new(session: &Session, prompt: &[u32], params: JobParams) -> Result<Request> {
+        Request::of_text(session, Text::plain(prompt), params)
+    }
+
+    /// A request with the tokens of a prompt from number `first` on.
+    pub fn of_prompt(session: &Session, prompt: &Prompt, first: usize, params: JobParams) -> Result<Request> {
+        Request::of_text(session, prompt.from(first, session.model())?, params)
+    }
+
+    fn of_text(session: &Session, text: Text, params: JobParams) -> Result<Request> {
+        let prompt = text.tokens;
+        if prompt.is_empty() {
+            return Err(Error::invalid("a job needs a prompt of at least one token"));
+        }
+        session.check_text(text, params.chooser.as_ref()).map_err(|e| match e {
+            Error::ContextFull { held: 0, more, capacity, .. } => {
+                Error::ContextFull { what: "the prompt", held: 0, more, capacity }
+            }
+            other => other,
+        })?;
+        if !params.stops.is_empty() {
+            session.model().tokenizer()?;
+        }
+        let stops = Stops::new(params.stops)?;
+        let job_text = match params.reply {
+            Some(reply) => {
+                let mut text = JobText::reply(ReplyParser::new(Arc::new(reply), stops));
+                for &token in params.continued {
+                    text.push(session.model().tokenizer()?, token)?;
+                }
+                text
+            }
+            None => {
+                let mut stream = TextStream::new();
+                if let Ok(tokenizer) = session.model().tokenizer() {
+                    stream.follow(tokenizer, session.tokens());
+                    stream.follow(tokenizer, prompt);
+                }
+                JobText::new(stream, stops)
+            }
+        };
+        // The last token made is not appended.
+        let room = session.capacity() - session.len() - prompt.len() + 1;
+        let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
+        let written = params.reasoning.as_ref().map_or(0, |bound| bound.closing.len() + 1);
+        let mut copy = try_vec("a job's prompt", prompt.len().max(written))?;
+        copy.extend_from_slice(prompt);
+        let vocab = session.network().program.vocab;
+        Ok(Request {
+            logprobs: JobLogprobs::new(params.logprobs, vocab, max_tokens.min(room))?,
+            prompt: copy,
+            runs: session.runs_with(text)?,
+            only_content_logprobs: params.only_content_logprobs,
+            reasoning: params.reasoning,
+            step: try_vec("the tokens of drafts", MOST + 1)?,
+            draft: Draft::new(session, params.chooser.as_ref(), params.draft)?,
+            made: try_vec("a job's tokens", max_tokens.min(room))?,
+            max_tokens,
+            text: job_text,
+            chooser: params.chooser,
+            priority: params.priority,
+            only_reads: params.only_reads,
+            cancel: params.cancel,
+            memory: session.fresh_memory()?,
+        })
+    }
+}
