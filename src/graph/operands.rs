@@ -2,6 +2,46 @@
 
 use super::op::{Half, Index, KvLayerId, OnHost, Op, RecurrentId, Routing, TensorId, Vector, Weight};
 
+/// The ops that have no matrix.
+macro_rules! without_matrix {
+    () => {
+        Op::Norm { .. }
+            | Op::Add { .. }
+            | Op::Scale { .. }
+            | Op::ScaleColumns { .. }
+            | Op::ScaleByPosition { .. }
+            | Op::AddMedia { .. }
+            | Op::OfMedia { .. }
+            | Op::Clamp { .. }
+            | Op::Mean { .. }
+            | Op::Xielu { .. }
+            | Op::Threshold { .. }
+            | Op::Rescale { .. }
+            | Op::Mix(_)
+            | Op::JoinHeads { .. }
+            | Op::MixByScore { .. }
+            | Op::Sinkhorn { .. }
+            | Op::Dot { .. }
+            | Op::Slice { .. }
+            | Op::Gather { .. }
+            | Op::Rope { .. }
+            | Op::StoreKv { .. }
+            | Op::KeepOutputs { .. }
+            | Op::Attend(_)
+            | Op::Select(_)
+            | Op::Conv(_)
+            | Op::Pool(_)
+            | Op::DeltaRule(_)
+            | Op::Scan(_)
+            | Op::Wkv(_)
+            | Op::Glu { .. }
+            | Op::Gate { .. }
+            | Op::ToHost { .. }
+            | Op::OnHost(_)
+            | Op::FromHost { .. }
+    };
+}
+
 impl Op {
     /// Shows every activation of the op to `f`.
     pub fn for_each_tensor(&self, mut f: impl FnMut(TensorId)) {
@@ -145,40 +185,7 @@ impl Op {
             Op::Project { projections, .. } => projections.iter_mut().for_each(|p| on(&mut p.weight)),
             Op::Experts(e) => e.gate.iter_mut().chain([&mut e.up, &mut e.down]).for_each(on),
             Op::Logits { head, .. } => on(head),
-            Op::Norm { .. }
-            | Op::Add { .. }
-            | Op::Scale { .. }
-            | Op::ScaleColumns { .. }
-            | Op::ScaleByPosition { .. }
-            | Op::AddMedia { .. }
-            | Op::OfMedia { .. }
-            | Op::Clamp { .. }
-            | Op::Mean { .. }
-            | Op::Xielu { .. }
-            | Op::Threshold { .. }
-            | Op::Rescale { .. }
-            | Op::Mix(_)
-            | Op::JoinHeads { .. }
-            | Op::MixByScore { .. }
-            | Op::Sinkhorn { .. }
-            | Op::Dot { .. }
-            | Op::Slice { .. }
-            | Op::Gather { .. }
-            | Op::Rope { .. }
-            | Op::StoreKv { .. }
-            | Op::KeepOutputs { .. }
-            | Op::Attend(_)
-            | Op::Select(_)
-            | Op::Conv(_)
-            | Op::Pool(_)
-            | Op::DeltaRule(_)
-            | Op::Scan(_)
-            | Op::Wkv(_)
-            | Op::Glu { .. }
-            | Op::Gate { .. }
-            | Op::ToHost { .. }
-            | Op::OnHost(_)
-            | Op::FromHost { .. } => {}
+            without_matrix!() => {}
         }
     }
 
@@ -238,42 +245,7 @@ impl Op {
             Op::ProjectHeads { weight, .. } => f(*weight),
             Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(f),
             Op::Logits { head, .. } => f(*head),
-            Op::Embed { .. }
-            | Op::EmbedNgrams(_)
-            | Op::Norm { .. }
-            | Op::Add { .. }
-            | Op::Scale { .. }
-            | Op::ScaleColumns { .. }
-            | Op::ScaleByPosition { .. }
-            | Op::AddMedia { .. }
-            | Op::OfMedia { .. }
-            | Op::Clamp { .. }
-            | Op::Mean { .. }
-            | Op::Xielu { .. }
-            | Op::Threshold { .. }
-            | Op::Rescale { .. }
-            | Op::Mix(_)
-            | Op::JoinHeads { .. }
-            | Op::MixByScore { .. }
-            | Op::Sinkhorn { .. }
-            | Op::Dot { .. }
-            | Op::Slice { .. }
-            | Op::Gather { .. }
-            | Op::Rope { .. }
-            | Op::StoreKv { .. }
-            | Op::KeepOutputs { .. }
-            | Op::Attend(_)
-            | Op::Select(_)
-            | Op::Conv(_)
-            | Op::Pool(_)
-            | Op::DeltaRule(_)
-            | Op::Scan(_)
-            | Op::Wkv(_)
-            | Op::Glu { .. }
-            | Op::Gate { .. }
-            | Op::ToHost { .. }
-            | Op::OnHost(_)
-            | Op::FromHost { .. } => {}
+            Op::Embed { .. } | Op::EmbedNgrams(_) | without_matrix!() => {}
         }
     }
 
