@@ -111,7 +111,12 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
 
 /// Bytes of a message besides its texts, and those of a value that a byte of JSON can stand for, at most.
 const MESSAGE: usize = 1024;
-pub(super) const VALUE: usize = 128;
+const VALUE: usize = 128;
+
+/// Does work on a conversation of so many bytes, the messages and values of which take memory.
+pub(super) fn with_memory<T>(bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    secured("the conversation", VALUE * bytes.max(MESSAGE), work)
+}
 
 fn adds_prompt(flags: u32) -> bool {
     flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0
@@ -119,6 +124,5 @@ fn adds_prompt(flags: u32) -> bool {
 
 /// Reads a conversation, whose messages may have some of `n_media` media; `None`: texts alone.
 pub(super) fn parse(json: &str, flags: u32, n_media: Option<usize>) -> Result<Chat> {
-    let read = || Chat::parse_with_media(json, adds_prompt(flags), n_media);
-    secured("the conversation", VALUE * json.len().max(MESSAGE), read)
+    with_memory(json.len(), || Chat::parse_with_media(json, adds_prompt(flags), n_media))
 }

@@ -7,13 +7,13 @@ use crate::engine::{
     Chat, ContentGrammar, Conversation, ConversationParams, ConversationView, Model, Overflow, Reasoning, ReplyParams,
     Runtime, step_conversations,
 };
-use crate::error::{Error, Result, secured, try_vec};
+use crate::error::{Error, Result, try_vec};
 
 use super::adapter::{adapters_of, rz_adapter};
 use super::arguments::Call;
 use super::cache::{cache_params, rz_cache_params};
 use super::cancel::{rz_cancel, time_limit};
-use super::chat::VALUE;
+use super::chat::with_memory;
 use super::generate::distinct;
 use super::grammar::{
     RZ_GRAMMAR_FLAG_BEST_EFFORT, RZ_GRAMMAR_FLAG_WHITESPACE, RZ_GRAMMAR_TOOLS, grammar_text, rz_grammar,
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn rz_conversation_new(
         let json = call.text(params.json, params.json_len, "rz_conversation_params.json")?;
         let chat = match params.json.is_null() {
             true => Chat::new(&[], true),
-            false => read_json(json, |json| Chat::begun(json, None))?,
+            false => with_memory(json.len(), || Chat::begun(json, None))?,
         };
         let (adapters, scales) = adapters_of(call, params.adapters, params.scales, params.n_adapters)?;
         let params = ConversationParams {
@@ -273,11 +273,6 @@ pub unsafe extern "C" fn rz_conversation_new(
         out.set_handle(rz_conversation::new(Conversation::new(&model.0, chat, params)?));
         Ok(RZ_OK)
     })
-}
-
-/// Reads JSON of the caller, the values of which take memory.
-pub(super) fn read_json<T>(json: &str, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
-    secured("the conversation", VALUE * json.len().max(1024), || read(json))
 }
 
 /// Appends messages in JSON: one entry of "messages" as in rz_chat_render_into, or a list of entries. A message may be
@@ -308,7 +303,7 @@ pub unsafe extern "C" fn rz_conversation_add(
         let conversation = call.handle(conversation)?;
         let json = call.text(json, len, "json")?;
         let media = media_of(call, call.slice(media, n_media, "media")?)?;
-        conversation.change(|conversation| read_json(json, |json| conversation.add(json, &media)))?;
+        conversation.change(|conversation| with_memory(json.len(), || conversation.add(json, &media)))?;
         Ok(RZ_OK)
     })
 }
@@ -330,7 +325,7 @@ pub unsafe extern "C" fn rz_conversation_add_text(
         let conversation = call.handle(conversation)?;
         let role = call.c_str(role, "role")?;
         let text = call.text(text, len, "text")?;
-        conversation.change(|conversation| read_json(text, |text| conversation.add_text(role, text)))?;
+        conversation.change(|conversation| with_memory(text.len(), || conversation.add_text(role, text)))?;
         Ok(RZ_OK)
     })
 }
@@ -601,7 +596,7 @@ pub unsafe extern "C" fn rz_conversation_json_into(
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
         let past = conversation.view()?.past();
         let json = || Ok(past.chat.messages_json(first as usize));
-        let json = secured("the conversation", VALUE * past.chat.text_bytes().max(1024), json)?;
+        let json = with_memory(past.chat.text_bytes(), json)?;
         drop(past);
         out.fill(json.as_bytes())?;
         Ok(RZ_OK)
