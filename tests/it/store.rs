@@ -343,8 +343,13 @@ fn prefixes_belong_to_equal_adapters() {
 const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}\
     {% if add_generation_prompt %}<assistant>{% endif %}";
 
-/// The messages of a conversation with one question.
-fn replied(model: &Arc<Model>, store: Option<&Arc<Store>>, adapter: Option<&Arc<Adapter>>, question: &str) -> String {
+/// A conversation with a reply to one question that is begun.
+fn asked(
+    model: &Arc<Model>,
+    store: Option<&Arc<Store>>,
+    adapter: Option<&Arc<Adapter>>,
+    question: &str,
+) -> Conversation {
     let adapters: Vec<_> = adapter.into_iter().cloned().collect();
     let scales = vec![1.0; adapters.len()];
     let params = ConversationParams {
@@ -358,8 +363,34 @@ fn replied(model: &Arc<Model>, store: Option<&Arc<Store>>, adapter: Option<&Arc<
     talk.add_text("system", &"Be brief and kind. ".repeat(3)).unwrap();
     talk.add_text("user", question).unwrap();
     talk.reply(ReplyParams { max_tokens: 12, ..Default::default() }).unwrap();
+    talk
+}
+
+/// The messages of a conversation with one question.
+fn replied(model: &Arc<Model>, store: Option<&Arc<Store>>, adapter: Option<&Arc<Adapter>>, question: &str) -> String {
+    let mut talk = asked(model, store, adapter, question);
     while !talk.step(None).unwrap() {}
     talk.view().past().chat.to_json()
+}
+
+#[test]
+fn a_prompt_is_kept_before_its_reply_where_much_of_it_is_new() {
+    let file = with_template(TEMPLATE);
+    let model = load(file.path());
+    let store = Arc::new(Store::new(&model, StoreParams { min_tokens: 32, ..Default::default() }).unwrap());
+    let mut at_first_token = Vec::new();
+    for question in ["One?", "One!"] {
+        let mut talk = asked(&model, Some(&store), None, question);
+        while talk.info().job.is_none_or(|job| job.tokens == 0) {
+            assert!(!talk.step(Some(std::time::Duration::ZERO)).unwrap());
+        }
+        at_first_token.push((store.info().entries, talk.info().prompt - talk.info().reused));
+        while !talk.step(None).unwrap() {}
+    }
+    let [(1, first), (1, second)] = at_first_token[..] else { panic!("{at_first_token:?}") };
+    assert!(first >= 32 && second < 32, "{first} and {second} new tokens");
+    // A reply that has ended is kept with its prompt.
+    assert_eq!(store.info().entries, 2);
 }
 
 #[test]

@@ -282,6 +282,11 @@ impl Store {
         Ok(Some((session, common)))
     }
 
+    /// Number of tokens below which a prefix is neither kept nor looked for.
+    pub fn min_tokens(&self) -> usize {
+        self.shared.min_tokens
+    }
+
     /// Remembers what a session holds.
     ///
     /// # Errors
