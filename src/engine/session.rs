@@ -394,7 +394,9 @@ impl Session {
         let mut fork = Session::with_sequence(&self.model, sequence, memory)?;
         fork.tokens.extend_from_slice(&self.tokens);
         fork.runs = self.runs.copy(self.len())?;
-        fork.logits.copy_from_slice(&self.logits);
+        if let Some(logits) = self.logits() {
+            fork.logits.copy_from_slice(logits);
+        }
         fork.logits_at = self.logits_at;
         Ok(fork)
     }
