@@ -25,8 +25,8 @@ use std::time::Instant;
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
 use realizar::engine::{
-    CacheParams, Copied, DeviceKind, LoadParams, Model, Placement, Runtime, RuntimeParams, Session, decode_batch,
-    devices,
+    CacheParams, Copied, DeviceKind, LoadOptions, LoadParams, Model, Placement, Runtime, RuntimeParams, Session,
+    decode_batch, devices,
 };
 use realizar::error::Error;
 use realizar::format::{Access, Source, TensorInfo};
@@ -114,10 +114,13 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         &options.file,
         LoadParams {
             runtime: Some(runtime),
-            device: options.device,
-            placement: options.placement.0.clone(),
-            copied: options.placement.1,
             isa: options.isa,
+            options: LoadOptions {
+                device: options.device,
+                placement: options.placement.0,
+                copied: options.placement.1,
+                ..Default::default()
+            },
             ..Default::default()
         },
     )?;

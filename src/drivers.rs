@@ -3,8 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
-use crate::gpu::{GpuDevice, GpuDriver, Uses};
+use crate::gpu::{GpuDevice, GpuDriver};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
+use crate::graph::load_options::LoadOptions;
 
 static DRIVERS: &[&dyn GpuDriver] = &[
     #[cfg(cuda)]
@@ -47,7 +48,7 @@ pub fn devices() -> Vec<DeviceInfo> {
 }
 
 /// Opens the GPU with a number in the list of devices for one model.
-pub fn open(number: u32, uses: Uses) -> Result<Arc<dyn GpuDevice>> {
+pub fn open(number: u32, options: &LoadOptions) -> Result<Arc<dyn GpuDevice>> {
     let missing = || Error::invalid(format!("device {number} does not exist"));
     let mut ordinal = number.checked_sub(FIRST_GPU).ok_or_else(missing)?;
     let mut drivers = drivers().peekable();
@@ -56,7 +57,7 @@ pub fn open(number: u32, uses: Uses) -> Result<Arc<dyn GpuDevice>> {
         let is_last = drivers.peek().is_none();
         let n = if is_last { u32::MAX } else { u32::try_from(driver.devices().len()).unwrap_or(u32::MAX) };
         if ordinal < n {
-            return driver.open(i32::try_from(ordinal).map_err(|_| missing())?, uses);
+            return driver.open(i32::try_from(ordinal).map_err(|_| missing())?, options);
         }
         ordinal -= n;
     }

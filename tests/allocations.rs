@@ -7,7 +7,9 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use realizar::engine::{CacheParams, Chooser, LoadParams, Model, Runtime, RuntimeParams, SamplerParams, Session};
+use realizar::engine::{
+    CacheParams, Chooser, LoadOptions, LoadParams, Model, Runtime, RuntimeParams, SamplerParams, Session,
+};
 use realizar::memory::{self, Host};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -32,7 +34,15 @@ fn main() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
     for threads in [1, 2] {
         let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-        let model = Model::load(&path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap();
+        let model = Model::load(
+            &path,
+            LoadParams {
+                runtime: Some(runtime),
+                options: LoadOptions { device: 1, ..Default::default() },
+                ..Default::default()
+            },
+        )
+        .unwrap();
         let params = SamplerParams {
             temperature: 0.8,
             top_k: 40,

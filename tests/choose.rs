@@ -18,11 +18,11 @@ use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
 use realizar::engine::{
-    self, CacheParams, Chooser, Filter, GrammarKind, GrammarText, Job, JobParams, LoadParams, Model, Request,
+    self, CacheParams, Chooser, Filter, GrammarKind, GrammarText, Job, JobParams, LoadOptions, Model, Request,
     SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
-use realizar::gpu::{GpuDevice, Uses};
+use realizar::gpu::GpuDevice;
 use realizar::graph::op::{Op, TensorId, Weight};
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -96,7 +96,7 @@ impl Choosing {
         let program = Arc::new(b.finish(head.vocab, &[x]));
         let weights = Weights { matrices: vec![head], ..Weights::default() };
         program.check(&weights).unwrap();
-        let device = cuda::open(0, Uses::default()).unwrap();
+        let device = cuda::open(0, &LoadOptions::default()).unwrap();
         let backend = Backend::Gpu(device.load(&program, &weights, &mut |_, _| Ok(())).unwrap());
         let layers = program.kv_layers.clone();
         let (k_type, v_type) = (quant::F32, quant::F32);
@@ -314,7 +314,7 @@ fn a_gpu_tells_what_is_nan() {
 // ---- generation
 
 fn load(path: &Path, gpu_layers: u32) -> Arc<Model> {
-    Model::load(path, LoadParams { device: GPU, gpu_layers, deterministic: true, ..Default::default() }).unwrap()
+    Model::load(path, LoadOptions { device: GPU, gpu_layers, deterministic: true, ..Default::default() }).unwrap()
 }
 
 fn session(model: &Arc<Model>) -> Session {

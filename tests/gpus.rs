@@ -16,7 +16,7 @@ use realizar::cuda;
 use realizar::device::select;
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
-    self, CacheParams, Chooser, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
+    self, CacheParams, Chooser, Job, JobParams, LoadOptions, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
     RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
@@ -58,7 +58,7 @@ fn devices(n: u32) -> Vec<u32> {
 
 fn load(path: &Path, n: u32, shares: &[f32], gpu_layers: u32, deterministic: bool) -> Result<Arc<Model>> {
     let devices = &devices(n);
-    Model::load(path, LoadParams { devices, shares, gpu_layers, deterministic, ..Default::default() })
+    Model::load(path, LoadOptions { devices, shares, gpu_layers, deterministic, ..Default::default() })
 }
 
 fn session(model: &Arc<Model>) -> Session {
@@ -161,7 +161,7 @@ fn every_cut_gives_the_same_bits() {
                     continue;
                 }
                 let (devices, shares) = (&devices(n), &share[..n as usize]);
-                let params = LoadParams { devices, shares, gpu_layers: on_gpus, ..Default::default() };
+                let params = LoadOptions { devices, shares, gpu_layers: on_gpus, ..Default::default() };
                 let plan = Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap();
                 let layers: Vec<u32> = plan.gpus.iter().map(|gpu| gpu.layers).collect();
                 assert!(layers.iter().sum::<u32>() == on_gpus && layers.len() == n as usize, "{layers:?}");
@@ -305,17 +305,21 @@ fn a_plan_tells_the_bytes_of_each_device() {
     {
         let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
         let (cache, devices) = (|| CacheParams { capacity: 500, ..Default::default() }, devices(n));
-        let params = || LoadParams { runtime: runtime(), devices: &devices, shares, gpu_layers, ..Default::default() };
+        let params = |gpu_layers| LoadParams {
+            runtime: runtime(),
+            options: LoadOptions { devices: &devices, shares, gpu_layers, ..Default::default() },
+            ..Default::default()
+        };
         let used = || [0, 1, 2].map(|device| memory_used(shim, device));
         let before = used();
-        let plan = Plan::of_path(path, params(), &cache(), 2).unwrap();
+        let plan = Plan::of_path(path, params(gpu_layers), &cache(), 2).unwrap();
         assert_eq!(used(), before);
         let on = |bytes: fn(&engine::GpuPlan) -> u64| {
             let mut all = before;
             plan.gpus.iter().for_each(|gpu| all[gpu.device as usize - 2] += bytes(gpu));
             all
         };
-        let model = Model::load(path, params()).unwrap();
+        let model = Model::load(path, params(gpu_layers)).unwrap();
         assert_eq!(used(), on(|gpu| gpu.weights));
         let mut sessions = [0; 2].map(|_| Session::new(&model, &cache()).unwrap());
         assert_eq!(used(), on(|gpu| gpu.weights + 2 * gpu.cache));
@@ -328,14 +332,14 @@ fn a_plan_tells_the_bytes_of_each_device() {
         drop((sessions, model));
         // Another takes memory of the second device between plan and load.
         memory(shim, 1, memory_used(shim, 1) as usize + plan.gpus[1].weights as usize - 1);
-        match Model::load(path, LoadParams { gpu_layers: plan.gpu_layers, ..params() }) {
+        match Model::load(path, params(plan.gpu_layers)) {
             Err(Error::DeviceOutOfMemory { device, .. }) => assert_eq!(device, "cuda:1"),
             // By free memory, the second device has no part any more.
             divided => assert!(shares.is_empty() && layers_of(&divided.unwrap()).len() < n as usize),
         }
         assert_eq!(used(), before);
         memory(shim, 1, 1 << 30);
-        prompt(&Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap(), 21);
+        prompt(&Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap(), 21);
     }
 }
 
@@ -360,7 +364,8 @@ fn layers_follow_the_memory() {
     room(1, 0);
     assert_eq!(layers(2), [6]);
     // Neither has room for all, nor both together.
-    let one = Plan::of_path(&path, LoadParams { device: 2, ..Default::default() }, &CacheParams::default(), 1).unwrap();
+    let one =
+        Plan::of_path(&path, LoadOptions { device: 2, ..Default::default() }, &CacheParams::default(), 1).unwrap();
     // A part needs a scratch of its own, beside its share of weights and cache.
     let [scratch, rest] = [one.scratch.device as usize, (one.total.device - one.scratch.device) as usize];
     (0..2).for_each(|device| room(device, scratch + rest * 6 / 10));
@@ -419,7 +424,7 @@ fn wrong_lists_of_devices_are_refused() {
     let Some(_gpus) = gpus() else { return };
     let (_dir, path, _) = save(&llama(2));
     let refused = |devices: &[u32], shares: &[f32], device| {
-        Model::load(&path, LoadParams { devices, shares, device, ..Default::default() }).err().unwrap()
+        Model::load(&path, LoadOptions { devices, shares, device, ..Default::default() }).err().unwrap()
     };
     let of = |error: Error, what: &str| {
         let text = error.to_string();
@@ -447,7 +452,7 @@ fn any_device_may_be_lost_at_any_call() {
     let Some(gpus) = gpus() else { return };
     let Some(shim) = gpus.shim() else { return };
     let (_dir, path, _) = save(&llama(2));
-    let survivors = [1, 2, 3].map(|device| Model::load(&path, LoadParams { device, ..Default::default() }).unwrap());
+    let survivors = [1, 2, 3].map(|device| Model::load(&path, LoadOptions { device, ..Default::default() }).unwrap());
     let expected = survivors.each_ref().map(|model| prompt(model, 21));
     let used = || [0, 1].map(|device| memory_used(shim, device));
     let (before, contexts) = (used(), shim.number("shim_contexts"));
@@ -514,7 +519,7 @@ fn a_profile_has_the_parts_of_all_gpus() {
     let Some(shim) = gpus.shim() else { return };
     let (_dir, path, _) = save(&llama(3));
     let devices = devices(3);
-    let model = Model::load(&path, LoadParams { devices: &devices, profile: true, ..Default::default() }).unwrap();
+    let model = Model::load(&path, LoadOptions { devices: &devices, profile: true, ..Default::default() }).unwrap();
     let launches = shim.number("shim_launches");
     session(&model).prefill(&PROMPT, None).unwrap();
     let counted = model.metrics().snapshot();

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use realizar::cpu::threads::pool::Pool;
-use realizar::device::{Backend, Copied, LoadOptions, Placement};
+use realizar::device::{Backend, Load};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
     Adapter, CacheParams, Cancel, Chooser, DeviceKind, DraftParams, DraftSource, EmbedParams, Job, JobParams,
-    LoadParams, MediaKind, Model, Outcome, Part, Plan, Pooling, Prompt, PromptPart, Request, Runtime, RuntimeParams,
-    SamplerParams, Session, media_from_rows, media_from_tokens, step_jobs,
+    LoadOptions, LoadParams, MediaKind, Model, Outcome, Part, Plan, Pooling, Prompt, PromptPart, Request, Runtime,
+    RuntimeParams, SamplerParams, Session, media_from_rows, media_from_tokens, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Attend, Op};
@@ -46,11 +46,11 @@ use it::support::tiny::{self, PROMPT, Rng, Tiny};
 const GPU: u32 = 2;
 
 fn load(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
-    Model::load(path, LoadParams { device: GPU, gpu_layers, ..Default::default() })
+    Model::load(path, LoadOptions { device: GPU, gpu_layers, ..Default::default() })
 }
 
 fn load_fixed(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
-    Model::load(path, LoadParams { device: GPU, gpu_layers, deterministic: true, ..Default::default() })
+    Model::load(path, LoadOptions { device: GPU, gpu_layers, deterministic: true, ..Default::default() })
 }
 
 fn session(model: &Arc<Model>) -> Session {
@@ -414,7 +414,7 @@ fn jobs_may_lose_their_device_at_any_call() {
     let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96));
-    let on_cpu = || prompt(&Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap(), 21);
+    let on_cpu = || prompt(&Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap(), 21);
     let host = on_cpu();
     let expected = ended(&mut jobs(&load(&path, 0).unwrap(), 6).unwrap(), None).unwrap();
     let (used, contexts) = (shim.number("shim_memory_used"), shim.number("shim_contexts"));
@@ -461,7 +461,7 @@ fn a_device_that_hangs_is_given_up() {
     let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(2).shape(64, 4, 2, 16, 96));
-    let on_cpu = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let on_cpu = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
     let host = prompt(&on_cpu, 21);
     let hangs = |work: &mut dyn FnMut() -> Result<()>| {
         let (patience, started) = (shim.driver.patience(), Instant::now());
@@ -498,7 +498,7 @@ fn a_profile_tells_the_parts_of_a_step_apart() {
     let tiny = models(quant::F16).into_iter().find(|(name, _)| *name == "qwen3moe").unwrap().1;
     let (_dir, path, _) = save(&tiny);
     for gpu_layers in [0, 1] {
-        let params = LoadParams { device: GPU, gpu_layers, profile: true, ..Default::default() };
+        let params = LoadOptions { device: GPU, gpu_layers, profile: true, ..Default::default() };
         let model = Model::load(&path, params).unwrap();
         let layers = u64::from(model.info().gpu_layers);
         let launches = shim.number("shim_launches");
@@ -528,7 +528,14 @@ fn devices_count_what_is_theirs() {
     let (_dir, path, _) = save(&tiny);
     let limited = |memory_limit, gpu_layers| {
         let runtime = Some(Runtime::new(RuntimeParams { memory_limit, ..Default::default() }).unwrap());
-        Model::load(&path, LoadParams { runtime, device: GPU, gpu_layers, ..Default::default() })
+        Model::load(
+            &path,
+            LoadParams {
+                runtime,
+                options: LoadOptions { device: GPU, gpu_layers, ..Default::default() },
+                ..Default::default()
+            },
+        )
     };
     let mut on_host = Vec::new();
     for layers in [4, 1] {
@@ -562,7 +569,11 @@ fn a_plan_tells_what_a_device_is_asked_for() {
         for (gpu_layers, dtype) in [(0, quant::F16), (1, quant::Q8_0)] {
             // The scratch of one thread, this one, whose memory is counted.
             let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
-            let params = || LoadParams { runtime: runtime(), device: GPU, gpu_layers, ..Default::default() };
+            let params = || LoadParams {
+                runtime: runtime(),
+                options: LoadOptions { device: GPU, gpu_layers, ..Default::default() },
+                ..Default::default()
+            };
             let cache = |capacity| CacheParams { capacity, k_type: dtype, v_type: dtype };
             // What is made with the first load of all.
             drop(load(&path, gpu_layers).unwrap());
@@ -602,7 +613,7 @@ fn a_plan_tells_what_a_device_is_asked_for() {
         let limit = |bytes: usize| shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
         let used = shim.number("shim_memory_used") as usize;
         let planned = |gpu_layers| {
-            let params = LoadParams { device: GPU, gpu_layers, ..Default::default() };
+            let params = LoadOptions { device: GPU, gpu_layers, ..Default::default() };
             Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap()
         };
         let layers = tiny.net.layers as u32;
@@ -655,7 +666,7 @@ fn caches_on_a_gpu_are_saved_and_loaded() {
                     assert!(session.logits() == expected.logits(), "{name}, {layers}, {capacity:?}, {rewind}");
                 }
                 // Another model, the same model elsewhere, a damaged and a short file.
-                let elsewhere = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+                let elsewhere = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
                 let divided = load(&path, 1 - layers).unwrap();
                 for model in [&load(&other, layers).unwrap(), &elsewhere, &divided] {
                     assert!(
@@ -788,35 +799,20 @@ fn layers_without_kernels_stay_on_the_cpu() {
         }
         let program = Arc::new(b.finish(0, &kept));
         let (layers, k_type, v_type) = (program.kv_layers.clone(), quant::F16, quant::F16);
-        let options = LoadOptions {
-            devices: vec![GPU],
-            shares: vec![],
-            deterministic: false,
-            profile: false,
-            gpu_layers,
-            placement: Placement::WithLayers,
-            copied: Copied::Never,
-            host_bytes: u64::MAX,
-            packed_at: None,
-            tested_at: None,
-            plan: false,
-            beside: Vec::new(),
-            isa: None,
-            bf16_products: false,
-            limits: StepLimits { max_tokens: 8, max_outputs: 0 },
-            cache: SequenceSpec { layers, recurrent: vec![], capacity: 16, k_type, v_type, max_step: 8 },
-        };
-        let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
-        backend.new_sequence(&options.cache)?;
-        backend.new_executor(&program, options.limits)?;
+        let options = LoadOptions { device: GPU, gpu_layers, ..Default::default() };
+        let cache = SequenceSpec { layers, recurrent: vec![], capacity: 16, k_type, v_type, max_step: 8 };
+        let load = Load::new(&options, StepLimits { max_tokens: 8, max_outputs: 0 }, cache);
+        let backend = Backend::load(&program, &Weights::default(), &pool, &load, &mut |_, _| Ok(()))?;
+        backend.new_sequence(&load.cache)?;
+        backend.new_executor(&program, load.limits)?;
         Ok::<_, Error>(backend.gpus(3).into_iter().map(|(_, layers)| layers).sum::<usize>())
     };
     for (head_dims, layers) in [([64, 64, 64], 3), ([1088, 64, 64], 2), ([64, 1088, 32], 1), ([32, 64, 320], 3)] {
-        assert_eq!(load(head_dims, None).unwrap(), layers);
-        assert_eq!(load(head_dims, Some(3)).unwrap(), layers);
-        assert_eq!(load(head_dims, Some(1)).unwrap(), 1);
+        assert_eq!(load(head_dims, 0).unwrap(), layers);
+        assert_eq!(load(head_dims, 3).unwrap(), layers);
+        assert_eq!(load(head_dims, 1).unwrap(), 1);
     }
-    assert_eq!(load([64, 64, 1088], None).unwrap(), 0);
+    assert_eq!(load([64, 64, 1088], 0).unwrap(), 0);
 }
 
 /// Attention without a model, resident and from memory of the caller.
@@ -1081,7 +1077,7 @@ fn decoders_make_embeddings_on_every_device() {
     let texts: Vec<Vec<u32>> = [3, 21, 1, 9].iter().map(|n| PROMPT[..*n].to_vec()).collect();
     for (name, tiny) in models(quant::F32) {
         let (_dir, path, _) = save(&tiny);
-        let on_cpu = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+        let on_cpu = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
         for pooling in [Pooling::Mean, Pooling::Last] {
             let expected = embed(&on_cpu, &texts, Some(pooling));
             for layers in [0, 1] {
@@ -1122,9 +1118,9 @@ fn drafts_on_a_gpu_change_nothing() {
         let tiny = if predicts { tiny.predicting() } else { tiny };
         let (_dir, path, _) = save(&tiny);
         for layers in [0, 1] {
-            let params = LoadParams { device: GPU, gpu_layers: layers, mtp: predicts, ..Default::default() };
+            let params = LoadOptions { device: GPU, gpu_layers: layers, mtp: predicts, ..Default::default() };
             let model = Model::load(&path, params).unwrap();
-            let draft = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+            let draft = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
             for temperature in [0.0, 0.7] {
                 let chooser = || {
                     // Nothing ends the text.

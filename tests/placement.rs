@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::placement::place as place_layers;
-use realizar::device::{Backend, Batch, CPU_DEVICE, Copied, LoadOptions};
+use realizar::device::{Backend, Batch, CPU_DEVICE, Load};
 use realizar::engine::{
-    CacheParams, Cancel, Chooser, DraftParams, DraftSource, EmbedParams, Job, JobParams, LoadParams, Model, Placement,
-    Plan, Pooling, Request, Runtime, RuntimeParams, SamplerParams, Session, step_jobs,
+    CacheParams, Cancel, Chooser, Copied, DraftParams, DraftSource, EmbedParams, Job, JobParams, LoadOptions,
+    LoadParams, Model, Placement, Plan, Pooling, Request, Runtime, RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::graph::op::{Activation, Experts, Norm, NormKind, Op, Projection, RouterScore, Routing, Weight};
@@ -57,13 +57,13 @@ fn limit(shim: &Shim, bytes: usize) {
     shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
 }
 
-fn params<'a>(placement: &str) -> LoadParams<'a> {
+fn params<'a>(placement: &str) -> LoadOptions<'a> {
     let (placement, copied) = parsed(placement).unwrap();
-    LoadParams { device: GPU, placement, copied, ..Default::default() }
+    LoadOptions { device: GPU, placement, copied, ..Default::default() }
 }
 
 fn load(path: &Path, placement: &str, gpu_layers: u32) -> Result<Arc<Model>> {
-    Model::load(path, LoadParams { gpu_layers, ..params(placement) })
+    Model::load(path, LoadOptions { gpu_layers, ..params(placement) })
 }
 
 fn session(model: &Arc<Model>) -> Session {
@@ -155,7 +155,7 @@ fn other_mixtures_have_the_results_of_the_cpu() {
         let file = folder.path().join(format!("{name}.gguf"));
         std::fs::write(&file, published::file_of(&data).build().0).unwrap();
         let ids: Vec<u32> = published::numbers(&data["ids"]).iter().take(64).map(|id| *id as u32).collect();
-        let logits = |params: LoadParams, piece: usize| {
+        let logits = |params: LoadOptions, piece: usize| {
             let model = Model::load(&file, params).unwrap();
             let cache = CacheParams { capacity: 64, k_type: quant::F32, v_type: quant::F32 };
             let mut session = Session::new(&model, &cache).unwrap();
@@ -163,8 +163,8 @@ fn other_mixtures_have_the_results_of_the_cpu() {
             (model.info().experts.0.len(), session.logits().unwrap().to_vec())
         };
         for piece in [1, 64] {
-            let (_, expected) = logits(LoadParams { device: CPU_DEVICE, ..Default::default() }, piece);
-            let (_, without) = logits(LoadParams { device: GPU, ..Default::default() }, piece);
+            let (_, expected) = logits(LoadOptions { device: CPU_DEVICE, ..Default::default() }, piece);
+            let (_, without) = logits(LoadOptions { device: GPU, ..Default::default() }, piece);
             let without = published::relative_rms(&without, &expected);
             for placement in ["experts=cpu,copied=never", "experts=cpu,copied=1"] {
                 let (layers, got) = logits(params(placement), piece);
@@ -221,25 +221,10 @@ fn sums_have_the_bits_of_the_cpu() {
         let cache = SequenceSpec { layers, recurrent: vec![], capacity: 64, k_type, v_type, max_step: 40 };
         let pool = Arc::new(Pool::new(2).unwrap());
         let sums = |device: u32, copied: Copied, n: usize| {
-            let options = LoadOptions {
-                devices: vec![device],
-                shares: vec![],
-                deterministic: false,
-                profile: false,
-                gpu_layers: None,
-                placement: Placement::Host { first: 0, n: None },
-                copied,
-                host_bytes: u64::MAX,
-                packed_at: None,
-                plan: false,
-                beside: Vec::new(),
-                tested_at: None,
-                isa: None,
-                bf16_products: false,
-                limits,
-                cache: cache.clone(),
-            };
-            let backend = Backend::load(&program, &weights, &pool, &options, &mut |_, _| Ok(())).unwrap();
+            let placement = Placement::Host { first: 0, n: None };
+            let options = LoadOptions { device, placement, copied, ..Default::default() };
+            let load = Load::new(&options, limits, cache.clone());
+            let backend = Backend::load(&program, &weights, &pool, &load, &mut |_, _| Ok(())).unwrap();
             let is_divided = matches!(backend, Backend::Pipeline(_));
             assert_eq!(is_divided, device == GPU);
             let mut executor = backend.new_executor(&program, limits).unwrap();
@@ -279,7 +264,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     for name in ["qwen2moe", "deepseek2"] {
         let (_dir, path, _) = save(&mixture(name, quant::Q8_0));
         // No step copies them.
-        let params = LoadParams { deterministic: true, ..params("experts=cpu,copied=1") };
+        let params = LoadOptions { deterministic: true, ..params("experts=cpu,copied=1") };
         let model = Model::load(&path, params).unwrap();
         assert_eq!(model.info().experts_copied_from, None);
         let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
@@ -337,7 +322,7 @@ fn generation_does_not_notice_where_experts_are() {
             let mut models = vec![load(&path, "experts=cpu", gpu_layers).unwrap()];
             if gpu_layers == 0 && gpus.0.is_some() {
                 let shares = &[1.0; 2];
-                let params = LoadParams { device: 0, devices: &devices, shares, ..params("experts=cpu") };
+                let params = LoadOptions { device: 0, devices: &devices, shares, ..params("experts=cpu") };
                 models.push(Model::load(&path, params).unwrap());
                 assert_eq!(models[1].info().gpus.len(), 2, "{name}");
             }
@@ -362,10 +347,10 @@ fn copies_are_paused_and_go_on() {
         let (_dir, path, _) = save(&mixture(name, quant::Q8_0).layers(4));
         let mut models = vec![load(&path, "experts=cpu,copied=1", 0).unwrap()];
         // Weights that stay in the order of the file.
-        models.push(Model::load(&path, LoadParams { mmap: true, ..params("experts=cpu,copied=1") }).unwrap());
+        models.push(Model::load(&path, LoadOptions { mmap: true, ..params("experts=cpu,copied=1") }).unwrap());
         if gpus.0.is_some() {
             let (devices, shares) = (&[GPU, GPU + 1], &[1.0; 2]);
-            let params = LoadParams { device: 0, devices, shares, ..params("experts=cpu,copied=1") };
+            let params = LoadOptions { device: 0, devices, shares, ..params("experts=cpu,copied=1") };
             models.push(Model::load(&path, params).unwrap());
         }
         let expected = ended(jobs(&models[0]), None);
@@ -416,7 +401,7 @@ fn embeddings_do_not_notice_where_experts_are() {
         let embed = |model: &Arc<Model>| {
             model.embed(&texts, EmbedParams { pooling: Some(Pooling::Mean), ..Default::default() }, None).unwrap()
         };
-        let expected = embed(&Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap());
+        let expected = embed(&Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap());
         let expected: Vec<f64> = expected.into_iter().map(f64::from).collect();
         for placement in ["experts=cpu,copied=never", "experts=cpu,copied=8", "experts=cpu:1,copied=1"] {
             for gpu_layers in [0, tiny.net.layers as u32 / 2] {
@@ -430,11 +415,11 @@ fn embeddings_do_not_notice_where_experts_are() {
 }
 
 /// A load of a model in parts: with some experts on the host, so many layers on GPUs, and on these GPUs.
-fn divided<'a>(placement: &str, gpu_layers: u32, devices: &'a [u32], deterministic: bool) -> LoadParams<'a> {
+fn divided<'a>(placement: &str, gpu_layers: u32, devices: &'a [u32], deterministic: bool) -> LoadOptions<'a> {
     const SHARES: &[f32] = &[1.0, 1.0];
     let (device, shares) = (if devices.is_empty() { GPU } else { 0 }, &SHARES[..devices.len()]);
-    let placed = if placement.is_empty() { LoadParams::default() } else { params(placement) };
-    LoadParams { device, gpu_layers, devices, shares, deterministic, ..placed }
+    let placed = if placement.is_empty() { LoadOptions::default() } else { params(placement) };
+    LoadOptions { device, gpu_layers, devices, shares, deterministic, ..placed }
 }
 
 /// Drafts change no token where a model is divided, and a head drafts for such a model what it drafts for the same one
@@ -458,7 +443,7 @@ fn drafts_do_not_notice_where_layers_and_experts_are() {
     {
         let mtp = head.is_none();
         let head = head.map(|data| heads::folder(data, "")).map(|folder| {
-            Model::load(folder.0.path(), LoadParams { device: CPU_DEVICE, ..Default::default() }).unwrap()
+            Model::load(folder.0.path(), LoadOptions { device: CPU_DEVICE, ..Default::default() }).unwrap()
         });
         let source = || head.as_ref().map_or(DraftSource::Mtp, |head| DraftSource::Model(head.clone()));
         let drafted = |model: &Arc<Model>, source: Option<DraftSource>| {
@@ -480,7 +465,7 @@ fn drafts_do_not_notice_where_layers_and_experts_are() {
             }
             tiny.seed = seed;
             let (dir, path, _) = save(&tiny);
-            let params = LoadParams { device: CPU_DEVICE, mtp, ..Default::default() };
+            let params = LoadOptions { device: CPU_DEVICE, mtp, ..Default::default() };
             let (_, passes) = drafted(&Model::load(&path, params).unwrap(), Some(source()));
             (right(&passes) > 1).then_some((dir, path, passes))
         };
@@ -492,7 +477,7 @@ fn drafts_do_not_notice_where_layers_and_experts_are() {
             ("", 2, &[3, 2], false),
             ("experts=cpu", 4, &[2, 3], true),
         ] {
-            let load = || LoadParams { mtp, ..divided(placement, gpu_layers, devices, deterministic) };
+            let load = || LoadOptions { mtp, ..divided(placement, gpu_layers, devices, deterministic) };
             let at = format!("{name}, {placement}, {gpu_layers} layers, GPUs {devices:?}");
             let plan = Plan::of_path(&path, load(), &CacheParams::default(), 1).unwrap();
             let model = Model::load(&path, load()).unwrap();
@@ -536,7 +521,7 @@ fn what_stays_on_the_host_is_packed_into_a_file() {
     ] {
         let at = format!("{placement}, {gpu_layers} layers, GPUs {devices:?}");
         let load = |packed_path| {
-            let params = LoadParams { packed_path, ..divided(placement, gpu_layers, devices, false) };
+            let params = LoadOptions { packed_path, ..divided(placement, gpu_layers, devices, false) };
             Model::load(&path, params).unwrap()
         };
         let in_memory = load(None);
@@ -557,7 +542,7 @@ fn what_stays_on_the_host_is_packed_into_a_file() {
     assert!(sizes.len() == 5 && sizes.contains(&0), "{sizes:?}");
     // A plan counts no memory for it, and makes none.
     let plan = |packed_path| {
-        let params = LoadParams { packed_path, ..params("experts=cpu") };
+        let params = LoadOptions { packed_path, ..params("experts=cpu") };
         Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap().weights.host
     };
     let other = dir.path().join("other.rzpacked");
@@ -620,7 +605,7 @@ fn a_device_may_be_lost_at_any_call() {
     let Some(gpus) = gpus() else { return };
     let Some(shim) = gpus.shim() else { return };
     let (_dir, path, _) = save(&mixture("qwen2moe", quant::Q8_0));
-    let survivors = [1, 2].map(|device| Model::load(&path, LoadParams { device, ..Default::default() }).unwrap());
+    let survivors = [1, 2].map(|device| Model::load(&path, LoadOptions { device, ..Default::default() }).unwrap());
     let expected = survivors.each_ref().map(|model| prompt(model, 21));
     let used = || (shim.number("shim_memory_used"), shim.number("shim_pinned_used"), shim.number("shim_contexts"));
     let before = used();
@@ -666,7 +651,7 @@ fn a_plan_tells_where_experts_are() {
     for placement in ["experts=cpu:0", "experts=cpu:1", "experts=cpu:1-1", "experts=cpu", "experts=auto"] {
         // The scratch of one thread, this one, whose memory is counted.
         let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
-        let params = || LoadParams { runtime: runtime(), ..params(placement) };
+        let params = || LoadParams { runtime: runtime(), options: params(placement), ..Default::default() };
         let shim_holds = |what: &str| shim.number(what) as i64;
         let taken = || [shim_holds("shim_memory_used"), shim_holds("shim_pinned_used") + memory::held()];
         let before = taken();
@@ -798,7 +783,11 @@ fn placements_that_cannot_be_are_refused() {
             reports += 1;
             true
         };
-        let params = LoadParams { device, progress: Some(&mut progress), ..params(placement) };
+        let params = LoadParams {
+            progress: Some(&mut progress),
+            options: LoadOptions { device, ..params(placement) },
+            ..Default::default()
+        };
         let Err(Error::InvalidArgument(why)) = Model::load(&path, params) else { panic!("not refused") };
         assert_eq!(reports, 0, "{why}");
         why

@@ -16,7 +16,8 @@ use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
 use realizar::error::Result;
-use realizar::gpu::{GpuDevice, Uses};
+use realizar::gpu::GpuDevice;
+use realizar::graph::load_options::LoadOptions;
 use realizar::graph::op::{
     Activation, Attend, Index, KvLayerId, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, TensorId, Vector,
     Weight,
@@ -97,9 +98,9 @@ fn open(options: &Options) -> std::result::Result<Arc<CudaDevice>, Box<dyn std::
         None => Driver::system()?,
     };
     Ok(match &options.image {
-        Some(file) => CudaDevice::open(&driver, 0, std::fs::read(file)?.leak(), Uses::default())?,
-        None if options.driver.is_some() => CudaDevice::open(&driver, 0, b"", Uses::default())?,
-        None => cuda::open(0, Uses::default())?,
+        Some(file) => CudaDevice::open(&driver, 0, std::fs::read(file)?.leak(), &LoadOptions::default())?,
+        None if options.driver.is_some() => CudaDevice::open(&driver, 0, b"", &LoadOptions::default())?,
+        None => cuda::open(0, &LoadOptions::default())?,
     })
 }
 

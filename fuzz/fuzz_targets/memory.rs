@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use realizar::engine::{LoadParams, Model, Runtime, RuntimeParams};
+use realizar::engine::{LoadOptions, LoadParams, Model, Runtime, RuntimeParams};
 use realizar::error::Result;
 use realizar::format::ByteSource;
 use realizar::tensor::DType;
@@ -20,15 +20,15 @@ static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| {
 
 /// Loads a model of files by their names.
 pub fn load(files: &[(&str, &[u8])], text_only: bool) -> Result<Arc<Model>> {
-    load_with(files, LoadParams { text_only, ..Default::default() })
+    load_with(files, LoadOptions { text_only, ..Default::default() })
 }
 
 /// Loads a model with its weights packed into a file, as those of a type.
 pub fn load_packed(files: &[(&str, &[u8])], quantize: Option<DType>, packed: &Path) -> Result<Arc<Model>> {
-    load_with(files, LoadParams { quantize, packed_path: Some(packed), ..Default::default() })
+    load_with(files, LoadOptions { quantize, packed_path: Some(packed), ..Default::default() })
 }
 
-fn load_with(files: &[(&str, &[u8])], params: LoadParams) -> Result<Arc<Model>> {
+fn load_with(files: &[(&str, &[u8])], options: LoadOptions) -> Result<Arc<Model>> {
     let sources: Vec<ByteSource> = files
         .iter()
         .map(|(name, bytes)| {
@@ -42,7 +42,14 @@ fn load_with(files: &[(&str, &[u8])], params: LoadParams) -> Result<Arc<Model>> 
             ByteSource { name: name.into(), len, read: Arc::new(read), file: None }
         })
         .collect();
-    Model::load_from(&sources, LoadParams { runtime: Some(RUNTIME.clone()), device: 1, ..params })
+    Model::load_from(
+        &sources,
+        LoadParams {
+            runtime: Some(RUNTIME.clone()),
+            options: LoadOptions { device: 1, ..options },
+            ..Default::default()
+        },
+    )
 }
 
 /// A new folder for the files of this process.

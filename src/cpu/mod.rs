@@ -32,11 +32,11 @@ use twox_hash::XxHash64;
 use self::kernels::Isa;
 use self::load::PlannedMatrix;
 use self::matmul::matrix::WeightMatrix;
-pub use self::matmul::packed_file::PackedAt;
-use self::matmul::packed_file::PackedFile;
+use self::matmul::packed_file::{PackedFile, stamp};
 use self::threads::pool::Pool;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
+use crate::graph::load_options::LoadOptions;
 use crate::graph::op::{Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::weights::{MatrixSource, Progress, Rope, SharedBytes, Weights};
@@ -160,23 +160,22 @@ pub fn read_rate(pool: &Arc<Pool>) -> Result<f64> {
     Ok(rate)
 }
 
-/// The choices of a load to the CPU.
+/// A load of weights to the CPU.
 #[derive(Clone, Copy)]
 pub struct CpuLoad<'a> {
     pub pool: &'a Arc<Pool>,
     pub isa: Isa,
-    /// A file of packed weights, which is mapped, or made first; `None`: they are packed into memory.
-    pub packed_at: Option<&'a PackedAt>,
+    pub options: &'a LoadOptions<'a>,
+    /// Number that identifies the files of the weights, for the file of packed weights.
+    pub files: u64,
     /// Ceiling on weights in memory, in bytes.
     pub host_bytes: u64,
-    /// Without, the backend tells what it would take, and computes nothing.
-    pub weights_follow: bool,
 }
 
 impl<'a> CpuLoad<'a> {
-    /// Packs into memory without a ceiling.
-    pub fn new(pool: &'a Arc<Pool>, isa: Isa) -> CpuLoad<'a> {
-        CpuLoad { pool, isa, packed_at: None, host_bytes: u64::MAX, weights_follow: true }
+    /// A load with a caller's options and without a ceiling.
+    pub fn new(pool: &'a Arc<Pool>, isa: Isa, options: &'a LoadOptions<'a>) -> CpuLoad<'a> {
+        CpuLoad { pool, isa, options, files: 0, host_bytes: u64::MAX }
     }
 }
 
@@ -191,14 +190,16 @@ fn or_io(found: Result<Option<PackedFile>>) -> Result<(Option<PackedFile>, Optio
 impl CpuBackend {
     /// Brings the weights of some programs to the CPU.
     pub fn load(
-        CpuLoad { pool, isa, packed_at, host_bytes, weights_follow }: CpuLoad,
+        load: CpuLoad,
         programs: &[&Program],
         weights: &Weights,
         progress: &mut Progress,
     ) -> Result<CpuBackend> {
+        let CpuLoad { pool, isa, options, host_bytes, .. } = load;
+        let weights_follow = !options.plan;
         let (planned, bytes) = load::plan(programs, &weights.matrices)?;
-        let file = match packed_at {
-            Some(at) => Some((&at.path, at.stamp(&weights.matrices, &planned)?)),
+        let file = match options.packed_path {
+            Some(path) => Some((path, stamp(load.files, &weights.matrices, &planned)?)),
             None => None,
         };
         let find = || match file {

@@ -20,8 +20,9 @@ use super::weights::{self, DeviceWeights};
 use crate::error::{Error, Result};
 use crate::gpu::fuse::Fusions;
 use crate::gpu::verdict::Verdict;
-use crate::gpu::{GpuDevice, GpuModel, Uses, pieces, weight_layout};
+use crate::gpu::{GpuDevice, GpuModel, pieces, weight_layout};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
+use crate::graph::load_options::LoadOptions;
 use crate::graph::op::{Op, Projection, RouterScore, Routing, Select, Vector, Weight};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -68,7 +69,7 @@ impl CudaDevice {
         driver: &Arc<Driver>,
         ordinal: i32,
         image: &'static [u8],
-        Uses { deterministic, profile, plan }: Uses,
+        &LoadOptions { deterministic, profile, plan, .. }: &LoadOptions,
     ) -> Result<Arc<CudaDevice>> {
         let context = Context::new(driver, ordinal, plan)?;
         let properties = &context.properties;

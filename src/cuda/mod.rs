@@ -39,8 +39,9 @@ pub use self::probe::Driver;
 
 use self::device::NAME;
 use crate::error::{Error, Result};
-use crate::gpu::{GpuDevice, GpuDriver, Uses};
+use crate::gpu::{GpuDevice, GpuDriver};
 use crate::graph::device_info::DeviceInfo;
+use crate::graph::load_options::LoadOptions;
 
 /// The driver of NVIDIA GPUs.
 pub struct Cuda;
@@ -54,8 +55,8 @@ impl GpuDriver for Cuda {
         devices()
     }
 
-    fn open(&self, ordinal: i32, uses: Uses) -> Result<Arc<dyn GpuDevice>> {
-        Ok(open(ordinal, uses)?)
+    fn open(&self, ordinal: i32, options: &LoadOptions) -> Result<Arc<dyn GpuDevice>> {
+        Ok(open(ordinal, options)?)
     }
 }
 
@@ -77,11 +78,11 @@ pub fn devices() -> Vec<DeviceInfo> {
 }
 
 /// Opens GPU `ordinal` for one model.
-pub fn open(ordinal: i32, uses: Uses) -> Result<Arc<CudaDevice>> {
+pub fn open(ordinal: i32, options: &LoadOptions) -> Result<Arc<CudaDevice>> {
     if let Some((driver, image)) = PROVIDED.get() {
-        return CudaDevice::open(driver, ordinal, image, uses);
+        return CudaDevice::open(driver, ordinal, image, options);
     }
     let unavailable = |why: String| Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why };
     let image = module::IMAGE.map_err(|why| unavailable(why.to_owned()))?;
-    CudaDevice::open(&Driver::system().map_err(unavailable)?, ordinal, image, uses)
+    CudaDevice::open(&Driver::system().map_err(unavailable)?, ordinal, image, options)
 }

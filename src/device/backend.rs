@@ -6,23 +6,24 @@ use std::sync::Arc;
 use super::adapter::{Adapter, Factors};
 use super::executor::{DeviceExecutor, Executor};
 use super::host_experts::HostExperts;
-use super::partition::{self, Requested};
+use super::load::Load;
+use super::partition;
 use super::pipeline::{Pipeline, PipelineExecutor};
-use super::placement::{self, Copied, Placed, Placement};
+use super::placement::{self, Placed};
 use super::select;
 use super::self_test::{self, Factored};
 use super::sequence::Sequence;
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::fastest::{fastest, fastest_in_bf16};
-use crate::cpu::kernels::Isa;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::threads::pool::Pool;
-use crate::cpu::{self, CpuBackend, CpuLoad, PackedAt};
+use crate::cpu::{self, CpuBackend, CpuLoad};
 use crate::drivers;
 use crate::error::{Error, Result};
 use crate::gpu::pieces;
-use crate::gpu::{GpuDevice, GpuModel, Kept, Uses};
+use crate::gpu::{GpuDevice, GpuModel, Kept};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
+use crate::graph::load_options::{LoadOptions, Placement};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
@@ -39,45 +40,8 @@ pub fn devices() -> Vec<DeviceInfo> {
     devices
 }
 
-/// The choices of a load beside the weights.
-#[derive(Clone, Debug)]
-pub struct LoadOptions {
-    /// Positions in `devices()` from 1: one device, or GPUs over which layers are divided in this order. Empty: chosen
-    /// here.
-    pub devices: Vec<u32>,
-    /// Sizes of the parts of several GPUs in relation to one another; empty: by their free memory.
-    pub shares: Vec<f32>,
-    /// No result may depend on how a prompt is cut nor on the other sequences of a batch, which the CPU's never do.
-    pub deterministic: bool,
-    /// Executors on a GPU measure the parts of their steps: `Executor::times`.
-    pub profile: bool,
-    /// Number of layers on GPUs, the last ones; `None`: as many as fit.
-    pub gpu_layers: Option<usize>,
-    /// The place of the experts of those.
-    pub placement: Placement,
-    /// The steps that copy those on the host to a GPU.
-    pub copied: Copied,
-    /// Ceiling on weights in memory of the host, in bytes.
-    pub host_bytes: u64,
-    /// File of the CPU's packed weights, which is mapped, or made first.
-    pub packed_at: Option<PackedAt>,
-    /// File of the verdicts of self-tests of GPUs, which later processes read.
-    pub tested_at: Option<Kept>,
-    /// Weights are not read: the backend tells what it would take, and computes nothing.
-    pub plan: bool,
-    /// Other programs of the same weights, which the last device has.
-    pub beside: Vec<Arc<Program>>,
-    /// Instruction set of the CPU; `None`: the fastest. It changes no result, unless its products are in BF16.
-    pub isa: Option<Isa>,
-    /// Products on the CPU are in BF16 where that is faster for prompts.
-    pub bf16_products: bool,
-    /// Room of a step and the cache that shall fit on a GPU beside the weights.
-    pub limits: StepLimits,
-    pub cache: SequenceSpec,
-}
-
 /// Fails where the devices that somebody asked for are no GPUs that can be used.
-fn check_gpus(options: &LoadOptions) -> Result<()> {
+fn check_gpus(named: &[u32]) -> Result<()> {
     let all = devices();
     let check = |&device: &u32| match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
         Some(d) if d.kind == DeviceKind::Cpu => {
@@ -87,7 +51,7 @@ fn check_gpus(options: &LoadOptions) -> Result<()> {
         Some(d) => Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() }),
         None => Err(Error::invalid(format!("device {device} does not exist"))),
     };
-    options.devices.iter().try_for_each(check)
+    named.iter().try_for_each(check)
 }
 
 /// A model on its device or devices.
@@ -104,31 +68,29 @@ impl Backend {
         program: &Arc<Program>,
         weights: &Weights,
         pool: &Arc<Pool>,
-        options: &LoadOptions,
+        load: &Load,
         progress: &mut Progress,
     ) -> Result<Backend> {
         program.check(weights)?;
-        options.beside.iter().try_for_each(|beside| beside.check(weights))?;
-        options.placement.check(program)?;
+        let &Load { options, ref beside, .. } = load;
+        beside.iter().try_for_each(|beside| beside.check(weights))?;
+        placement::check(options.placement, program)?;
         let in_bf16 = || options.bf16_products.then(fastest_in_bf16).flatten();
-        let load = || CpuLoad {
+        let cpu_load = || CpuLoad {
             pool,
-            isa: options.isa.or_else(in_bf16).unwrap_or_else(fastest),
-            packed_at: options.packed_at.as_ref(),
-            host_bytes: options.host_bytes,
-            weights_follow: !options.plan,
+            isa: load.isa.or_else(in_bf16).unwrap_or_else(fastest),
+            options,
+            files: load.files,
+            host_bytes: load.host_bytes,
         };
         let on_cpu = |progress: &mut Progress| {
-            let programs: Vec<&Program> = [program].into_iter().chain(&options.beside).map(|p| &**p).collect();
-            Ok(Backend::Cpu(Arc::new(CpuBackend::load(load(), &programs, weights, progress)?)))
+            let programs: Vec<&Program> = [program].into_iter().chain(beside).map(|p| &**p).collect();
+            Ok(Backend::Cpu(Arc::new(CpuBackend::load(cpu_load(), &programs, weights, progress)?)))
         };
-        let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
-        let kept = options.tested_at.as_ref();
-        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, .. } = options;
-        let requested = Requested { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits, beside };
+        let kept = options.tested_path.map(|path| Kept { path: path.to_owned() });
+        let kept = kept.as_ref();
         let on_gpus = |gpus: &[Arc<dyn GpuDevice>], progress: &mut Progress| {
-            let (division, placed) =
-                placement::divide(gpus, program, weights, &requested, &options.placement, options.copied)?;
+            let (division, placed) = placement::divide(gpus, program, weights, load)?;
             match &division.gpus[..] {
                 [] => on_cpu(progress),
                 [(gpu, _)] if division.cpu_layers == 0 && placed.is_none() => {
@@ -154,25 +116,25 @@ impl Backend {
                         let tests = division.gpus.iter().map(|(gpu, _)| self_test::check(gpu, experts, weights, kept));
                         tests.collect::<Result<Vec<f64>>>()?;
                     }
-                    let (placed, copied) = (placed.as_ref(), options.copied);
-                    let pipeline =
-                        Pipeline::load(&division, placed, copied, program, beside, weights, load(), progress)?;
+                    let placed = placed.as_ref();
+                    let pipeline = Pipeline::load(&division, placed, program, weights, load, cpu_load(), progress)?;
                     Ok(Backend::Pipeline(Arc::new(pipeline)))
                 }
             }
         };
         let open =
-            |numbers: &[u32]| numbers.iter().map(|&number| drivers::open(number, uses)).collect::<Result<Vec<_>>>();
-        if let (Placement::Bytes(_), [] | [CPU_DEVICE]) = (&options.placement, &options.devices[..]) {
+            |numbers: &[u32]| numbers.iter().map(|&number| drivers::open(number, options)).collect::<Result<Vec<_>>>();
+        let named = options.named_devices();
+        if let (Placement::Bytes(_), [] | [CPU_DEVICE]) = (options.placement, named) {
             return Err(Error::invalid("cannot place experts on a GPU: no GPU is named"));
         }
-        if options.devices.is_empty() {
+        if named.is_empty() {
             // Choices that only a CPU has, or that say where layers are.
-            let is_free = packed_at.is_none() && options.isa.is_none() && gpu_layers.is_none();
+            let is_free = options.packed_path.is_none() && load.isa.is_none() && options.gpu_layers == 0;
             let is_free = is_free && options.placement == Placement::WithLayers;
-            let measured = Uses { plan: false, ..uses };
+            let measured = &LoadOptions { plan: false, ..*options };
             let chosen = match is_free {
-                true => select::gpus(program, weights, pool, measured, &requested, kept),
+                true => select::gpus(program, weights, pool, &Load { options: measured, ..load.clone() }, kept),
                 false => Vec::new(),
             };
             let gpus = if options.plan {
@@ -189,11 +151,11 @@ impl Backend {
                 loaded => loaded,
             };
         }
-        if options.devices == [CPU_DEVICE] {
+        if named == [CPU_DEVICE] {
             return on_cpu(progress);
         }
-        check_gpus(options)?;
-        on_gpus(&open(&options.devices)?, progress)
+        check_gpus(named)?;
+        on_gpus(&open(named)?, progress)
     }
 
     /// The parts that are on GPUs, in the order of the layers.

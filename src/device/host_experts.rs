@@ -8,13 +8,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::placement::Copied;
 use super::sequence::OnCpu;
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::{CpuBackend, HeldMatrix};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::gpu::pieces::{Piece, piece_of, pieces_of};
 use crate::gpu::{GpuExecutor, GpuModel, HostWay, PieceWay};
+use crate::graph::load_options::Copied;
 use crate::graph::op::{Experts, OnHost, Op};
 use crate::graph::program::Program;
 use crate::graph::step::{OpenStep, StepInputs, StepLimits};

@@ -7,12 +7,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::load::Load;
 use crate::error::{Error, Result};
 use crate::gpu::GpuDevice;
 use crate::graph::op::Weight;
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
-use crate::graph::step::StepLimits;
 use crate::graph::weights::Weights;
 
 /// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
@@ -20,20 +20,6 @@ const RESERVE: u64 = 256 << 20;
 
 /// GPUs of one model, at most.
 pub const MAX_GPUS: usize = 16;
-
-/// The caller's request, and what has to fit in memory in addition to the weights.
-#[derive(Clone, Copy)]
-pub struct Requested<'a> {
-    /// Sizes of the parts of GPUs in relation to one another, each with some layers; empty: by their free memory, and
-    /// one that is not needed has none.
-    pub shares: &'a [f32],
-    /// Number of layers on GPUs at most, for which room does not count; `None`: as many as fit.
-    pub gpu_layers: Option<usize>,
-    pub cache: &'a SequenceSpec,
-    pub limits: StepLimits,
-    /// Other programs of the same weights, which the last GPU has.
-    pub beside: &'a [Arc<Program>],
-}
 
 /// Layers of each device.
 pub struct Division {
@@ -69,12 +55,14 @@ pub fn beside(own: &[Weight], programs: &[Arc<Program>]) -> Result<Vec<Weight>> 
     Ok(further)
 }
 
-/// Divides a program among the CPU and some GPUs, so that the fullest of these is as empty as can be.
+/// Divides a program among the CPU and some GPUs, so that the fullest of these is as empty as can be. `gpu_layers`:
+/// maximum number of layers on GPUs, which are not asked whether they have room for them; `None`: as many as fit.
 pub fn divide(
     devices: &[Arc<dyn GpuDevice>],
     program: &Program,
     weights: &Weights,
-    requested: &Requested,
+    load: &Load,
+    gpu_layers: Option<usize>,
 ) -> Result<Division> {
     let n = program.layers.len();
     let Some(first) = devices.first() else { return Ok(Division { cpu_layers: n, gpus: Vec::new(), fits: true }) };
@@ -82,18 +70,18 @@ pub fn divide(
         return Ok(Division { cpu_layers: 0, gpus: vec![(first.clone(), 0..0)], fits: true });
     }
     let (_, own) = program.part(0..program.ops.len())?;
-    let further = beside(&own, requested.beside)?;
+    let further = beside(&own, &load.beside)?;
     let further = first.weight_bytes(&Weights { matrices: weights.with(&further).matrices, ..Weights::default() })?;
     let rooms: Vec<u64> = devices.iter().map(|device| room(&**device, devices)).collect();
-    let layers = Layers::new(&**first, program, weights, requested.cache)?;
-    let fewest = n - requested.gpu_layers.unwrap_or(n).min(n);
+    let layers = Layers::new(&**first, program, weights, &load.cache)?;
+    let fewest = n - gpu_layers.unwrap_or(n).min(n);
     let mut is_divisible = false;
     for cpu_layers in fewest..n {
         let is_cut = cpu_layers == 0 || layers.can_be(0..cpu_layers);
         if !is_cut || first.supports(program, weights, ops(program, &(cpu_layers..n))).is_err() {
             continue;
         }
-        let sizes: Vec<f64> = match requested.shares {
+        let sizes: Vec<f64> = match load.options.shares {
             [] => {
                 let mut sizes = rooms.clone();
                 if let Some(last) = sizes.last_mut() {
@@ -103,19 +91,19 @@ pub fn divide(
             }
             shares => shares.iter().copied().map(f64::from).collect(),
         };
-        let Some(parts) = layers.balance(cpu_layers, &sizes, requested.shares.is_empty()) else { continue };
+        let Some(parts) = layers.balance(cpu_layers, &sizes, load.options.shares.is_empty()) else { continue };
         is_divisible = true;
         let fits = || {
             let last = parts.iter().rposition(|part| !part.is_empty());
             for (i, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
                 let (part, mut needed) = program.part(ops(program, part))?;
                 if Some(i) == last {
-                    needed.extend(beside(&needed, requested.beside)?);
+                    needed.extend(beside(&needed, &load.beside)?);
                 }
                 let weights = weights.with(&needed);
                 let (layers, recurrent) = (part.kv_layers.clone(), part.recurrent.clone());
-                let cache = SequenceSpec { layers, recurrent, ..requested.cache.clone() };
-                let working = devices[i].working_bytes(&part, &cache, requested.limits)?;
+                let cache = SequenceSpec { layers, recurrent, ..load.cache.clone() };
+                let working = devices[i].working_bytes(&part, &cache, load.limits)?;
                 if devices[i].weight_bytes(&weights)?.saturating_add(working) > rooms[i] {
                     return Ok(false);
                 }
@@ -123,12 +111,12 @@ pub fn divide(
             Ok::<_, Error>(true)
         };
         let fits = fits()?;
-        if requested.gpu_layers.is_some() || fits {
+        if gpu_layers.is_some() || fits {
             let used = devices.iter().cloned().zip(parts).filter(|(_, part)| !part.is_empty());
             return Ok(Division { cpu_layers, gpus: used.collect(), fits });
         }
     }
-    if !is_divisible && !requested.shares.is_empty() {
+    if !is_divisible && !load.options.shares.is_empty() {
         let why = if n - fewest < devices.len() { "there are fewer" } else { "they share keys and values" };
         let what = format!("{} layers in {} parts on GPUs: {why}", n - fewest, devices.len());
         return Err(Error::unsupported(what));

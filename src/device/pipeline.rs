@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::batch::Batch;
 use super::host_experts::{HostExecutor, HostExperts};
-use super::placement::{self, Copied, Placed};
+use super::load::Load;
+use super::placement::{self, Placed};
 use super::sequence::{OnCpu, OnGpu, Sequence};
 use crate::cpu::executor::CpuExecutor;
 use crate::cpu::sequence::CpuSequence;
@@ -57,16 +58,14 @@ struct Part {
 
 impl Pipeline {
     /// Loads the parts of a division, the last of which is on a GPU. `placed`: the programs where experts of layers on
-    /// GPUs are on the host; `copied`: the steps that copy them. `beside`: other programs of the same weights, which
-    /// the last GPU has. `load`: of the weights of the host.
+    /// GPUs are on the host. `cpu_load`: the load of the weights of the host.
     pub fn load(
         division: &Division,
         placed: Option<&Placed>,
-        copied: Copied,
         program: &Arc<Program>,
-        beside: &[Arc<Program>],
         weights: &Weights,
-        load: CpuLoad,
+        load: &Load,
+        cpu_load: CpuLoad,
         progress: &mut Progress,
     ) -> Result<Pipeline> {
         let Division { cpu_layers, gpus, .. } = division;
@@ -88,7 +87,7 @@ impl Pipeline {
         for (device, layers) in gpus {
             let mut part = Part::new(program, placed.map(|placed| &placed.program), layers.clone())?;
             if layers.end == program.layers.len() {
-                part.matrices.extend(partition::beside(&part.matrices, beside)?);
+                part.matrices.extend(partition::beside(&part.matrices, &load.beside)?);
             }
             let weights = weights.with(&part.matrices);
             behind += device.weight_bytes(&weights)?;
@@ -106,7 +105,7 @@ impl Pipeline {
                     before = total;
                     progress(done, total.saturating_add(behind))
                 };
-                Some(Arc::new(CpuBackend::load(load, programs, &weights.with(&held), &mut report)?))
+                Some(Arc::new(CpuBackend::load(cpu_load, programs, &weights.with(&held), &mut report)?))
             }
         };
         let mut gpus = Vec::new();
@@ -125,8 +124,8 @@ impl Pipeline {
         if let (Some(placed), Some(program), Some(cpu)) = (placed, experts, &on_host) {
             let mut experts =
                 HostExperts { cpu: cpu.clone(), program, layers: placed.layers.clone(), copied_from: None };
-            if let Some(device) = gpus.first().filter(|_| piece > 0 && load.weights_follow) {
-                experts.copy(&**device, piece, copied)?;
+            if let Some(device) = gpus.first().filter(|_| piece > 0 && !load.options.plan) {
+                experts.copy(&**device, piece, load.options.copied)?;
             }
             host = Some(experts);
         }

@@ -6,56 +6,31 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::partition::{self, Division, Requested};
+use super::load::Load;
+use super::partition::{self, Division};
 use crate::error::{Error, Result};
 use crate::gpu::GpuDevice;
 use crate::gpu::pieces::piece_bytes;
+use crate::graph::load_options::{Copied, Placement};
 use crate::graph::op::{Experts, OnHost, Op, TensorId, Weight};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::weights::Weights;
 
-/// The place of the experts of layers that are on GPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
-    /// Experts are where their layers are.
-    #[default]
-    WithLayers,
-    /// Experts of the last layers are on GPUs, as many as there is room for beside everything else.
-    Auto,
-    /// On the CPU are experts of so many layers that have any, `None` of all, from layer `first` on.
-    Host { first: usize, n: Option<usize> },
-    /// Experts of the last layers are on GPUs, at most so many bytes together.
-    Bytes(u64),
-}
-
-/// The steps that copy the experts of the host to a GPU, which multiplies by them then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Copied {
-    /// Those with so many rows that this takes less time, by what is measured while the model is loaded.
-    #[default]
-    Measured,
-    /// Those of so many rows or more.
-    From(usize),
-    Never,
-}
-
-impl Placement {
-    /// Refuses layers that a network does not have.
-    pub fn check(&self, program: &Program) -> Result<()> {
-        let Placement::Host { first, n } = *self else { return Ok(()) };
-        let (layers, there) = (program.layers.len(), mixtures(program).iter().filter(|layer| **layer >= first).count());
-        match n {
-            // Nothing to place is no mistake where no layer is named.
-            None if first == 0 => Ok(()),
-            _ if first >= layers => Err(Error::invalid(format!(
-                "the first layer of a placement is {first}; it must be below the number of layers, {layers}"
-            ))),
-            _ if there == 0 || n.is_some_and(|n| n > there) => Err(Error::invalid(format!(
-                "cannot place experts of {} layers from layer {first} on: {there} layers have experts there",
-                n.unwrap_or(1)
-            ))),
-            _ => Ok(()),
-        }
+/// Fails if a placement names layers that a network does not have.
+pub fn check(placement: Placement, program: &Program) -> Result<()> {
+    let Placement::Host { first, n } = placement else { return Ok(()) };
+    let (layers, there) = (program.layers.len(), mixtures(program).iter().filter(|layer| **layer >= first).count());
+    match n {
+        // Nothing to place is no mistake where no layer is named.
+        None if first == 0 => Ok(()),
+        _ if first >= layers => Err(Error::invalid(format!(
+            "the first layer of a placement is {first}; it must be below the number of layers, {layers}"
+        ))),
+        _ if there == 0 || n.is_some_and(|n| n > there) => Err(Error::invalid(format!(
+            "cannot place experts of {} layers from layer {first} on: {there} layers have experts there",
+            n.unwrap_or(1)
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -97,23 +72,22 @@ pub fn divide(
     devices: &[Arc<dyn GpuDevice>],
     program: &Program,
     weights: &Weights,
-    requested: &Requested,
-    placement: &Placement,
-    copied: Copied,
+    load: &Load,
 ) -> Result<(Division, Option<Placed>)> {
-    let mixtures = mixtures(program);
+    let options = load.options;
+    let (mixtures, wanted) = (mixtures(program), options.wanted_gpu_layers());
     let place = |host: Range<usize>| {
         let piece = match devices.first() {
-            Some(device) if copied != Copied::Never => {
+            Some(device) if options.copied != Copied::Never => {
                 piece(&**device, &place(program, host.clone(), 0).experts, weights)?
             }
             _ => 0,
         };
         Ok::<_, Error>(place(program, host, piece))
     };
-    let divide = |host: &Range<usize>, requested: &Requested| match host.is_empty() {
-        true => partition::divide(devices, program, weights, requested),
-        false => partition::divide(devices, &place(host.clone())?.program, weights, requested),
+    let divide = |host: &Range<usize>, gpu_layers: Option<usize>| match host.is_empty() {
+        true => partition::divide(devices, program, weights, load, gpu_layers),
+        false => partition::divide(devices, &place(host.clone())?.program, weights, load, gpu_layers),
     };
     // The layers from one on, up to the last of so many that have experts.
     let from = |first: usize, n: Option<usize>| {
@@ -121,11 +95,11 @@ pub fn divide(
         first..there.take(n.unwrap_or(usize::MAX)).last().map_or(first, |last| last + 1)
     };
     let first = |n: usize| from(0, Some(n));
-    let host = match (placement, devices.first()) {
+    let host = match (options.placement, devices.first()) {
         (Placement::WithLayers, _) | (_, None) => 0..0,
-        (Placement::Host { first, n }, _) => from(*first, *n),
+        (Placement::Host { first, n }, _) => from(first, n),
         (Placement::Bytes(bytes), Some(device)) => {
-            let (mut n, mut left) = (mixtures.len(), *bytes);
+            let (mut n, mut left) = (mixtures.len(), bytes);
             while let Some(before) = n.checked_sub(1) {
                 let own = device.weight_bytes(&expert_weights(program, mixtures[before], weights))?;
                 let Some(rest) = left.checked_sub(own) else { break };
@@ -135,12 +109,11 @@ pub fn divide(
         }
         (Placement::Auto, _) => {
             // The fewest with which the layers have room that shall be on GPUs.
-            let gpu_layers = requested.gpu_layers.or(Some(program.layers.len()));
-            let wanted = Requested { gpu_layers, ..*requested };
+            let gpu_layers = wanted.or(Some(program.layers.len()));
             let mut range = 0..mixtures.len();
             while !range.is_empty() {
                 let middle = range.start.midpoint(range.end);
-                match divide(&first(middle), &wanted)?.fits {
+                match divide(&first(middle), gpu_layers)?.fits {
                     true => range.end = middle,
                     false => range.start = middle + 1,
                 }
@@ -148,7 +121,7 @@ pub fn divide(
             first(range.start)
         }
     };
-    let division = divide(&host, requested)?;
+    let division = divide(&host, wanted)?;
     // Layers on the CPU have their experts there.
     let on_gpus = mixtures.iter().filter(|layer| host.contains(layer) && **layer >= division.cpu_layers);
     let placed = on_gpus.min().filter(|_| !division.gpus.is_empty()).map(|first| place(*first..host.end));

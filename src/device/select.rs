@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cpu;
 use crate::cpu::threads::pool::Pool;
-use crate::device::partition::{self, Requested};
+use crate::device::load::Load;
+use crate::device::partition;
 use crate::device::self_test;
 use crate::drivers;
 use crate::error::Result;
-use crate::gpu::{GpuDevice, Kept, Uses};
+use crate::gpu::{GpuDevice, Kept};
 use crate::graph::program::Program;
 use crate::graph::weights::Weights;
 
@@ -35,8 +36,7 @@ pub fn gpus(
     program: &Program,
     weights: &Weights,
     pool: &Arc<Pool>,
-    uses: Uses,
-    requested: &Requested,
+    load: &Load,
     kept: Option<&Kept>,
 ) -> Vec<Arc<dyn GpuDevice>> {
     let assumed = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ pub fn gpus(
     }
     // The time of a token on GPUs that take the whole program and are faster than the CPU.
     let seconds = |devices: &[Arc<dyn GpuDevice>]| -> Result<Option<f64>> {
-        let division = partition::divide(devices, program, weights, requested)?;
+        let division = partition::divide(devices, program, weights, load, load.options.wanted_gpu_layers())?;
         if division.cpu_layers > 0 {
             return Ok(None);
         }
@@ -64,7 +64,7 @@ pub fn gpus(
     };
     let (mut best, mut all) = (None, Vec::new());
     for (number, _) in (drivers::FIRST_GPU..).zip(drivers::devices()).filter(|(_, info)| info.unavailable.is_empty()) {
-        let Ok(device) = drivers::open(number, uses) else { continue };
+        let Ok(device) = drivers::open(number, load.options) else { continue };
         let one = vec![device];
         if let Ok(Some(seconds)) = seconds(&one)
             && best.as_ref().is_none_or(|(least, _)| seconds < *least)

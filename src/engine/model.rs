@@ -20,6 +20,7 @@ use crate::device::{self, MAX_GPUS};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Passed, Source};
 use crate::grammar::{Grammar, GrammarText, Grammars};
+use crate::graph::load_options::LoadOptions;
 use crate::model::pooling::Pooling;
 use crate::model::{Hyper, arch};
 use crate::quant;
@@ -97,13 +98,13 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn load(path: &Path, params: LoadParams) -> Result<Arc<Model>> {
-        Model::open(params, |access| Source::open(path, access))
+    pub fn load<'a>(path: &Path, params: impl Into<LoadParams<'a>>) -> Result<Arc<Model>> {
+        Model::open(params.into(), |access| Source::open(path, access))
     }
 
     /// Loads a model whose files are bytes of the caller, which are read during the call only.
-    pub fn load_from(sources: &[ByteSource], params: LoadParams) -> Result<Arc<Model>> {
-        Model::open(params, |access| Source::open_from(sources, access))
+    pub fn load_from<'a>(sources: &[ByteSource], params: impl Into<LoadParams<'a>>) -> Result<Arc<Model>> {
+        Model::open(params.into(), |access| Source::open_from(sources, access))
     }
 
     pub(super) fn open(mut params: LoadParams, open: impl FnOnce(Access) -> Result<Source>) -> Result<Arc<Model>> {
@@ -112,29 +113,30 @@ impl Model {
             Some(runtime) => runtime,
             None => Runtime::new(RuntimeParams::default())?,
         };
+        let options = params.options;
         Cancel::check(&[params.cancel])?;
-        check_devices(&params)?;
-        if params.mmap && params.packed_path.is_some() {
+        check_devices(&options)?;
+        if options.mmap && options.packed_path.is_some() {
             return Err(Error::invalid("RZ_MODEL_MMAP and rz_model_params.packed_path are both set; set one"));
         }
-        let mut source = open(if params.mmap { Access::Map } else { Access::Read })?;
+        let mut source = open(if options.mmap { Access::Map } else { Access::Read })?;
         let path = &source.path().to_owned();
-        let check = |passed: &Passed| if params.allow_unknown { Ok(()) } else { passed.check(WAY_OUT) };
+        let check = |passed: &Passed| if options.allow_unknown { Ok(()) } else { passed.check(WAY_OUT) };
         check(source.passed())?;
         let tokenizer = tokenizer(&mut source.metadata, path)?;
         Cancel::check(&[params.cancel])?;
-        if tokenizer.is_ok() && !params.plan {
+        if tokenizer.is_ok() && !options.plan {
             runtime.start_deep()?;
         }
         let chat_template = chat_template(&params, &runtime, &source.metadata, &tokenizer)?;
-        let network = match params.text_only {
+        let network = match options.text_only {
             true => None,
-            false => Some(arch::network(&source, params.quantize, params.mtp).map_err(|e| in_file(path, e))?),
+            false => Some(arch::network(&source, options.quantize, options.mtp).map_err(|e| in_file(path, e))?),
         };
         let passed: Vec<&Passed> = [source.passed()].into_iter().chain(network.as_ref().map(|n| &n.passed)).collect();
         passed.iter().try_for_each(|passed| check(passed)).map_err(|e| in_file(path, e))?;
         let n_unknown = passed.iter().map(|passed| passed.n_unknown).sum::<usize>() as u32;
-        for what in passed.iter().filter(|_| !params.plan).flat_map(|p| p.notes.iter().chain(&p.unknown)) {
+        for what in passed.iter().filter(|_| !options.plan).flat_map(|p| p.notes.iter().chain(&p.unknown)) {
             runtime.log(LogLevel::Warning, &format!("{what}: {}", path.display()));
         }
         let hyper = match &network {
@@ -156,8 +158,7 @@ impl Model {
             Some(network) => {
                 let suppressed = tokenizer.as_ref().map_or(&[][..], Tokenizer::suppressed);
                 let network = Network::load(&runtime, &metrics, network, suppressed, source.stamp(), &mut params)?;
-                let named = params.devices.first().copied().or((params.device != 0).then_some(params.device));
-                describe_place(&mut info, &network, named, &runtime);
+                describe_place(&mut info, &network, options.named_devices().first().copied(), &runtime);
                 info.reads_source = network.reads_source;
                 info.isa = network.backend.isa();
                 describe_results(&mut info, &network);
@@ -165,7 +166,7 @@ impl Model {
             }
             None => None,
         };
-        if let Some(network) = network.as_ref().filter(|_| !params.plan) {
+        if let Some(network) = network.as_ref().filter(|_| !options.plan) {
             let summary = summary(&info, &source, &network.backend.device_names());
             runtime.log(LogLevel::Info, &format!("{summary}: {}", path.display()));
         }
@@ -360,8 +361,8 @@ impl Model {
 }
 
 /// Refuses lists of devices and shares that do not fit one another.
-fn check_devices(params: &LoadParams) -> Result<()> {
-    let LoadParams { device, devices, shares, .. } = params;
+fn check_devices(options: &LoadOptions) -> Result<()> {
+    let LoadOptions { device, devices, shares, .. } = options;
     if *device != 0 && !devices.is_empty() {
         return Err(Error::invalid(format!("device {device}, and a list of devices")));
     }
@@ -384,7 +385,7 @@ fn chat_template(
     metadata: &Metadata,
     tokenizer: &std::result::Result<Tokenizer, String>,
 ) -> Result<Option<ChatTemplate>> {
-    match (tokenizer, params.chat_template) {
+    match (tokenizer, params.options.chat_template) {
         (Ok(t), Some(source)) => runtime.run_deep(&[params.cancel], || ChatTemplate::given(source, t)).map(Some),
         (Ok(t), None) => ChatTemplate::from_metadata(metadata, t),
         (Err(_), None) => Ok(None),

@@ -62,23 +62,36 @@ const FOUND: u64 = 33 << 10;
 
 impl Plan {
     /// Plans the load of a file or a folder, and of some caches.
-    pub fn of_path(path: &Path, params: LoadParams, cache: &CacheParams, n_caches: u32) -> Result<Plan> {
-        Plan::new(params, cache, n_caches, |params| Model::open(params, |access| Source::open(path, access)))
+    pub fn of_path<'a>(
+        path: &Path,
+        params: impl Into<LoadParams<'a>>,
+        cache: &CacheParams,
+        n_caches: u32,
+    ) -> Result<Plan> {
+        Plan::new(params.into(), cache, n_caches, |params| Model::open(params, |access| Source::open(path, access)))
     }
 
-    pub fn of_sources(sources: &[ByteSource], params: LoadParams, cache: &CacheParams, n_caches: u32) -> Result<Plan> {
-        Plan::new(params, cache, n_caches, |params| Model::open(params, |access| Source::open_from(sources, access)))
+    pub fn of_sources<'a>(
+        sources: &[ByteSource],
+        params: impl Into<LoadParams<'a>>,
+        cache: &CacheParams,
+        n_caches: u32,
+    ) -> Result<Plan> {
+        Plan::new(params.into(), cache, n_caches, |params| {
+            Model::open(params, |access| Source::open_from(sources, access))
+        })
     }
 
     /// The plan of what `open` opens.
     fn new(
-        params: LoadParams,
+        mut params: LoadParams,
         cache: &CacheParams,
         n_caches: u32,
         open: impl FnOnce(LoadParams) -> Result<Arc<Model>>,
     ) -> Result<Plan> {
+        params.options.plan = true;
         let before = held();
-        let (model, opening) = with_peak(|| open(LoadParams { plan: true, ..params }));
+        let (model, opening) = with_peak(|| open(params));
         let model = model?;
         let network = model.network()?.clone();
         let backend = &network.backend;

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use crate::engine::{Abilities, CPU_DEVICE, LoadParams, MAX_GPUS, Model, Runtime, RuntimeParams};
+use crate::engine::{Abilities, CPU_DEVICE, LoadOptions, LoadParams, MAX_GPUS, Model, Runtime, RuntimeParams};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
@@ -271,8 +271,7 @@ pub(super) fn with_params<T>(
         // SAFETY: the header asks for a function that may be called so during the load.
         move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 }
     });
-    load(LoadParams {
-        runtime: Some(runtime),
+    let options = LoadOptions {
         device,
         devices,
         shares,
@@ -287,14 +286,18 @@ pub(super) fn with_params<T>(
         placement,
         copied: copied(params.experts_copied_from),
         mixed_prefill_tokens: params.mixed_prefill_tokens,
-        isa: None,
         quantize: target_type(params.quantize, "rz_model_params.quantize")?,
         packed_path,
         tested_path,
         chat_template,
+        plan: false,
+    };
+    load(LoadParams {
+        runtime: Some(runtime),
+        options,
+        isa: None,
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
         cancel: flag(&cancel),
-        plan: false,
     })
 }
 

@@ -13,6 +13,7 @@ use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::graph::adapter_set::AdapterSet;
 use crate::graph::device_info::{DeviceInfo, Times};
+use crate::graph::load_options::LoadOptions;
 use crate::graph::op::{Experts, Op, TensorId};
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
@@ -20,17 +21,6 @@ use crate::graph::step::{OpenStep, Sequences, StepInputs, StepLimits};
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{LowRank, MatrixSource, Progress, Weights};
 use crate::tensor::DType;
-
-/// Options for opening a device.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Uses {
-    /// True if the results of a row do not depend on the rest of the batch.
-    pub deterministic: bool,
-    /// Executors measure the parts of their steps.
-    pub profile: bool,
-    /// Memory is counted and not taken; nothing is computed.
-    pub plan: bool,
-}
 
 /// The driver of some GPUs.
 pub trait GpuDriver: Sync {
@@ -40,8 +30,8 @@ pub trait GpuDriver: Sync {
     /// Lists every GPU, or one unavailable entry that says why there is none.
     fn devices(&self) -> Vec<DeviceInfo>;
 
-    /// Opens GPU `ordinal` of the list for one model.
-    fn open(&self, ordinal: i32, uses: Uses) -> Result<Arc<dyn GpuDevice>>;
+    /// Opens GPU `ordinal` of the list for one model. With `LoadOptions::plan` memory is counted and not taken.
+    fn open(&self, ordinal: i32, options: &LoadOptions) -> Result<Arc<dyn GpuDevice>>;
 }
 
 /// A GPU without weights.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
 use realizar::engine::{
-    self, Adapter, CacheParams, Job, JobParams, LoadParams, Model, Request, Runtime, RuntimeParams, Session, saved,
-    step_jobs,
+    self, Adapter, CacheParams, Job, JobParams, LoadOptions, LoadParams, Model, Request, Runtime, RuntimeParams,
+    Session, saved, step_jobs,
 };
 use realizar::error::Error;
 use realizar::quant;
@@ -36,7 +36,12 @@ impl Case {
 
     fn load(&self, threads: u32, isa: Option<Isa>) -> Arc<Model> {
         let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-        let params = LoadParams { runtime: Some(runtime), device: 1, isa, ..Default::default() };
+        let params = LoadParams {
+            runtime: Some(runtime),
+            isa,
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        };
         Model::load(&self.dir.path().join("tiny.gguf"), params).unwrap()
     }
 
@@ -363,7 +368,11 @@ fn factors_count_against_the_ceiling() {
     let bytes: usize = list.iter().map(|f| 2 * (f.a.len() + f.b.len())).sum();
     let load = |memory_limit| {
         let runtime = Runtime::new(RuntimeParams { memory_limit, threads: 1, ..Default::default() }).unwrap();
-        let params = LoadParams { runtime: Some(runtime), device: 1, ..Default::default() };
+        let params = LoadParams {
+            runtime: Some(runtime),
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        };
         Model::load(&case.dir.path().join("tiny.gguf"), params)
     };
     let weights = load(0).unwrap().info().weight_bytes;

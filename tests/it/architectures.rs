@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
-    CacheParams, EmbedParams, LoadParams, Model, Pooling, Prompt, PromptPart, Session, decode_batch, media_from_tokens,
+    CacheParams, EmbedParams, LoadOptions, Model, Pooling, Prompt, PromptPart, Session, decode_batch, media_from_tokens,
 };
 use realizar::quant;
 use realizar::tensor::DType;
@@ -88,7 +88,7 @@ fn architectures_give_the_results_of_another_implementation() {
         // What is rounded may choose other experts, and other positions.
         let rounded = [(None, quant::F16, 0.5), (None, quant::Q8_0, 0.5), (Some(quant::Q8_0), quant::F32, 0.5)];
         for (quantize, kv, limit) in [(None, quant::F32, 1e-5)].into_iter().chain(rounded) {
-            let model = Model::load(&gguf, LoadParams { device: 1, quantize, ..Default::default() }).unwrap();
+            let model = Model::load(&gguf, LoadOptions { device: 1, quantize, ..Default::default() }).unwrap();
             let [single, many] = [1, 64].map(|piece| results(&model, &data, kv, piece));
             let error = relative_rms(&single, &expected);
             println!("{name:20} {quantize:?} {kv:?} {error:.1e}");
@@ -105,7 +105,7 @@ fn architectures_give_the_results_of_another_implementation() {
 fn architectures_go_on_after_forks_rewinds_and_saves_and_beside_others() {
     let folder = tempfile::tempdir().unwrap();
     for (name, data, gguf) in files(folder.path()).into_iter().filter(|(_, data, _)| data["logits"].is_array()) {
-        let model = Model::load(&gguf, LoadParams { device: 1, ..Default::default() }).unwrap();
+        let model = Model::load(&gguf, LoadOptions { device: 1, ..Default::default() }).unwrap();
         let ids: Vec<u32> = numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
         let read = |mut session: Session, ids: &[u32]| {
             session.prefill(ids, None).unwrap();
@@ -137,7 +137,7 @@ fn networks_of_diffusion_are_refused_by_name() {
     for name in ["dream", "llada", "llada-moe", "rnd1"] {
         let gguf = folder.path().join("model.gguf");
         fs::write(&gguf, Gguf::new().key("general.architecture", name).build().0).unwrap();
-        let error = Model::load(&gguf, LoadParams { device: 1, ..Default::default() }).err().unwrap().to_string();
+        let error = Model::load(&gguf, LoadOptions { device: 1, ..Default::default() }).err().unwrap().to_string();
         assert!(error.contains(name) && error.contains("diffusion"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use realizar::device::Batch;
 use realizar::engine::{
-    Adapter, CacheParams, DraftParams, EmbedParams, Job, JobParams, LoadParams, Model, Request, Session, step_jobs,
+    Adapter, CacheParams, DraftParams, EmbedParams, Job, JobParams, LoadOptions, Model, Request, Session, step_jobs,
 };
 use realizar::error::Error;
 use realizar::format::{Access, Source};
@@ -305,7 +305,7 @@ fn files_that_are_damaged_or_ask_for_more_are_refused_by_name() {
     let assistant = data(ASSISTANTS[0]);
     let file = |change: &dyn Fn(Gguf) -> Gguf| {
         let (_dir, path) = gguf(&assistant, change);
-        load_with(&path, LoadParams::default()).err()
+        load_with(&path, LoadOptions::default()).err()
     };
     let message = |error: Option<Error>, part: &str| {
         let why = error.unwrap().to_string();
@@ -366,6 +366,6 @@ fn files_that_are_damaged_or_ask_for_more_are_refused_by_name() {
         let config_of = if of.is_empty() { &mut config } else { &mut config["text_config"] };
         config_of[key] = serde_json::from_str(value).unwrap();
         data["config"] = Value::String(config.to_string());
-        message(load_with(folder(&data, "").0.path(), LoadParams::default()).err(), part);
+        message(load_with(folder(&data, "").0.path(), LoadOptions::default()).err(), part);
     }
 }

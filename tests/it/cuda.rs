@@ -20,10 +20,10 @@ use realizar::cuda::{self, CudaDevice, Driver, KernelTable};
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
-use realizar::engine::{CacheParams, LoadParams, Model, Session};
+use realizar::engine::{CacheParams, LoadOptions, Model, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
-use realizar::gpu::{GpuDevice, Uses};
+use realizar::gpu::GpuDevice;
 use realizar::graph::op::{
     Activation, Attend, Conv, DeltaRule, EmbedNgrams, Experts, Groups, Half, Index, KvLayerId, Mask, Mix, NgramHead,
     Norm, NormKind, Op, Pool as GroupPool, Projection, RecurrentId, RopeChoice, RopeTable, RouterScore, Routing, Scan,
@@ -82,10 +82,10 @@ impl Target {
     }
 
     fn open(&self, deterministic: bool) -> Result<Arc<dyn GpuDevice>> {
-        let uses = Uses { deterministic, ..Uses::default() };
+        let options = LoadOptions { deterministic, ..Default::default() };
         Ok(match &self.shim {
-            Some(shim) => CudaDevice::open(&shim.driver, 0, shim::IMAGE, uses)?,
-            None => cuda::open(0, uses)?,
+            Some(shim) => CudaDevice::open(&shim.driver, 0, shim::IMAGE, &options)?,
+            None => cuda::open(0, &options)?,
         })
     }
 }
@@ -95,12 +95,12 @@ fn open(shim: &Shim) -> Result<Arc<dyn GpuDevice>> {
 }
 
 fn open_of(driver: &Arc<Driver>) -> Result<Arc<dyn GpuDevice>> {
-    Ok(CudaDevice::open(driver, 0, shim::IMAGE, Uses::default())?)
+    Ok(CudaDevice::open(driver, 0, shim::IMAGE, &LoadOptions::default())?)
 }
 
 /// Logits behind the prompt on the CPU.
 fn on_cpu(path: &Path) -> Vec<f32> {
-    let model = Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let model = Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap();
     let mut session = Session::new(&model, &CacheParams::default()).unwrap();
     session.prefill(&PROMPT, None).unwrap();
     session.logits().unwrap().to_vec()
@@ -121,7 +121,12 @@ struct Loaded {
 /// A program on the CPU.
 fn cpu_backend(program: &Arc<Program>, weights: &Weights) -> Backend {
     let pool = Arc::new(Pool::new(1).unwrap());
-    let cpu = CpuBackend::load(CpuLoad::new(&pool, Isa::detect()), &[program], weights, &mut |_, _| Ok(()));
+    let cpu = CpuBackend::load(
+        CpuLoad::new(&pool, Isa::detect(), &LoadOptions::default()),
+        &[program],
+        weights,
+        &mut |_, _| Ok(()),
+    );
     Backend::Cpu(Arc::new(cpu.unwrap()))
 }
 

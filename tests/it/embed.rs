@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::engine::{CacheParams, Cancel, EmbedParams, LoadParams, Model, Pooling, Runtime, RuntimeParams, Session};
+use realizar::engine::{
+    CacheParams, Cancel, EmbedParams, LoadOptions, LoadParams, Model, Pooling, Runtime, RuntimeParams, Session,
+};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::quant;
@@ -21,7 +23,14 @@ fn load(file: &Gguf, threads: u32) -> Result<Arc<Model>> {
     let path = dir.path().join("tiny.gguf");
     fs::write(&path, file.build().0).unwrap();
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() })?;
-    Model::load(&path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() })
+    Model::load(
+        &path,
+        LoadParams {
+            runtime: Some(runtime),
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        },
+    )
 }
 
 /// Texts of mixed lengths, more tokens in all than a step takes.
@@ -165,7 +174,7 @@ fn a_folder_is_the_same_encoder() {
     let tensors: Vec<safetensors::Tensor> =
         tensors.iter().map(|(name, dims, bytes)| (name.as_str(), "F32", *dims, bytes.clone())).collect();
     fs::write(folder.path().join("model.safetensors"), safetensors::file(&tensors)).unwrap();
-    let model = Model::load(folder.path(), LoadParams { device: 1, ..Default::default() }).unwrap();
+    let model = Model::load(folder.path(), LoadOptions { device: 1, ..Default::default() }).unwrap();
     let texts = texts();
     assert_eq!(embed(&model, &texts, MODELS), embed(&load(&file, 1).unwrap(), &texts, MODELS));
 }
@@ -240,7 +249,7 @@ fn a_folder_of_embedding_gemma_has_dense_modules() {
     let tensors: Vec<safetensors::Tensor> =
         tensors.iter().map(|(name, dims, bytes)| (name.as_str(), "F32", *dims, bytes.clone())).collect();
     put("model.safetensors", &safetensors::file(&tensors));
-    let load = || Model::load(folder.path(), LoadParams { device: 1, ..Default::default() });
+    let load = || Model::load(folder.path(), LoadOptions { device: 1, ..Default::default() });
     let texts = texts();
     let expected: Vec<f64> = texts.iter().flat_map(|text| encoder.embed(&weights, text)).collect();
     let error = relative_rms(&embed(&load().unwrap(), &texts, MODELS), &expected);
@@ -254,7 +263,7 @@ fn a_folder_of_embedding_gemma_has_dense_modules() {
 #[test]
 fn decoders_make_embeddings_too() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
-    let model = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let model = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
     let source = Source::open(&path, Access::Read).unwrap();
     let name = if source.tensor("output.weight").is_some() { "output.weight" } else { "token_embd.weight" };
     let mut bytes = vec![0; 4 * 512 * 64];

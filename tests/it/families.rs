@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::engine::{LoadParams, Model};
+use realizar::engine::{LoadOptions, Model};
 use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};
@@ -404,7 +404,7 @@ fn put_folder(folder: &Path, config: &Value, tensors: &[Tensor]) {
 }
 
 fn logits(path: &Path) -> Vec<Vec<f32>> {
-    let model: Arc<Model> = Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let model: Arc<Model> = Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap();
     logits_of_each(&model, 0, None)
 }
 
@@ -523,6 +523,6 @@ fn rows_that_are_no_whole_number_of_groups_are_refused() {
         config["num_key_value_heads"] = json!(heads);
         let folder = dir.path().join(i.to_string());
         put_folder(&folder, &config, &tensors(&family, &net, &weights));
-        assert!(Model::load(&folder, LoadParams { device: 1, ..Default::default() }).is_err());
+        assert!(Model::load(&folder, LoadOptions { device: 1, ..Default::default() }).is_err());
     }
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use realizar::engine::{
-    Advice, ByteSource, CacheParams, EmbedParams, LoadParams, LogLevel, Model, Pooling, Runtime, RuntimeParams, Session,
+    Advice, ByteSource, CacheParams, EmbedParams, LoadOptions, LoadParams, LogLevel, Model, Pooling, Runtime,
+    RuntimeParams, Session,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -35,7 +36,7 @@ impl Folder {
         self
     }
 
-    fn load_with(&self, change: impl FnOnce(&mut LoadParams)) -> Result<Arc<Model>> {
+    fn load_with(&self, change: impl FnOnce(&mut LoadOptions)) -> Result<Arc<Model>> {
         let log = self.log.clone();
         let write = move |level: LogLevel, text: &str| {
             if level == LogLevel::Warning {
@@ -43,8 +44,12 @@ impl Folder {
             }
         };
         let runtime = Runtime::new(RuntimeParams { threads: 1, log: Some(Box::new(write)), ..Default::default() })?;
-        let mut params = LoadParams { runtime: Some(runtime), device: 1, ..Default::default() };
-        change(&mut params);
+        let mut params = LoadParams {
+            runtime: Some(runtime),
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        };
+        change(&mut params.options);
         Model::load(self.dir.path(), params)
     }
 
@@ -125,13 +130,13 @@ fn what_nobody_knows_is_refused_or_passed_over_and_counted() {
     assert!(matches!(&error, Error::Unsupported(_)));
     let error = error.to_string();
     assert!(error.contains("magic_norm") && error.contains("RZ_MODEL_ALLOW_UNKNOWN"), "{error}");
-    let loaded = folder.load_with(|params| params.allow_unknown = true).unwrap();
+    let loaded = folder.load_with(|options| options.allow_unknown = true).unwrap();
     assert_eq!(loaded.info().n_unknown, 5);
     assert!(["magic_norm", "text_magic", "springs", "magic.table", "mlp.extra"].iter().all(|name| folder.said(name)));
     assert_eq!(logits(&loaded), expected);
     // A known key with a value that is not supported stays refused.
     folder.put("config.json", with(&model.config, &json!({"rope_scaling": {"rope_type": "magic", "factor": 2.0}})));
-    let error = folder.load_with(|params| params.allow_unknown = true).err().unwrap().to_string();
+    let error = folder.load_with(|options| options.allow_unknown = true).err().unwrap().to_string();
     assert!(error.contains("magic") && !error.contains("RZ_MODEL_ALLOW_UNKNOWN"), "{error}");
 }
 
@@ -172,7 +177,7 @@ fn files_of_weights_have_many_names() {
     assert_eq!(logits(&folder.load().unwrap()), expected);
     // A file of the set stands for all of it.
     let path = folder.dir.path().join("model-00002-of-00002.safetensors");
-    let loaded = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let loaded = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
     assert_eq!(logits(&loaded), expected);
     // An index of another name.
     let map = |tensors: &[Tensor], file: &str| -> Vec<(String, Value)> {
@@ -194,7 +199,7 @@ fn files_of_weights_have_many_names() {
     // Other ones.
     let folder = new();
     folder.put_weights("model.safetensors", &[("tok_embed".into(), "F32", vec![2], vec![0; 8])]);
-    let error = folder.load_with(|params| params.allow_unknown = true).err().unwrap().to_string();
+    let error = folder.load_with(|options| options.allow_unknown = true).err().unwrap().to_string();
     assert!(error.contains("token_embd.weight") && error.contains("tok_embed"), "{error}");
 }
 
@@ -382,7 +387,7 @@ fn a_reader_that_gives_nothing_leaves_zeros() {
         file: None,
     };
     let sources = [source("config.json", config, u64::MAX), source("model.safetensors", whole, header)];
-    let loaded = Model::load_from(&sources, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let loaded = Model::load_from(&sources, LoadOptions { device: 1, ..Default::default() }).unwrap();
     assert!(logits(&loaded).iter().all(|x| *x == 0.0));
 }
 

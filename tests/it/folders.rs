@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::engine::{LoadParams, Model};
+use realizar::engine::{LoadOptions, Model};
 use realizar::quant;
 use serde_json::{Value, json};
 
@@ -273,7 +273,7 @@ fn put_shards(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64
 }
 
 fn logits(path: &Path, capacity: u32) -> Vec<Vec<f32>> {
-    let model: Arc<Model> = Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let model: Arc<Model> = Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap();
     logits_of_each(&model, capacity, None)
 }
 

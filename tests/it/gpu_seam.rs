@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use realizar::device::Backend;
 use realizar::drivers;
-use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
+use realizar::engine::{self, CacheParams, LoadOptions, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::graph::program::Program;
@@ -56,15 +56,15 @@ fn a_model_on_a_gpu_that_refuses_everything_is_refused_by_name() {
     assert_eq!(devices.len(), before + 1);
     let stub = devices.iter().position(|device| device.name == "stub:0").unwrap() as u32 + 1;
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
-    let load = |params: LoadParams| Model::load(&path, params);
-    let on = |device: u32| LoadParams { device, ..Default::default() };
+    let load = |options: LoadOptions| Model::load(&path, options);
+    let on = |device: u32| LoadOptions { device, ..Default::default() };
     // The self-test needs the groups of ops, a plan goes on to the load, parts of two GPUs need what one needs.
     let split = [stub, stub];
     let plan = Plan::of_path(&path, on(stub), &CacheParams::default(), 1);
     for (refused, call) in [
         (load(on(stub)).err(), "groups"),
-        (load(LoadParams { devices: &split, ..Default::default() }).err(), "groups"),
-        (load(LoadParams { device: stub, gpu_layers: 1, ..Default::default() }).err(), "groups"),
+        (load(LoadOptions { devices: &split, ..Default::default() }).err(), "groups"),
+        (load(LoadOptions { device: stub, gpu_layers: 1, ..Default::default() }).err(), "groups"),
         (plan.err(), "load"),
     ] {
         match refused {
@@ -100,7 +100,7 @@ fn a_backend_refuses_what_another_one_has_made() {
     use crate::support::shim::{IMAGE, shim};
     use realizar::cuda::CudaDevice;
     use realizar::gpu::pieces::Piece;
-    use realizar::gpu::{GpuAdapter, GpuDevice, GpuSequence, Uses};
+    use realizar::gpu::{GpuAdapter, GpuDevice, GpuSequence};
     use realizar::graph::adapter_set::AdapterSet;
     use realizar::graph::op::{Op, TensorId};
     use realizar::graph::step::{Sequences, StepInputs};
@@ -124,7 +124,7 @@ fn a_backend_refuses_what_another_one_has_made() {
     let Some(shim) = shim() else { return };
     on_network(|program, weights| {
         let stub = || StubObject(spec(program));
-        let device = CudaDevice::open(&shim.driver, 0, IMAGE, Uses::default()).unwrap();
+        let device = CudaDevice::open(&shim.driver, 0, IMAGE, &LoadOptions::default()).unwrap();
         let model = device.load(program, weights, &mut |_, _| Ok(())).unwrap();
         let mut executor = model.clone().new_executor(program, LIMITS).unwrap();
         let mut transfer = model.new_transfer(&*model, 64).unwrap();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[cfg(cuda)]
 use realizar::cuda;
 use realizar::device::Batch;
-use realizar::engine::{CacheParams, EmbedParams, JobParams, LoadParams, Model, Request, Session};
+use realizar::engine::{CacheParams, EmbedParams, JobParams, LoadOptions, Model, Request, Session};
 use realizar::error::Error;
 use realizar::format::{Access, Source};
 use realizar::graph::step::StepInputs;
@@ -242,7 +242,7 @@ fn drafts_change_nothing_on_a_gpu() {
     let (target, of) = (target(), data("target"));
     let prompt = ids(&of["prompt"]);
     let on = |path: &Path, device: u32| {
-        Model::load(path, LoadParams { device, deterministic: true, ..Default::default() }).unwrap()
+        Model::load(path, LoadOptions { device, deterministic: true, ..Default::default() }).unwrap()
     };
     let model = on(target.0.path(), 2);
     assert_eq!(model.info().gpu_layers, model.info().n_layers);
@@ -263,9 +263,9 @@ fn drafts_change_nothing_on_a_gpu() {
     assert_eq!(made, ids(&of["made"])[..48]);
     for name in ["gemma4-assistant", "gemma4-assistant-clusters"] {
         let folder = folder(&data(name), "");
-        let on_gpu = Model::load(folder.0.path(), LoadParams { device: 2, ..Default::default() });
+        let on_gpu = Model::load(folder.0.path(), LoadOptions { device: 2, ..Default::default() });
         assert!(on_gpu.err().unwrap().to_string().contains("loaded on the CPU"));
-        let head = Model::load(folder.0.path(), LoadParams::default()).unwrap();
+        let head = Model::load(folder.0.path(), LoadOptions::default()).unwrap();
         let (second, on_cpu) = (gemma(), on(self::folder(&of, "target.").0.path(), 1));
         let drafted = |model: &Arc<Model>| {
             let found = passes(job(model, &prompt, JobParams { draft: drafting(&head, 4), ..params() }));
@@ -393,7 +393,7 @@ fn what_does_not_fit_is_refused_by_name() {
 #[test]
 fn files_that_are_damaged_or_ask_for_more_are_refused_by_name() {
     let eagle = data("eagle");
-    let file = |change: &dyn Fn(Gguf) -> Gguf, params: LoadParams| {
+    let file = |change: &dyn Fn(Gguf) -> Gguf, params: LoadOptions| {
         let (_dir, path) = gguf(&eagle, change);
         load_with(&path, params).err()
     };
@@ -401,17 +401,17 @@ fn files_that_are_damaged_or_ask_for_more_are_refused_by_name() {
         let why = error.unwrap().to_string();
         assert!(why.contains(part), "{why}");
     };
-    assert!(file(&|file| file, LoadParams::default()).is_none());
-    message(file(&|file| file, LoadParams { mtp: true, ..Default::default() }), "multi-token prediction");
+    assert!(file(&|file| file, LoadOptions::default()).is_none());
+    message(file(&|file| file, LoadOptions { mtp: true, ..Default::default() }), "multi-token prediction");
     let without = |name: &'static str| {
         move |mut file: Gguf| {
             file.tensors.retain(|tensor| tensor.name != name);
             file
         }
     };
-    message(file(&without("d2t"), LoadParams::default()), "d2t");
-    message(file(&without("fc.weight"), LoadParams::default()), "fc.weight");
-    message(file(&without("blk.0.attn_norm_2.weight"), LoadParams::default()), "attn_norm_2");
+    message(file(&without("d2t"), LoadOptions::default()), "d2t");
+    message(file(&without("fc.weight"), LoadOptions::default()), "fc.weight");
+    message(file(&without("blk.0.attn_norm_2.weight"), LoadOptions::default()), "attn_norm_2");
     let change = |name: &'static str, data: Vec<u8>| {
         move |mut file: Gguf| {
             let tensor = file.tensors.iter_mut().find(|tensor| tensor.name == name).unwrap();
@@ -419,10 +419,10 @@ fn files_that_are_damaged_or_ask_for_more_are_refused_by_name() {
             file
         }
     };
-    message(file(&change("d2t", 32i64.to_le_bytes().to_vec()), LoadParams::default()), "token 32 of 32");
-    message(file(&change("d2t", (-1i64).to_le_bytes().to_vec()), LoadParams::default()), "token -1 of 32");
-    message(file(&|file| file.key("eagle3.norm_before_fc", true), LoadParams::default()), "enc.output_norm");
-    message(file(&|file| file.key("eagle3.something", 3u32), LoadParams::default()), "eagle3.something");
+    message(file(&change("d2t", 32i64.to_le_bytes().to_vec()), LoadOptions::default()), "token 32 of 32");
+    message(file(&change("d2t", (-1i64).to_le_bytes().to_vec()), LoadOptions::default()), "token -1 of 32");
+    message(file(&|file| file.key("eagle3.norm_before_fc", true), LoadOptions::default()), "enc.output_norm");
+    message(file(&|file| file.key("eagle3.something", 3u32), LoadOptions::default()), "eagle3.something");
     for (key, value, part) in [
         ("speculators_model_type", "\"peagle\"".to_owned(), "peagle"),
         ("eagle_config", "{\"use_mtp_layernorm\":true}".to_owned(), "use_mtp_layernorm"),
@@ -433,10 +433,10 @@ fn files_that_are_damaged_or_ask_for_more_are_refused_by_name() {
         let mut data = eagle.clone();
         let config = data["config"].as_str().unwrap().replacen('{', &format!("{{\"{key}\": {value}, "), 1);
         data["config"] = Value::String(config);
-        message(load_with(folder(&data, "").0.path(), LoadParams::default()).err(), part);
+        message(load_with(folder(&data, "").0.path(), LoadOptions::default()).err(), part);
     }
     let mut data = eagle;
     data["config"] =
         Value::String(data["config"].as_str().unwrap().replace("LlamaForCausalLMEagle3", "DFlashDraftModel"));
-    message(load_with(folder(&data, "").0.path(), LoadParams::default()).err(), "DFlashDraftModel");
+    message(load_with(folder(&data, "").0.path(), LoadOptions::default()).err(), "DFlashDraftModel");
 }

@@ -13,9 +13,9 @@ use checkpoints::{Case, Tensor, put, put_folder, renamed};
 use networks::*;
 #[cfg(cuda)]
 use realizar::cuda;
+use realizar::engine::Model;
 #[cfg(cuda)]
-use realizar::engine::{CacheParams, Session};
-use realizar::engine::{LoadParams, Model};
+use realizar::engine::{CacheParams, LoadOptions, Session};
 use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ use crate::support::shim;
 use crate::support::tiny::PROMPT;
 
 fn load(path: &Path) -> Result<Arc<Model>, String> {
-    Model::load(path, LoadParams { device: 1, ..Default::default() }).map_err(|e| e.to_string())
+    Model::load(path, LoadOptions { device: 1, ..Default::default() }).map_err(|e| e.to_string())
 }
 
 fn logits(path: &Path) -> Vec<Vec<f32>> {
@@ -68,7 +68,7 @@ fn every_network_is_the_same_on_a_gpu() {
     for case in cases() {
         let folder = dir.path().join(case.name);
         put_folder(&folder, &case.config, &renamed(&case));
-        let model = Model::load(&folder, LoadParams { device: 2, ..Default::default() }).unwrap();
+        let model = Model::load(&folder, LoadOptions { device: 2, ..Default::default() }).unwrap();
         assert_eq!(model.info().gpu_layers, model.info().n_layers, "{}", case.name);
         let before = launches();
         let single = relative_rms(&case.expected, &logits_of(&model));
@@ -129,7 +129,7 @@ fn the_layer_that_predicts_a_further_token_is_that_of_a_file() {
         tensors.push((extra, vec![1], vec![0.0]));
         put_folder(&folder, &case.config, &tensors);
         assert!(relative_rms(&expected[0], &logits(&folder)) < 1e-5, "{name}");
-        let error = Model::load(&folder, LoadParams { mtp: true, ..Default::default() }).err().unwrap().to_string();
+        let error = Model::load(&folder, LoadOptions { mtp: true, ..Default::default() }).err().unwrap().to_string();
         assert!(error.contains(&format!("blk.{}.extra.weight has no place", net.layers)), "{name}: {error}");
     }
 }

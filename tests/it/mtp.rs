@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use realizar::engine::{
-    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadParams, Model, Plan, Request, Runtime,
-    RuntimeParams, SamplerParams, Session, step_jobs,
+    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadOptions, LoadParams, Model, Plan, Request,
+    Runtime, RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::Error;
 use realizar::quant;
@@ -35,12 +35,12 @@ fn networks(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
 }
 
 fn load(path: &Path, threads: u32, mtp: bool) -> Result<Arc<Model>, Error> {
-    load_with(path, threads, LoadParams { mtp, ..Default::default() })
+    load_with(path, threads, LoadOptions { mtp, ..Default::default() })
 }
 
-fn load_with(path: &Path, threads: u32, params: LoadParams) -> Result<Arc<Model>, Error> {
+fn load_with(path: &Path, threads: u32, options: LoadOptions) -> Result<Arc<Model>, Error> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), ..params })
+    Model::load(path, LoadParams { runtime: Some(runtime), options, ..Default::default() })
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn drafts_change_nothing_wherever_they_are_paused() {
         let plain = load(&path, 2, false).unwrap();
         let mut models = vec![load(&path, 2, true).unwrap()];
         let plan = |mtp| {
-            let params = LoadParams { mtp, ..Default::default() };
+            let params = LoadOptions { mtp, ..Default::default() };
             Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap()
         };
         let weights = [false, true].map(|mtp| plan(mtp).weights.host);
@@ -259,7 +259,7 @@ fn drafts_change_nothing_wherever_they_are_paused() {
         let packed = dir.path().join("packed");
         for (mmap, packed_path) in [(true, None), (false, Some(&*packed))] {
             models
-                .push(load_with(&path, 2, LoadParams { mtp: true, mmap, packed_path, ..Default::default() }).unwrap());
+                .push(load_with(&path, 2, LoadOptions { mtp: true, mmap, packed_path, ..Default::default() }).unwrap());
         }
         let prompt: Vec<u32> = (0..310).map(|_| rng.next() as u32 % 24).collect();
         for round in 0..8 {

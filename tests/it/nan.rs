@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
 use realizar::engine::{
-    self, CacheParams, EmbedParams, Job, JobParams, LoadParams, Model, Pooling, Request, Runtime, RuntimeParams,
-    Session, step_jobs,
+    self, CacheParams, EmbedParams, Job, JobParams, LoadOptions, LoadParams, Model, Pooling, Request, Runtime,
+    RuntimeParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -40,7 +40,16 @@ fn save(tiny: &Tiny, tensor: &str, at: usize) -> (tempfile::TempDir, PathBuf) {
 
 fn load(path: &Path, isa: Option<Isa>) -> Arc<Model> {
     let runtime = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, isa, ..Default::default() }).unwrap()
+    Model::load(
+        path,
+        LoadParams {
+            runtime: Some(runtime),
+            isa,
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        },
+    )
+    .unwrap()
 }
 
 fn session(model: &Arc<Model>, cache: DType) -> Session {
@@ -95,7 +104,7 @@ fn a_token_that_is_nan_reaches_those_after_it_in_every_architecture() {
             let (file, ..) = tiny.file();
             let hidden = file.tensors.iter().find(|t| t.name == "token_embd.weight").map(|t| t.dims[1] as usize)?;
             let (dir, path) = save(&tiny, "token_embd.weight", NAN_TOKEN as usize * hidden + 1);
-            let model = Model::load(&path, LoadParams { device: 1, ..Default::default() }).ok()?;
+            let model = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).ok()?;
             Some((dir, model, tied))
         });
         let (_dir, model, tied) = heads.unwrap_or_else(|| panic!("{name} does not load"));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
-use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{self, CacheParams, LoadOptions, LoadParams, Model, Runtime, RuntimeParams, Session};
 use realizar::error::Error;
 use realizar::quant;
 use realizar::tensor::DType;
@@ -21,7 +21,15 @@ use crate::support::tiny::{self, PROMPT, Tiny};
 
 fn load(path: &Path, threads: u32) -> Arc<Model> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap()
+    Model::load(
+        path,
+        LoadParams {
+            runtime: Some(runtime),
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        },
+    )
+    .unwrap()
 }
 
 fn logits_one_by_one(model: &Arc<Model>, params: &CacheParams) -> Vec<Vec<f32>> {
@@ -367,7 +375,14 @@ fn scratch_memory_counts_against_the_ceiling() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
     let run = |memory_limit| {
         let runtime = Runtime::new(RuntimeParams { memory_limit, threads: 1, ..Default::default() })?;
-        let model = Model::load(&path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() })?;
+        let model = Model::load(
+            &path,
+            LoadParams {
+                runtime: Some(runtime),
+                options: LoadOptions { device: 1, ..Default::default() },
+                ..Default::default()
+            },
+        )?;
         let mut session = Session::new(&model, &CacheParams { capacity: 64, ..Default::default() })?;
         session.prefill(&PROMPT, None).inspect_err(|_| assert!(session.is_empty()))
     };
@@ -416,7 +431,7 @@ fn layers_with_a_window_keep_only_it_and_survive_any_rewind() {
 fn float_checkpoints_can_be_quantised_while_they_load() {
     let (_dir, path, reference) = save(&Tiny::new("llama", quant::BF16));
     let expected = reference();
-    let load = |quantize| Model::load(&path, LoadParams { quantize, device: 1, ..Default::default() }).unwrap();
+    let load = |quantize| Model::load(&path, LoadOptions { quantize, device: 1, ..Default::default() }).unwrap();
     let [own, wide] = [None, Some(quant::F32)].map(load);
     assert!(wide.info().weight_bytes > own.info().weight_bytes * 3 / 2);
     let difference = relative_rms(&expected, &logits_one_by_one(&wide, &f32_cache()));
@@ -483,7 +498,11 @@ const HASHES: &[(&str, [u64; 3])] = &[
 fn hash(tiny: &Tiny) -> u64 {
     let (_dir, path, _) = save(tiny);
     let hashes = Isa::available().into_iter().map(|isa| {
-        let params = LoadParams { isa: Some(isa), device: 1, ..Default::default() };
+        let params = LoadParams {
+            isa: Some(isa),
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        };
         let logits = logits_one_by_one(&Model::load(&path, params).unwrap(), &CacheParams::default());
         let bytes = logits.iter().flatten().flat_map(|x| x.to_bits().to_le_bytes());
         bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

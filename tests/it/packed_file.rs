@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use realizar::engine::saved::{self, RestoreParams};
-use realizar::engine::{CacheParams, LoadParams, LogLevel, Model, Plan, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, LoadOptions, LoadParams, LogLevel, Model, Plan, Runtime, RuntimeParams, Session};
 use realizar::error::{Error, Result};
 use realizar::quant;
 
@@ -17,7 +17,7 @@ use crate::support::save::{logits_of, save};
 use crate::support::tiny::{self, PROMPT, Tiny};
 
 fn load(path: &Path, packed_path: Option<&Path>) -> Result<Arc<Model>> {
-    Model::load(path, LoadParams { device: 1, packed_path, ..Default::default() })
+    Model::load(path, LoadOptions { device: 1, packed_path, ..Default::default() })
 }
 
 /// A model on disk, and a path for its packed weights.
@@ -64,8 +64,11 @@ fn a_file_is_made_once_and_takes_no_memory() {
         steps += 1;
         true
     };
-    let params =
-        LoadParams { device: 1, packed_path: Some(&packed), progress: Some(&mut progress), ..Default::default() };
+    let params = LoadParams {
+        progress: Some(&mut progress),
+        options: LoadOptions { device: 1, packed_path: Some(&packed), ..Default::default() },
+        ..Default::default()
+    };
     let mapped = Model::load(&path, params).unwrap();
     assert_eq!(fs::metadata(&packed).unwrap().modified().unwrap(), old);
     assert_eq!(steps, 0, "nothing was packed");
@@ -74,9 +77,13 @@ fn a_file_is_made_once_and_takes_no_memory() {
     // A ceiling that has no room for the weights.
     let memory_limit = in_memory / 2;
     let runtime = || Runtime::new(RuntimeParams { memory_limit, ..Default::default() }).unwrap();
-    let params = || LoadParams { device: 1, runtime: Some(runtime()), ..Default::default() };
-    assert!(matches!(Model::load(&path, params()), Err(Error::Limit { .. })));
-    Model::load(&path, LoadParams { packed_path: Some(&packed), ..params() }).unwrap();
+    let params = |packed_path| LoadParams {
+        runtime: Some(runtime()),
+        options: LoadOptions { device: 1, packed_path, ..Default::default() },
+        ..Default::default()
+    };
+    assert!(matches!(Model::load(&path, params(None)), Err(Error::Limit { .. })));
+    Model::load(&path, params(Some(&packed))).unwrap();
 }
 
 /// The plan counts the weights where they are packed, and only while they are.
@@ -84,7 +91,7 @@ fn a_file_is_made_once_and_takes_no_memory() {
 fn a_plan_knows_whether_there_is_a_file() {
     let (_dir, path, packed) = model(quant::F32);
     let plan = |packed_path| {
-        let params = LoadParams { device: 1, packed_path, ..Default::default() };
+        let params = LoadOptions { device: 1, packed_path, ..Default::default() };
         Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap()
     };
     let (memory, first) = (plan(None), plan(Some(&packed)));
@@ -140,7 +147,7 @@ fn a_model_that_changed_has_its_file_made_anew() {
     }
     // Converted weights are others.
     let params =
-        LoadParams { device: 1, packed_path: Some(&packed), quantize: Some(quant::Q8_0), ..Default::default() };
+        LoadOptions { device: 1, packed_path: Some(&packed), quantize: Some(quant::Q8_0), ..Default::default() };
     let converted = logits_of(&Model::load(&path, params).unwrap());
     assert_ne!(converted, first);
     assert_eq!(names(dir.path()).len(), 2);
@@ -215,7 +222,11 @@ fn a_file_that_cannot_be_written_fails_no_load() {
             }
         });
         let runtime = Runtime::new(RuntimeParams { log: Some(log), ..Default::default() }).unwrap();
-        let params = LoadParams { device: 1, packed_path: Some(&place), runtime: Some(runtime), ..Default::default() };
+        let params = LoadParams {
+            runtime: Some(runtime),
+            options: LoadOptions { device: 1, packed_path: Some(&place), ..Default::default() },
+            ..Default::default()
+        };
         let model = Model::load(&path, params).unwrap();
         assert_eq!(logits_of(&model), expected, "{place:?}");
         assert_eq!(model.info().weight_bytes, in_memory);
@@ -269,7 +280,7 @@ fn weights_that_were_damaged_are_packed_anew() {
     }
     // A plan reads no weights.
     fs::write(&packed, &good).unwrap();
-    let params = LoadParams { device: 1, packed_path: Some(&packed), ..Default::default() };
+    let params = LoadOptions { device: 1, packed_path: Some(&packed), ..Default::default() };
     Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap();
 }
 
@@ -279,7 +290,7 @@ fn a_plan_beyond_the_memory_of_this_machine_is_a_number() {
     for tiny in [Tiny::new("llama", quant::F32), tiny_of("gemma3"), tiny_of("gpt-oss")] {
         let (_dir, path, _) = save(&tiny);
         let plan = |capacity, n_caches| {
-            let params = LoadParams { device: 1, ..Default::default() };
+            let params = LoadOptions { device: 1, ..Default::default() };
             Plan::of_path(&path, params, &CacheParams { capacity, ..Default::default() }, n_caches).unwrap()
         };
         // Beyond all windows each token takes the same, whether it fits or not, and its number takes 4 bytes.
@@ -307,8 +318,11 @@ fn a_load_that_is_stopped_leaves_nothing() {
             left -= 1;
             left >= 0
         };
-        let params =
-            LoadParams { device: 1, packed_path: Some(&packed), progress: Some(&mut progress), ..Default::default() };
+        let params = LoadParams {
+            progress: Some(&mut progress),
+            options: LoadOptions { device: 1, packed_path: Some(&packed), ..Default::default() },
+            ..Default::default()
+        };
         match Model::load(&path, params) {
             Err(Error::Cancelled) => assert_eq!(names(dir.path()).len(), 1),
             result => assert!(result.is_ok() && most > 2 && packed.exists()),
@@ -332,7 +346,7 @@ fn loads_at_once_agree() {
 #[test]
 fn mapped_twice_is_refused() {
     let (_dir, path, packed) = model(quant::Q4_0);
-    let params = LoadParams { device: 1, mmap: true, packed_path: Some(&packed), ..Default::default() };
+    let params = LoadOptions { device: 1, mmap: true, packed_path: Some(&packed), ..Default::default() };
     assert!(matches!(Model::load(&path, params), Err(Error::InvalidArgument(_))));
     assert!(!packed.exists());
 }

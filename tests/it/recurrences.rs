@@ -4,7 +4,8 @@
 
 use realizar::cuda;
 use realizar::device::{Backend, Batch};
-use realizar::gpu::{GpuDevice, Uses};
+use realizar::gpu::GpuDevice;
+use realizar::graph::load_options::LoadOptions;
 use realizar::graph::op::{DeltaRule, Op, Scan, TensorId};
 use realizar::graph::step::{StepInputs, StepLimits};
 
@@ -84,8 +85,8 @@ fn check(
     for (order, (name, shim)) in (0..).zip(shims.chain(gpu)) {
         shim.iter().for_each(|shim| shim.order(order % 3));
         let device = match &shim {
-            Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses::default()),
-            None => cuda::open(0, Uses::default()),
+            Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, &LoadOptions::default()),
+            None => cuda::open(0, &LoadOptions::default()),
         };
         let loaded = device.unwrap().load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap();
         let backend = Backend::Gpu(loaded);

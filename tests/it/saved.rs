@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::engine::saved::RestoreParams;
-use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, LoadOptions, LoadParams, Model, Runtime, RuntimeParams, Session};
 use realizar::error::Error;
 use realizar::quant;
 use realizar::tensor::DType;
@@ -16,7 +16,15 @@ use crate::support::tiny::{self, PROMPT, Rng, Tiny};
 
 fn load(path: &Path, threads: u32, mmap: bool) -> Arc<Model> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, mmap, ..Default::default() }).unwrap()
+    Model::load(
+        path,
+        LoadParams {
+            runtime: Some(runtime),
+            options: LoadOptions { device: 1, mmap, ..Default::default() },
+            ..Default::default()
+        },
+    )
+    .unwrap()
 }
 
 fn bits(session: &Session) -> Vec<u32> {
@@ -161,7 +169,11 @@ fn a_released_cache_does_not_count() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::F32));
     let memory_limit = load(&path, 1, false).info().weight_bytes + (6 << 20);
     let runtime = Runtime::new(RuntimeParams { threads: 1, memory_limit, ..Default::default() }).unwrap();
-    let params = LoadParams { runtime: Some(runtime), device: 1, ..Default::default() };
+    let params = LoadParams {
+        runtime: Some(runtime),
+        options: LoadOptions { device: 1, ..Default::default() },
+        ..Default::default()
+    };
     let model = Model::load(&path, params).unwrap();
     // Two layers of two heads of 32, keys and values of somewhat more than 16 bits: 1 MiB holds 2,000 tokens.
     let params = CacheParams { capacity: 2000, ..Default::default() };

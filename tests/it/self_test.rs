@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use realizar::cuda::args::*;
 use realizar::cuda::{self, CudaDevice};
+use realizar::device::select;
 use realizar::device::self_test::{self, Factored};
-use realizar::device::{Kept, select};
-use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
+use realizar::engine::{self, CacheParams, LoadOptions, LoadParams, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
-use realizar::gpu::{GpuDevice, Uses};
+use realizar::gpu::{GpuDevice, Kept};
 use realizar::graph::op::{
     Attend, EmbedNgrams, Groups, Half, NgramHead, Op, Pool, RopeChoice, RopeTable, Select, Vector, Weight,
 };
@@ -33,7 +33,7 @@ use crate::support::shim::{self, Shim, shim};
 use crate::support::tiny::{self, PROMPT, Tiny};
 
 fn open(shim: &Shim, deterministic: bool) -> Result<Arc<dyn GpuDevice>> {
-    Ok(CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses { deterministic, ..Uses::default() })?)
+    Ok(CudaDevice::open(&shim.driver, 0, shim::IMAGE, &LoadOptions { deterministic, ..Default::default() })?)
 }
 
 /// Tests a device for the model in a file; the largest error as a part of what is allowed.
@@ -383,7 +383,8 @@ fn verdicts_outlast_the_process() {
     let launches = |device: i32, image: &'static [u8]| {
         let shim = shim()?;
         shim.function::<extern "C" fn(i32)>("shim_devices")(2);
-        let device: Arc<dyn GpuDevice> = CudaDevice::open(&shim.driver, device, image, Uses::default()).unwrap();
+        let device: Arc<dyn GpuDevice> =
+            CudaDevice::open(&shim.driver, device, image, &LoadOptions::default()).unwrap();
         self_test::check(&device, &network.program, &network.weights(), Some(&kept)).unwrap();
         Some(shim.number("shim_launches"))
     };
@@ -440,7 +441,7 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
     assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));
     let (_dir, path, reference) = save(&Tiny::new("llama", quant::Q8_0));
     let (_other, other, _) = save(&Tiny::new("llama", quant::Q5_0));
-    let load = |path: &Path, device| Model::load(path, LoadParams { device, ..Default::default() });
+    let load = |path: &Path, device| Model::load(path, LoadOptions { device, ..Default::default() });
     let chosen = |path: &Path| load(path, 0).unwrap().info().device;
     let cache = CacheParams::default();
     // Small models are not worth asking.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{self, CacheParams, LoadOptions, LoadParams, Model, Runtime, RuntimeParams, Session};
 use realizar::error::{Error, Result};
 use realizar::quant;
 
@@ -37,8 +37,12 @@ fn load(file: &Gguf) -> Result<Arc<Model>, (Error, bool)> {
         read.set(true);
         true
     };
-    let params =
-        LoadParams { runtime: Some(runtime()), device: 1, progress: Some(&mut progress), ..Default::default() };
+    let params = LoadParams {
+        runtime: Some(runtime()),
+        progress: Some(&mut progress),
+        options: LoadOptions { device: 1, ..Default::default() },
+        ..Default::default()
+    };
     let model = Model::load(&path, params);
     model.map_err(|e| (e, read.get()))
 }
@@ -542,7 +546,7 @@ fn every_key_that_networks_read_is_known_to_these_tests() {
 fn check(name: &str, tiny: &Tiny) {
     let (_dir, path, reference) = save::save(tiny);
     let expected = reference();
-    let model = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let model = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
     let got = save::logits_of_each(&model, 0, None);
     let difference = relative_rms(&expected, &got);
     assert!(difference < 1e-5, "{name}: {difference}");

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use realizar::cpu::kernels::Isa;
 use realizar::engine::{
-    Adapter, Adapters, CacheParams, Cancel, Chat, Conversation, ConversationParams, HostParallel, LoadParams, Model,
-    ReplyParams, Runtime, RuntimeParams, Session, Share, Store, StoreInfo, StoreParams,
+    Adapter, Adapters, CacheParams, Cancel, Chat, Conversation, ConversationParams, HostParallel, LoadOptions,
+    LoadParams, Model, ReplyParams, Runtime, RuntimeParams, Session, Share, Store, StoreInfo, StoreParams,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -32,7 +32,12 @@ fn load_with(path: &Path, threads: u32, isa: Option<Isa>) -> (Arc<Model>, Lines)
     let kept = lines.clone();
     let log = Box::new(move |_, line: &str| kept.lock().unwrap().push(line.to_owned()));
     let runtime = Runtime::new(RuntimeParams { threads, log: Some(log), ..Default::default() }).unwrap();
-    let params = LoadParams { runtime: Some(runtime), device: 1, isa, ..Default::default() };
+    let params = LoadParams {
+        runtime: Some(runtime),
+        isa,
+        options: LoadOptions { device: 1, ..Default::default() },
+        ..Default::default()
+    };
     (Model::load(path, params).unwrap(), lines)
 }
 
@@ -825,7 +830,11 @@ fn no_call_writes_files_and_the_end_writes_the_rest() {
     for parallel in [None, Some(run)] {
         let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
         let runtime = Runtime::new(RuntimeParams { threads: 1, parallel, ..Default::default() }).unwrap();
-        let params = LoadParams { runtime: Some(runtime), device: 1, ..Default::default() };
+        let params = LoadParams {
+            runtime: Some(runtime),
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        };
         let model = Model::load(&path, params).unwrap();
         let folder = dir.path().join("prefixes");
         let params = StoreParams { min_tokens: 4, path: Some(folder.clone()), ..Default::default() };

@@ -5,7 +5,8 @@
 use realizar::cuda::{self, WGMMA};
 use realizar::device::Backend;
 use realizar::device::Batch;
-use realizar::gpu::{GpuDevice, Uses};
+use realizar::gpu::GpuDevice;
+use realizar::graph::load_options::LoadOptions;
 use realizar::graph::op::{Activation, Experts, Op, RouterScore, Routing, TensorId, Weight};
 use realizar::graph::step::{StepInputs, StepLimits};
 use realizar::quant;
@@ -46,15 +47,15 @@ fn targets() -> Vec<(&'static str, Option<Shim>)> {
 /// kernel.
 fn run(
     (name, shim): &(&str, Option<Shim>),
-    uses: Uses,
+    options: &LoadOptions,
     model: &Model,
     [n, usual]: [usize; 2],
     inputs: &[(TensorId, &[f32])],
     outs: &[TensorId],
 ) -> Vec<Vec<f32>> {
     let device = match shim {
-        Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, uses),
-        None => cuda::open(0, uses),
+        Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, options),
+        None => cuda::open(0, options),
     };
     let device = device.unwrap();
     let tiles = match usual {
@@ -135,7 +136,7 @@ fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
                 // Two matrices at once, and one that has few rows, so that blocks share its columns.
                 let model = model.finish(vec![project(x, &[(of_a, Some(bias), a), (of_b, None, b)]), delta]);
                 let rows = values(n * cols, 5);
-                let got = run(target, Uses::default(), &model, [n, n], &[(x, &rows)], &[a, b, c]);
+                let got = run(target, &LoadOptions::default(), &model, [n, n], &[(x, &rows)], &[a, b, c]);
                 let expected = |weights: &[f32]| -> Vec<f64> {
                     rows.chunks(cols).flat_map(|x| product(&wide(x), weights)).collect()
                 };
@@ -156,10 +157,12 @@ fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
 fn gates_of_many_tokens_are_those_of_their_products() {
     const ROWS: usize = 139;
     let silu = |x: f64| x / (1.0 + (-x).exp());
-    let fixed = Uses { deterministic: true, ..Uses::default() };
+    let fixed = LoadOptions { deterministic: true, ..Default::default() };
     for target in &targets() {
         for (dtype, cols) in [(quant::Q4_K, 768), (quant::Q8_0, 480), (quant::BF16, 72)] {
-            for (uses, n) in [9, 40, 65, 193, 300].map(|n| (Uses::default(), n)).into_iter().chain([(fixed, 70)]) {
+            for (options, n) in
+                [9, 40, 65, 193, 300].map(|n| (LoadOptions::default(), n)).into_iter().chain([(fixed, 70)])
+            {
                 let mut model = Model::new(LAYER);
                 let [x, gate, up] = model.tensors([cols, ROWS, ROWS]);
                 let [(of_gate, gates), (of_up, ups)] = [1, 2].map(|seed| matrix(&mut model, dtype, [ROWS, cols], seed));
@@ -168,7 +171,7 @@ fn gates_of_many_tokens_are_those_of_their_products() {
                 let glu = Op::Glu { gate, up: Some(up), activation: Activation::Silu };
                 let model = model.finish_with(vec![project, glu], 0, &[x, gate]);
                 let rows = values(n * cols, 5);
-                let got = run(target, uses, &model, [n, n], &[(x, &rows)], &[gate]);
+                let got = run(target, &options, &model, [n, n], &[(x, &rows)], &[gate]);
                 let of_row = |x: &[f32]| {
                     let gates = product(&wide(x), &gates).into_iter().zip(&added).map(|(g, b)| silu(g + f64::from(*b)));
                     gates.zip(product(&wide(x), &ups)).map(|(g, u)| g * u).collect::<Vec<f64>>()
@@ -185,17 +188,17 @@ fn gates_of_many_tokens_are_those_of_their_products() {
 fn rows_have_the_same_bits_in_tiles_of_any_size() {
     const COLS: usize = 1280;
     const N: usize = 150;
-    let fixed = || Uses { deterministic: true, ..Uses::default() };
+    let fixed = LoadOptions { deterministic: true, ..Default::default() };
     for target in &targets() {
         let mut model = Model::new(LAYER);
         let [x, out] = model.tensors([COLS, 131]);
         let (weight, _) = matrix(&mut model, quant::Q4_K, [131, COLS], 1);
         let model = model.finish(vec![project(x, &[(weight, None, out)])]);
         let rows = values(N * COLS, 5);
-        let all = run(target, fixed(), &model, [N, N], &[(x, &rows)], &[out]).remove(0);
+        let all = run(target, &fixed, &model, [N, N], &[(x, &rows)], &[out]).remove(0);
         for (first, n) in [(149, 1), (3, 16), (100, 25), (60, 40), (80, 64)] {
             let rows = &rows[first * COLS..][..n * COLS];
-            let some = run(target, fixed(), &model, [n, n], &[(x, rows)], &[out]).remove(0);
+            let some = run(target, &fixed, &model, [n, n], &[(x, rows)], &[out]).remove(0);
             assert!(some == all[first * 131..][..n * 131], "{}, {n} rows from {first}", target.0);
         }
     }
@@ -234,7 +237,7 @@ fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
         let model = model.finish(vec![Op::Experts(experts)]);
         let (rows, of_experts) = (values(n * HIDDEN, 5), values(n * 3, 6));
         let (shape, inputs) = ([n, (2 * n).div_ceil(3)], [(x, &rows[..]), (scores, &of_experts)]);
-        let got = run(target, Uses::default(), &model, shape, &inputs, &[out]);
+        let got = run(target, &LoadOptions::default(), &model, shape, &inputs, &[out]);
         let mut expected = Vec::new();
         for (x, scores) in rows.chunks(HIDDEN).zip(of_experts.chunks(3)) {
             let least = (0..3).min_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use realizar::engine::{Cancel, LoadParams, LogLevel, Model, Runtime, RuntimeParams};
+use realizar::engine::{Cancel, LoadOptions, LoadParams, LogLevel, Model, Runtime, RuntimeParams};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::text::{TokenKind, Tokenizer};
@@ -328,7 +328,12 @@ fn load(folder: &Folder, cancel: Option<&Cancel>) -> (Result<Arc<Model>>, Vec<St
     let log = said.clone();
     let log = Box::new(move |level: LogLevel, message: &str| log.lock().unwrap().push(format!("{level:?}: {message}")));
     let runtime = Runtime::new(RuntimeParams { threads: 1, log: Some(log), ..Default::default() }).unwrap();
-    let params = LoadParams { runtime: Some(runtime), text_only: true, cancel, ..Default::default() };
+    let params = LoadParams {
+        runtime: Some(runtime),
+        cancel,
+        options: LoadOptions { text_only: true, ..Default::default() },
+        ..Default::default()
+    };
     let model = Model::load(folder.0.path(), params);
     let said = said.lock().unwrap().clone();
     (model, said)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::engine::{
-    CacheParams, Encoder, Frames, LoadParams, MEDIA_ROW, Media, MediaKind, MediaWork, Model, Picture, PictureBounds,
+    CacheParams, Encoder, Frames, LoadOptions, MEDIA_ROW, Media, MediaKind, MediaWork, Model, Picture, PictureBounds,
     Prompt, PromptPart, Session,
 };
 use realizar::error::{Error, Result};
@@ -30,7 +30,7 @@ fn folder(family: &str, videos: &Value) -> Folder {
 }
 
 fn open(folder: &Path) -> (Arc<Model>, Arc<Encoder>) {
-    let model = Model::load(folder, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let model = Model::load(folder, LoadOptions { device: 1, ..Default::default() }).unwrap();
     let encoder = load(&model, folder).unwrap();
     (model, encoder)
 }
@@ -231,7 +231,7 @@ fn configurations_of_videos_are_read_or_refused() {
         let mut changed = videos.clone();
         *changed["qwen25"]["video"].as_object_mut().unwrap().entry(&pointer[1..]).or_insert(Value::Null) = value;
         let folder = folder("qwen25", &changed);
-        let model = Model::load(folder.0.path(), LoadParams { device: 1, ..Default::default() }).unwrap();
+        let model = Model::load(folder.0.path(), LoadOptions { device: 1, ..Default::default() }).unwrap();
         let e = load(&model, folder.0.path()).err().unwrap_or_else(|| panic!("{expected}")).to_string();
         assert!(e.contains(expected), "{e}");
     }

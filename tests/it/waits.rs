@@ -5,7 +5,8 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use realizar::engine::{
-    CacheParams, Cancel, Chat, Conversation, ConversationParams, LoadParams, Model, ReplyParams, Runtime, RuntimeParams,
+    CacheParams, Cancel, Chat, Conversation, ConversationParams, LoadOptions, LoadParams, Model, ReplyParams, Runtime,
+    RuntimeParams,
 };
 use realizar::error::Error;
 
@@ -32,7 +33,11 @@ fn replied(talk: &mut Conversation, cancel: Option<Arc<Cancel>>) -> Result<Strin
 fn a_cancel_and_a_deadline_end_the_wait_for_a_thread() {
     let runtime = Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap();
     let file = with_template(TEMPLATE);
-    let params = LoadParams { runtime: Some(runtime.clone()), device: 1, ..Default::default() };
+    let params = LoadParams {
+        runtime: Some(runtime.clone()),
+        options: LoadOptions { device: 1, ..Default::default() },
+        ..Default::default()
+    };
     let model = Model::load(file.path(), params).unwrap();
     let expected = replied(&mut talk(&model, None), None).unwrap();
     let (begun, go_on) = (Barrier::new(2), Barrier::new(2));

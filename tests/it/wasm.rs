@@ -6,14 +6,14 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-use realizar::engine::{CacheParams, LoadParams, Model, Session};
+use realizar::engine::{CacheParams, LoadOptions, Model, Session};
 
 const PROMPT: &str = "Once upon a time";
 const STORY: &str = ", there was a little girl named Lily.";
 
 /// The bits of the logits after each token of the prompt, a line each.
 fn logits(model: &Path) -> String {
-    let model = Model::load(model, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let model = Model::load(model, LoadOptions { device: 1, ..Default::default() }).unwrap();
     let (mut tokens, mut lines) = (Vec::new(), String::new());
     model.tokenizer().unwrap().encode(PROMPT, true, false, &mut tokens).unwrap();
     let mut session = Session::new(&model, &CacheParams::default()).unwrap();

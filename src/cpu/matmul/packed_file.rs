@@ -11,7 +11,7 @@ use std::fs::File;
 use std::hash::Hasher;
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,30 +34,22 @@ const CHECKSUM: Range<usize> = 32..40;
 /// Bytes written between two questions whether to stop, and those that a thread adds to a checksum at a time.
 const PIECE: usize = 8 << 20;
 
-/// The place of packed weights, and a number that tells the files they are made from from others.
-#[derive(Clone, Debug)]
-pub struct PackedAt {
-    pub path: PathBuf,
-    pub files: u64,
-}
-
-impl PackedAt {
-    /// Returns the stamp: beside what `files` knows it covers the place of each matrix and three of its rows.
-    pub fn stamp(&self, sources: &[&dyn MatrixSource], planned: &[PlannedMatrix]) -> Result<u64> {
-        let mut hash = XxHash64::with_seed(self.files);
-        hash.write(env!("CARGO_PKG_VERSION").as_bytes());
-        for (source, PlannedMatrix { matrix, range }) in sources.iter().zip(planned) {
-            for n in [matrix.dtype().0 as usize, matrix.rows, matrix.cols(), range.start, range.end] {
-                hash.write_u64(n as u64);
-            }
-            let mut raw = try_filled("a row of weights", matrix.row_bytes(), 0u8)?;
-            for row in [0, matrix.rows / 2, matrix.rows - 1] {
-                source.read(row..row + 1, &mut raw)?;
-                hash.write(&raw);
-            }
+/// Returns the number that tells packed weights from those of other files: of the files (`files`), the place of each
+/// matrix and three of its rows.
+pub fn stamp(files: u64, sources: &[&dyn MatrixSource], planned: &[PlannedMatrix]) -> Result<u64> {
+    let mut hash = XxHash64::with_seed(files);
+    hash.write(env!("CARGO_PKG_VERSION").as_bytes());
+    for (source, PlannedMatrix { matrix, range }) in sources.iter().zip(planned) {
+        for n in [matrix.dtype().0 as usize, matrix.rows, matrix.cols(), range.start, range.end] {
+            hash.write_u64(n as u64);
         }
-        Ok(hash.finish())
+        let mut raw = try_filled("a row of weights", matrix.row_bytes(), 0u8)?;
+        for row in [0, matrix.rows / 2, matrix.rows - 1] {
+            source.read(row..row + 1, &mut raw)?;
+            hash.write(&raw);
+        }
     }
+    Ok(hash.finish())
 }
 
 /// Returns the page ahead of the weights.

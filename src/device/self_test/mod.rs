@@ -31,6 +31,7 @@ use crate::device::batch::Batch;
 use crate::device::executor::{DeviceExecutor, Executor};
 use crate::gpu::{GpuDevice, GpuModel, Kept};
 use crate::graph::adapter_set::AdapterSet;
+use crate::graph::load_options::LoadOptions;
 use crate::graph::op::{Index, KvLayerId, NormKind, Op, TensorId};
 use crate::graph::program::{Program, ProgramBuilder, TensorSpec};
 use crate::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
@@ -342,7 +343,8 @@ impl Case {
     }
 
     fn on_cpu(&self, pool: &Arc<Pool>) -> Result<Arc<CpuBackend>> {
-        let load = CpuLoad::new(pool, Isa::detect());
+        let options = LoadOptions::default();
+        let load = CpuLoad::new(pool, Isa::detect(), &options);
         Ok(Arc::new(CpuBackend::load(load, &[&self.program], &self.weights(), &mut |_, _| Ok(()))?))
     }
 

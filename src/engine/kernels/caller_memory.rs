@@ -11,9 +11,10 @@ use crate::cpu::kernels::Isa;
 use crate::cpu::matmul::matvec_raw;
 use crate::cpu::threads::pool::Pool;
 use crate::device::sequence::Sequence;
-use crate::device::{Backend, CPU_DEVICE, Copied, Executor, LoadOptions, Placement, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, Executor, Load, StepBudget};
 use crate::engine::network::step::Step;
 use crate::error::{Error, Result, try_vec};
+use crate::graph::load_options::LoadOptions;
 use crate::graph::op::{Attend, Op, TensorId};
 use crate::graph::program::ProgramBuilder;
 use crate::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -267,26 +268,10 @@ impl KvStore {
         let (layers, recurrent) = (vec![shape], vec![]);
         let spec = SequenceSpec { layers, recurrent, capacity, k_type: dtype, v_type: dtype, max_step: max_tokens };
         let limits = StepLimits { max_tokens, max_outputs: 0 };
-        let options = LoadOptions {
-            devices: (params.device != 0).then_some(params.device).into_iter().collect(),
-            shares: Vec::new(),
-            deterministic: false,
-            profile: false,
-            gpu_layers: Some(1),
-            placement: Placement::WithLayers,
-            copied: Copied::Never,
-            host_bytes: u64::MAX,
-            packed_at: None,
-            tested_at: None,
-            plan: false,
-            beside: Vec::new(),
-            isa: None,
-            bf16_products: false,
-            limits,
-            cache: spec.clone(),
-        };
+        let options = LoadOptions { device: params.device, gpu_layers: 1, ..LoadOptions::default() };
+        let load = Load::new(&options, limits, spec.clone());
         let pool = Arc::new(Pool::new(1)?);
-        let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
+        let backend = Backend::load(&program, &Weights::default(), &pool, &load, &mut |_, _| Ok(()))?;
         let executor = backend.new_executor(&program, limits)?;
         let mut layers = try_vec("the layers of a store", n_layers)?;
         for _ in 0..n_layers {

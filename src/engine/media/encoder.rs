@@ -12,7 +12,7 @@ use super::stage::{Stage, StageExecutor, StageState};
 use crate::cpu::kv::CpuKv;
 use crate::cpu::nan::all_finite;
 use crate::device::sequence::Sequence;
-use crate::device::{Backend, CPU_DEVICE, Copied, LoadOptions, Placement, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, Load, StepBudget};
 use crate::engine::cache::{CacheParams, state_spec};
 use crate::engine::cancel::Cancel;
 use crate::engine::embed::vectors::normalise;
@@ -21,6 +21,7 @@ use crate::engine::runtime::LogLevel;
 use crate::engine::runtime::Reservation;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{Access, ByteSource, Source};
+use crate::graph::load_options::LoadOptions;
 use crate::graph::op::TensorId;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::StepLimits;
@@ -126,27 +127,15 @@ impl Encoder {
         };
         let convolutions: Vec<Stage> = network.convolutions.iter().map(convolution).collect();
         let limits = StepLimits { max_tokens: 1, max_outputs: 0 };
-        let options = LoadOptions {
-            devices: vec![CPU_DEVICE],
-            shares: Vec::new(),
-            deterministic: false,
-            profile: false,
-            gpu_layers: None,
-            placement: Placement::WithLayers,
-            copied: Copied::Never,
+        let options = LoadOptions { device: CPU_DEVICE, plan, ..LoadOptions::default() };
+        let load = Load {
             host_bytes: if plan { u64::MAX } else { runtime.memory_left() },
-            packed_at: None,
-            tested_at: None,
-            plan,
             beside: [&projector].into_iter().chain(convolutions.iter().map(|stage| &stage.program)).cloned().collect(),
-            isa: None,
-            bf16_products: false,
-            limits,
-            cache: state_spec(&encoder, 1, &CacheParams::default(), limits),
+            ..Load::new(&options, limits, state_spec(&encoder, 1, &CacheParams::default(), limits))
         };
         let weights = network.weights();
-        let backend = Backend::load(&encoder, &weights, &runtime.pool, &options, &mut report)
-            .map_err(|e| runtime.with_limit(e))?;
+        let backend =
+            Backend::load(&encoder, &weights, &runtime.pool, &load, &mut report).map_err(|e| runtime.with_limit(e))?;
         let weight_bytes = backend.weight_bytes().map(|(_, bytes)| bytes).sum();
         drop(weights);
         Ok(Arc::new(Encoder {

@@ -9,14 +9,14 @@ use super::executors::{Counted, Executors, Lent};
 use super::observed::{End, Observed};
 use super::predictor::Predictor;
 use super::step::Step;
-use crate::cpu::PackedAt;
-use crate::device::{Backend, CPU_DEVICE, DeviceKind, Executor, Kept, LoadOptions, Sequence, StepBudget};
+use crate::device::{Backend, CPU_DEVICE, DeviceKind, Executor, Load, Sequence, StepBudget};
 use crate::engine::cache::{self, CacheParams};
 use crate::engine::cancel::Cancel;
 use crate::engine::load_params::LoadParams;
 use crate::engine::metrics::Metrics;
 use crate::engine::runtime::{LogLevel, Reservation, Runtime};
 use crate::error::{Error, Result};
+use crate::graph::load_options::LoadOptions;
 use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
@@ -40,22 +40,20 @@ const MUTUAL_STEP_TOKENS: usize = 320;
 /// Sequences whose logits one step can give; `Pass` has a bit for each.
 const MAX_STEP_OUTPUTS: usize = 64;
 
-/// Returns the devices that a caller names. The caches of a model on a GPU are visible within a context of its own
-/// alone, so that heads that read those of another model are loaded on the CPU, from which `Network::beside` takes
-/// them.
-fn devices(device: u32, devices: &[u32], predictor: Option<&model::Predictor>) -> Result<Vec<u32>> {
-    let named = match devices {
-        [] => (device != 0).then_some(device).into_iter().collect(),
-        devices => devices.to_vec(),
-    };
+/// Returns the options with the device of a network. The caches of a model on a GPU are visible only within the context
+/// of that model, so a head that reads the caches of another model is loaded on the CPU, from which `Network::beside`
+/// takes it.
+fn on_device<'a>(options: &LoadOptions<'a>, predictor: Option<&model::Predictor>) -> Result<LoadOptions<'a>> {
     match predictor.map(|predictor| &predictor.of) {
-        Some(PredictorOf::SharedKv(_)) if named.iter().all(|device| *device == CPU_DEVICE) => Ok(vec![CPU_DEVICE]),
+        Some(PredictorOf::SharedKv(_)) if options.named_devices().iter().all(|device| *device == CPU_DEVICE) => {
+            Ok(LoadOptions { device: CPU_DEVICE, devices: &[], ..*options })
+        }
         Some(PredictorOf::SharedKv(_)) => {
             let what =
                 "a head that looks at another model's cache on a GPU of its own: it is loaded on the CPU, device 1";
             Err(Error::unsupported(format!("{what}, and drafts on the device of that model")))
         }
-        _ => Ok(named),
+        _ => Ok(*options),
     }
 }
 
@@ -138,32 +136,23 @@ impl Network {
         let predictor = network.predictor.as_ref().map(|predictor| &predictor.program);
         let beside = predictor.or(reads_source.then_some(&network.states));
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
-        let options = LoadOptions {
-            devices: devices(params.device, params.devices, network.predictor.as_ref())?,
-            shares: params.shares.to_vec(),
-            deterministic: params.deterministic,
-            profile: params.profile,
-            gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
-            placement: params.placement.clone(),
-            copied: params.copied,
-            host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
-            packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
-            tested_at: params.tested_path.map(|path| Kept { path: path.to_owned() }),
-            plan: params.plan,
-            beside: beside.map(|program| Arc::new(program.clone())).into_iter().collect(),
+        let options = on_device(&params.options, network.predictor.as_ref())?;
+        let cache = cache::state_spec(&program, context_length, &CacheParams::default(), full);
+        let load = Load {
             isa: params.isa,
-            bf16_products: params.bf16_products,
-            limits: full,
-            cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
+            host_bytes: if options.plan { u64::MAX } else { runtime.memory_left() },
+            files,
+            beside: beside.map(|program| Arc::new(program.clone())).into_iter().collect(),
+            ..Load::new(&options, full, cache)
         };
         network.states.check(&network.weights())?;
         let hidden = network.hyper.hidden;
         let has_turns = network.weights().ropes.iter().any(|rope| !rope.axes.is_empty());
         let traits = network.hyper.traits;
         let is_mutual = traits.mutual_media;
-        let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
+        let backend = Backend::load(&program, &network.weights(), &runtime.pool, &load, &mut report)
             .map_err(|e| runtime.with_limit(e))?;
-        warn_of_memory(runtime, backend.unwritten().filter(|_| !params.plan));
+        warn_of_memory(runtime, backend.unwritten().filter(|_| !options.plan));
         let experts = backend.experts(&program, &network.weights())?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
@@ -181,9 +170,9 @@ impl Network {
         let predictor = |predictor| Predictor::new(predictor, &backend, &runtime.pool, limits.max_tokens);
         let predictor = network.predictor.map(predictor).transpose()?;
         let bytes = on_host + embedder.bytes();
-        let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
+        let memory = runtime.reserve("the model's weights", if options.plan { 0 } else { bytes })?;
         let executors = Executors::new(&runtime.pool, limits, backend.is_on_cpu());
-        let has_same_bits = params.deterministic || matches!(backend, Backend::Cpu(_));
+        let has_same_bits = options.deterministic || matches!(backend, Backend::Cpu(_));
         Ok(Network {
             runtime: runtime.clone(),
             metrics: metrics.clone(),
@@ -193,7 +182,7 @@ impl Network {
             experts,
             executors,
             limits,
-            mixed_prefill_tokens: match params.mixed_prefill_tokens as usize {
+            mixed_prefill_tokens: match options.mixed_prefill_tokens as usize {
                 0 => PROMPT_TOKENS_BESIDE,
                 n => n.min(limits.max_tokens),
             },
@@ -212,7 +201,7 @@ impl Network {
             copies: Mutex::default(),
             targets: Mutex::default(),
             adaptable,
-            is_plan: params.plan,
+            is_plan: options.plan,
             _memory: memory,
         })
     }

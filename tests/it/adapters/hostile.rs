@@ -9,7 +9,7 @@ use crate::support::adapter_file::gguf;
 use crate::support::adapters::Factors;
 use crate::support::gguf::Gguf;
 use crate::support::tiny::{Rng, Tiny};
-use realizar::engine::{Adapter, LoadParams, Model};
+use realizar::engine::{Adapter, LoadOptions, Model};
 use realizar::error::Error;
 use realizar::quant;
 
@@ -151,7 +151,7 @@ fn what_has_no_plain_product_is_refused() {
     let factors = Factors::new("output.weight", &[("output.weight".into(), vocab)], 256, 4, &mut Rng(1));
     check(&case, &model, &gguf("llama", &[factors], 8.0, quant::F32), is_unsupported, &["output.weight", "a factor"]);
 
-    let params = LoadParams { text_only: true, ..Default::default() };
+    let params = LoadOptions { text_only: true, ..Default::default() };
     let text = Model::load(&case.dir.path().join("tiny.gguf"), params).unwrap();
     assert!(matches!(refusal(&text, &case.dir.path().join("bad.gguf")), Error::InvalidArgument(_)));
 }

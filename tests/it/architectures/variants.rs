@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::engine::{LoadParams, MediaKind, Model, media_from_rows};
+use realizar::engine::{LoadOptions, MediaKind, Model, media_from_rows};
 use realizar::error::Result;
 use realizar::quant;
 use serde_json::Value;
@@ -20,7 +20,7 @@ fn load(file: &Gguf) -> Result<Arc<Model>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     fs::write(&path, file.build().0).unwrap();
-    Model::load(&path, LoadParams { device: 1, ..Default::default() })
+    Model::load(&path, LoadOptions { device: 1, ..Default::default() })
 }
 
 /// The results of another implementation by their name.

@@ -1,6 +1,6 @@
 //! Steps with pictures and sources beside the CPU: rows of media, turns and spans.
 
-use realizar::device::Copied;
+use realizar::device::Load;
 use realizar::device::partition::Division;
 use realizar::device::pipeline::Pipeline;
 use realizar::graph::step::{CHOSEN_BEFORE, MEDIA_ROW};
@@ -220,9 +220,19 @@ fn decoders_that_see_agree_with_the_cpu() {
         let device = || target.cuda().unwrap();
         let pipeline = |cpu_layers, gpus| {
             let division = Division { cpu_layers, gpus, fits: true };
-            let load = CpuLoad::new(&pool, isa);
-            let pipeline =
-                Pipeline::load(&division, None, Copied::Never, program, &[], weights, load, &mut |_, _| Ok(()));
+            let options = LoadOptions::default();
+            let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
+            let load = Load::new(
+                &options,
+                limits,
+                SequenceSpec {
+                    layers: program.kv_layers.clone(),
+                    recurrent: program.recurrent.clone(),
+                    ..case_cache()
+                },
+            );
+            let cpu = CpuLoad::new(&pool, isa, &options);
+            let pipeline = Pipeline::load(&division, None, program, weights, &load, cpu, &mut |_, _| Ok(()));
             Backend::Pipeline(Arc::new(pipeline.unwrap()))
         };
         let whole = Backend::Gpu(device().load(program, weights, &mut |_, _| Ok(())).unwrap());

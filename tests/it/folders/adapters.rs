@@ -12,7 +12,7 @@ use crate::support::reference::{Weights, relative_rms};
 use crate::support::safetensors;
 use crate::support::save::logits_of_each;
 use crate::support::tiny::{PROMPT, Rng, Tiny};
-use realizar::engine::{Adapter, LoadParams, Model};
+use realizar::engine::{Adapter, LoadOptions, Model};
 use realizar::error::Error;
 use realizar::quant;
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ fn put(folder: &Path, config: &Value, tensors: &[Tensor]) {
 }
 
 fn load(path: &Path) -> Arc<Model> {
-    Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap()
+    Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap()
 }
 
 fn logits(model: &Arc<Model>, adapter: &Path) -> Vec<Vec<f32>> {

@@ -314,7 +314,7 @@ fn a_draft_model_needs_the_same_vocabulary() {
     let what = refused(&path);
     assert!(what.contains("\" Lila\"") && what.contains("\" Lily\""), "{what}");
     // Its text alone is no model that drafts.
-    let params = realizar::engine::LoadParams { text_only: true, ..Default::default() };
+    let params = realizar::engine::LoadOptions { text_only: true, ..Default::default() };
     let text = Model::load(&story(), params).unwrap();
     let params = JobParams { draft: by(&text, 2), ..Default::default() };
     assert!(matches!(Request::new(&session(&model, 20), &[1], params).err(), Some(Error::InvalidArgument(_))));

@@ -10,15 +10,23 @@ use std::time::Duration;
 
 use crate::support::tiny::{self, PROMPT, Rng, Tiny};
 use realizar::engine::{
-    CacheParams, Cancel, Chooser, End, Job, JobParams, LoadParams, Model, Outcome, Request, Runtime, RuntimeParams,
-    SamplerParams, Session, TextStream, metrics::Phase, step_jobs,
+    CacheParams, Cancel, Chooser, End, Job, JobParams, LoadOptions, LoadParams, Model, Outcome, Request, Runtime,
+    RuntimeParams, SamplerParams, Session, TextStream, metrics::Phase, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
 
 pub fn load(path: &Path, threads: u32) -> Arc<Model> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap()
+    Model::load(
+        path,
+        LoadParams {
+            runtime: Some(runtime),
+            options: LoadOptions { device: 1, ..Default::default() },
+            ..Default::default()
+        },
+    )
+    .unwrap()
 }
 
 pub fn story() -> PathBuf {
@@ -542,7 +550,7 @@ fn places_go_to_the_higher_priority_and_nobody_starves() {
 #[test]
 fn prompts_beside_tokens_have_the_room_that_they_are_given() {
     for (given, wanted) in [(0, 64), (10, 10), (100, 100), (u32::MAX, 300)] {
-        let params = LoadParams { device: 1, mixed_prefill_tokens: given, ..Default::default() };
+        let params = LoadOptions { device: 1, mixed_prefill_tokens: given, ..Default::default() };
         let model = Model::load(&story(), params).unwrap();
         let new = |n| job(session(&model, 512), &prompt(n, 0), JobParams { max_tokens: 60, ..Default::default() });
         let mut together = Together::new(vec![new(3)]);

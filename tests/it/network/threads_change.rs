@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, LoadOptions, LoadParams, Model, Runtime, RuntimeParams, Session};
 use realizar::quant;
 
 use crate::support::save::save;
@@ -18,7 +18,11 @@ const TIME: Duration = Duration::from_secs(4);
 const HANG: Duration = Duration::from_secs(60);
 
 fn load(path: &std::path::Path, runtime: &Arc<Runtime>) -> Arc<Model> {
-    let params = LoadParams { device: 1, runtime: Some(runtime.clone()), ..Default::default() };
+    let params = LoadParams {
+        runtime: Some(runtime.clone()),
+        options: LoadOptions { device: 1, ..Default::default() },
+        ..Default::default()
+    };
     Model::load(path, params).unwrap()
 }
 

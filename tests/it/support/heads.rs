@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use realizar::engine::{
-    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadParams, Model, Request, Runtime, RuntimeParams,
-    SamplerParams, Session, step_jobs,
+    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadOptions, LoadParams, Model, Request, Runtime,
+    RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::Error;
 use serde_json::Value;
@@ -61,13 +61,16 @@ pub fn folder(data: &Value, prefix: &str) -> Folder {
     folder
 }
 
-pub fn load_with(path: &Path, params: LoadParams) -> Result<Arc<Model>, Error> {
+pub fn load_with(path: &Path, options: LoadOptions) -> Result<Arc<Model>, Error> {
     let runtime = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..params })
+    Model::load(
+        path,
+        LoadParams { runtime: Some(runtime), options: LoadOptions { device: 1, ..options }, ..Default::default() },
+    )
 }
 
 pub fn load(path: &Path) -> Arc<Model> {
-    load_with(path, LoadParams::default()).unwrap()
+    load_with(path, LoadOptions::default()).unwrap()
 }
 
 pub fn drafting(head: &Arc<Model>, most: usize) -> DraftParams {

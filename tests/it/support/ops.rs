@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
 use realizar::cpu::threads::pool::Pool;
-use realizar::device::{Backend, CPU_DEVICE, Copied, Executor, LoadOptions, Placement};
+use realizar::device::{Backend, CPU_DEVICE, Executor, Load};
 use realizar::error::Result;
+use realizar::graph::load_options::LoadOptions;
 use realizar::graph::op::{KvLayerId, Op, Projection, RecurrentId, RopeTable, TensorId, Vector, Weight};
 use realizar::graph::program::{Program, ProgramBuilder};
 use realizar::graph::sequence_spec::{KvLayer, SequenceSpec};
@@ -116,26 +117,9 @@ impl Model {
 
     pub fn load_with(&self, threads: usize, host_bytes: u64, progress: &mut Progress) -> Result<Backend> {
         let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
-        let (device, cache) = (CPU_DEVICE, self.spec(1));
-        let options = LoadOptions {
-            devices: (device != 0).then_some(device).into_iter().collect(),
-            shares: vec![],
-            deterministic: false,
-            profile: false,
-            gpu_layers: None,
-            placement: Placement::WithLayers,
-            copied: Copied::Never,
-            host_bytes,
-            packed_at: None,
-            tested_at: None,
-            plan: false,
-            beside: Vec::new(),
-            isa: self.isa,
-            bf16_products: false,
-            limits,
-            cache,
-        };
-        Backend::load(&self.program, &self.weights(), &Arc::new(Pool::new(threads).unwrap()), &options, progress)
+        let options = LoadOptions { device: CPU_DEVICE, ..Default::default() };
+        let load = Load { isa: self.isa, host_bytes, ..Load::new(&options, limits, self.spec(1)) };
+        Backend::load(&self.program, &self.weights(), &Arc::new(Pool::new(threads).unwrap()), &load, progress)
     }
 
     pub fn load(&self, threads: usize) -> Backend {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::Batch;
-use realizar::device::{Backend, CPU_DEVICE, Copied, Executor, LoadOptions, Placement};
+use realizar::device::{Backend, CPU_DEVICE, Executor, Load};
 use realizar::format::{Access, Source};
+use realizar::graph::load_options::LoadOptions;
 use realizar::graph::op::TensorId;
 use realizar::graph::program::Program;
 use realizar::graph::sequence_spec::SequenceSpec;
@@ -91,26 +92,10 @@ fn run(
 
 /// The weights of a network on the CPU.
 pub fn backend(network: &Network, program: &Arc<Program>, beside: Vec<Arc<Program>>) -> Backend {
-    let options = LoadOptions {
-        devices: vec![CPU_DEVICE],
-        shares: vec![],
-        deterministic: false,
-        profile: false,
-        gpu_layers: None,
-        placement: Placement::WithLayers,
-        copied: Copied::Never,
-        host_bytes: u64::MAX,
-        packed_at: None,
-        tested_at: None,
-        plan: false,
-        beside,
-        isa: None,
-        bf16_products: false,
-        limits: LIMITS,
-        cache: spec(program),
-    };
+    let options = LoadOptions { device: CPU_DEVICE, ..Default::default() };
+    let load = Load { beside, ..Load::new(&options, LIMITS, spec(program)) };
     let pool = Arc::new(Pool::new(2).unwrap());
-    Backend::load(program, &network.weights(), &pool, &options, &mut |_, _| Ok(())).unwrap()
+    Backend::load(program, &network.weights(), &pool, &load, &mut |_, _| Ok(())).unwrap()
 }
 
 /// Logits of the network, of the layer behind all tokens but the first, and of both once it has read `more` and its own

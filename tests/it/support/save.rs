@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use realizar::engine::saved::{self, RestoreParams};
-use realizar::engine::{Adapter, CacheParams, LoadParams, Model, Session};
+use realizar::engine::{Adapter, CacheParams, LoadOptions, Model, Session};
 use realizar::error::{Error, Result};
 use realizar::quant;
 
@@ -13,7 +13,7 @@ use super::tiny::{PROMPT, Tiny};
 /// The texts of a published model.
 pub static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
-    Model::load(path, LoadParams { text_only: true, ..Default::default() }).unwrap()
+    Model::load(path, LoadOptions { text_only: true, ..Default::default() }).unwrap()
 });
 
 /// The folder that holds the file, the file, and what computes the reference's logits after each token of the prompt.

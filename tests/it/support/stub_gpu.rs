@@ -9,6 +9,7 @@ use realizar::gpu::verdict::{Verdict, lock};
 use realizar::gpu::*;
 use realizar::graph::adapter_set::AdapterSet;
 use realizar::graph::device_info::{DeviceInfo, DeviceKind, Times};
+use realizar::graph::load_options::LoadOptions;
 use realizar::graph::op::{Experts, Op, TensorId};
 use realizar::graph::program::Program;
 use realizar::graph::sequence_spec::SequenceSpec;
@@ -56,8 +57,8 @@ impl GpuDriver for Stub {
         fn devices(&Self) -> Vec<DeviceInfo> { vec![info()] }
     }
 
-    fn open(&self, _ordinal: i32, uses: Uses) -> Result<Arc<dyn GpuDevice>> {
-        Ok(Arc::new(StubDevice { info: info(), plans: uses.plan, verdict: Mutex::default() }))
+    fn open(&self, _ordinal: i32, options: &LoadOptions) -> Result<Arc<dyn GpuDevice>> {
+        Ok(Arc::new(StubDevice { info: info(), plans: options.plan, verdict: Mutex::default() }))
     }
 }
 
