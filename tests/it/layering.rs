@@ -145,6 +145,48 @@ fn files_use_each_other_without_circles() {
     assert!(wrong.is_empty(), "circles:\n{}", wrong.join("\n"));
 }
 
+/// The files of the addon for Node define what they share without `static`. A file uses another if it names what that
+/// one defines.
+#[test]
+fn files_of_the_javascript_addon_use_each_other_without_circles() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bindings/js/src");
+    let mut texts = BTreeMap::new();
+    for file in fs::read_dir(&folder).expect("the addon").map(|file| file.expect("a file").path()) {
+        let name = file.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned();
+        if name.ends_with(".c") {
+            texts.insert(name, without_c_comments(&fs::read_to_string(&file).expect("a source file")));
+        }
+    }
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut defined = BTreeMap::new();
+    for (file, text) in &texts {
+        for line in text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic())) {
+            let name = line.split(['(', '[']).next().and_then(|before| before.rsplit(|c| !is_word(c)).next());
+            if !line.starts_with("static ") && !line.starts_with("typedef ") && line.contains(['(', '[']) {
+                defined.insert(name.expect("a name"), file);
+            }
+        }
+    }
+    assert!(defined.len() > 50, "{} definitions in {}", defined.len(), folder.display());
+    let mut uses = Uses::new();
+    for (file, text) in &texts {
+        let mine = uses.entry(file.clone()).or_default();
+        for word in text.split(|c| !is_word(c)) {
+            if let Some(other) = defined.get(word).filter(|other| **other != file) {
+                mine.entry((*other).clone()).or_default().insert(word.to_owned());
+            }
+        }
+    }
+    assert_eq!(circles(&uses), []);
+}
+
+/// C code without its block comments.
+fn without_c_comments(text: &str) -> String {
+    let mut parts = text.split("/*");
+    let first = parts.next().into_iter();
+    first.chain(parts.filter_map(|part| part.split_once("*/")).map(|(_, code)| code)).collect()
+}
+
 /// `lib.rs` lists the modules in groups, each of which uses those before it.
 #[test]
 fn modules_are_listed_after_those_that_they_use() {

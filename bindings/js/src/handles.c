@@ -5,8 +5,6 @@
  * references to the objects. Handles that may take long are freed on the pool. */
 
 #include "internal.h"
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,37 +17,7 @@ static const char *kind_name(kind k) {
     return names[k];
 }
 
-void *task_alloc(task *t, size_t bytes) {
-    block *made = bytes < SIZE_MAX - sizeof *made ? calloc(1, sizeof *made + bytes) : NULL;
-    if (!made) {
-        task_fail(t, RZ_ERR_OUT_OF_MEMORY, "there is no memory for %zu bytes", bytes);
-        return NULL;
-    }
-    made->next = t->blocks;
-    t->blocks = made;
-    return made->data;
-}
-
-/* The first failure counts. */
-void task_fail(task *t, rz_status status, const char *format, ...) {
-    if (t->status < 0) return;
-    t->status = t->error.code = status;
-    t->error.system_code = 0;
-    t->error.needed = 0;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(t->error.message, sizeof t->error.message, format, arguments);
-    va_end(arguments);
-}
-
-bool task_repeats(task *t, size_t *capacity, size_t needed) {
-    if (t->status != RZ_ERR_BUFFER_TOO_SMALL) return false;
-    t->status = RZ_OK;
-    *capacity = needed;
-    return true;
-}
-
-static void instance_release(instance *instance) {
+void instance_release(instance *instance) {
     if (--instance->users == 0) free(instance);
 }
 
@@ -309,65 +277,15 @@ task task_begin(napi_env env, napi_callback_info info, napi_value arguments[MAX_
     return t;
 }
 
-/* close(handle): frees it now, or with the last task that uses it. */
-static napi_value call_close(napi_env env, napi_callback_info info) {
-    napi_value arguments[MAX_ARGUMENTS];
-    task t = task_begin(env, info, arguments);
-    handle *h = handle_of(env, arguments[0]);
-    if (h && !h->closed) {
-        h->closed = true;
-        if (h->tasks == 0) handle_free(env, h);
-    }
-    return task_return(&t, NULL);
-}
-
-/* open(path, makeError): opens the library, once; its version. */
-static napi_value call_open(napi_env env, napi_callback_info info) {
-    napi_value arguments[MAX_ARGUMENTS];
-    task t = task_begin(env, info, arguments);
-    instance *instance = t.instance;
-    t.status = RZ_OK;
-    char *path = terminated_of(&t, arguments[0], "the path of the library");
-    if (t.status >= 0 && !instance->make_error) napi_create_reference(env, arguments[1], 1, &instance->make_error);
-    if (t.status >= 0 && !instance->opened) {
-        char why[sizeof t.error.message];
-        if (library_open(&instance->lib, path, why, sizeof why)) instance->opened = true;
-        else task_fail(&t, RZ_ERR_IO, "%s", why);
-    }
-    return task_return(&t, t.status < 0 ? NULL : string_value(env, t.lib->rz_version(), NAPI_AUTO_LENGTH));
-}
-
-static void end_environment(void *data) { ((instance *)data)->ending = true; }
-
-static void finalize_instance(napi_env env, void *data, void *hint) {
-    (void)hint;
-    instance *ended = data;
-    if (ended->make_error) napi_delete_reference(env, ended->make_error);
-    ended->make_error = NULL;
-    instance_release(ended);
+void handle_close(napi_env env, napi_value value) {
+    handle *h = handle_of(env, value);
+    if (!h || h->closed) return;
+    h->closed = true;
+    if (h->tasks == 0) handle_free(env, h);
 }
 
 void export_function(napi_env env, napi_value exports, const char *name, napi_callback function) {
     napi_value value;
     if (napi_create_function(env, name, NAPI_AUTO_LENGTH, function, NULL, &value) == napi_ok)
         napi_set_named_property(env, exports, name, value);
-}
-
-NAPI_MODULE_INIT() {
-    instance *made = calloc(1, sizeof *made);
-    if (!made || napi_set_instance_data(env, made, finalize_instance, NULL) != napi_ok) {
-        free(made);
-        napi_throw_error(env, NULL, "there is no memory for the addon");
-        return NULL;
-    }
-    made->users = 1;
-    napi_add_env_cleanup_hook(env, end_environment, made);
-    export_function(env, exports, "open", call_open);
-    export_function(env, exports, "close", call_close);
-    export_models(env, exports);
-    export_texts(env, exports);
-    export_conversations(env, exports);
-    export_media(env, exports);
-    export_lock(env, exports);
-    return exports;
 }

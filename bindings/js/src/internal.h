@@ -105,6 +105,11 @@ typedef struct task {
     char name[64]; /* Of the member that was read last. */
 } task;
 
+/* Releases the environment's or a handle's use of the instance, which is freed with the last. */
+void instance_release(instance *instance);
+/* Frees what an object stands for: now, or with the last task that uses it. */
+void handle_close(napi_env env, napi_value value);
+
 /* Memory that lasts as long as the task, zeroed; NULL fails the task. */
 void *task_alloc(task *t, size_t bytes);
 void task_fail(task *t, rz_status status, const char *format, ...);

@@ -4,15 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const choice ELEMENT_TYPES[] = {
-    {"default", RZ_TYPE_DEFAULT}, {"f32", RZ_TYPE_F32}, {"f16", RZ_TYPE_F16}, {"bf16", RZ_TYPE_BF16},
-    {"f8_e4m3", RZ_TYPE_F8_E4M3}, {"q4_0", RZ_TYPE_Q4_0}, {"q4_1", RZ_TYPE_Q4_1}, {"q5_0", RZ_TYPE_Q5_0},
-    {"q5_1", RZ_TYPE_Q5_1}, {"q8_0", RZ_TYPE_Q8_0}, {"q2_k", RZ_TYPE_Q2_K}, {"q3_k", RZ_TYPE_Q3_K},
-    {"q4_k", RZ_TYPE_Q4_K}, {"q5_k", RZ_TYPE_Q5_K}, {"q6_k", RZ_TYPE_Q6_K}, {"iq1_s", RZ_TYPE_IQ1_S},
-    {"iq1_m", RZ_TYPE_IQ1_M}, {"iq2_xxs", RZ_TYPE_IQ2_XXS}, {"iq2_xs", RZ_TYPE_IQ2_XS}, {"iq2_s", RZ_TYPE_IQ2_S},
-    {"iq3_xxs", RZ_TYPE_IQ3_XXS}, {"iq3_s", RZ_TYPE_IQ3_S}, {"iq4_nl", RZ_TYPE_IQ4_NL}, {"iq4_xs", RZ_TYPE_IQ4_XS},
-    {"tq1_0", RZ_TYPE_TQ1_0}, {"tq2_0", RZ_TYPE_TQ2_0}, {"mxfp4", RZ_TYPE_MXFP4}, {"nvfp4", RZ_TYPE_NVFP4},
-    {"q1_0", RZ_TYPE_Q1_0}, {"q2_0", RZ_TYPE_Q2_0}, {"pq2_0", RZ_TYPE_PQ2_0}, {"ptq1_0", RZ_TYPE_PTQ1_0}, {NULL, 0}};
 static const choice PLACES[] = {{"auto", RZ_PLACE_AUTO}, {"cpu", RZ_PLACE_CPU}, {"gpu", RZ_PLACE_GPU}, {NULL, 0}};
 static const choice POOLINGS[] = {{"model", RZ_POOLING_MODEL},
                                   {"none", RZ_POOLING_NONE},
@@ -112,13 +103,6 @@ typedef struct load {
     size_t n_parts;
 } load;
 
-int32_t on_progress(uint64_t done, uint64_t total, void *user) {
-    handle *cancel = user;
-    atomic_store(&cancel->done, done);
-    atomic_store(&cancel->total, total);
-    return 0;
-}
-
 static void load_flags(task *t, napi_value options, rz_model_params *params) {
     static const choice flags[] = {{"deterministic", RZ_MODEL_DETERMINISTIC}, {"mmap", RZ_MODEL_MMAP},
                                    {"text_only", RZ_MODEL_TEXT_ONLY},         {"mtp", RZ_MODEL_MTP},
@@ -126,14 +110,6 @@ static void load_flags(task *t, napi_value options, rz_model_params *params) {
                                    {NULL, 0}};
     for (const choice *flag = flags; flag->name; flag++)
         if (bool_member(t, options, flag->name)) params->flags |= flag->number;
-}
-
-rz_cache_params cache_params(task *t, napi_value options) {
-    rz_cache_params params = {.struct_size = sizeof params};
-    U32(t, options, &params, capacity);
-    params.k_type = choice_member(t, options, "k_type", ELEMENT_TYPES);
-    params.v_type = choice_member(t, options, "v_type", ELEMENT_TYPES);
-    return params;
 }
 
 static void load_placements(task *t, napi_value options, rz_model_params *params) {
