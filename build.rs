@@ -9,6 +9,8 @@ mod bindings;
 mod cuda;
 #[path = "build_header.rs"]
 mod header;
+#[path = "build_options.rs"]
+mod options;
 #[path = "build_print.rs"]
 mod print;
 
@@ -118,6 +120,10 @@ fn main() {
     let bound = bindings::Header::of(&groups);
     for (file, write) in bindings::FILES {
         generated(&root, file, &write(&bound), &out);
+    }
+    let options = options::groups(&bound);
+    for (file, write) in options::FILES {
+        generated(&root, file, &write(&options), &out);
     }
 
     let abi = header.lines().find_map(|line| line.strip_prefix("#define RZ_ABI_VERSION ")).expect("src/ffi/version.rs");

@@ -1,3 +1,10 @@
+import type {
+  CacheParams, EmbedParams, EncoderParams, JobParams, LoadParams, MediaParams, ReplyParams, RuntimeParams,
+  SamplingParams, StoreParams,
+} from "./options";
+
+export type { ElementType, Filter, Pooling, Reasoning } from "./options";
+
 /** Version of the library. */
 export const version: string;
 
@@ -49,39 +56,18 @@ export interface Placement {
   bytes?: number;
 }
 
-export interface LoadOptions {
-  /** Index of a device; 0: chosen by the library. */
-  device?: number;
+export interface LoadOptions extends LoadParams, RuntimeParams {
   /** Indices of GPUs among which the layers are divided. `shares`: relative sizes of their parts. */
   devices?: number[];
   shares?: number[];
-  /** Number of layers to offload to GPUs; by default as many as fit. */
-  gpuLayers?: number;
   /** Places of parts of the model; by default everything is where its layer is. */
   placements?: Placement[];
-  /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; by
-   * default those for which this takes less time, as the load measures. */
-  expertsCopiedFrom?: number;
-  /** Type to which float matrices are quantized. */
-  quantize?: ElementType;
   /** File of packed weights, made by the first load and mapped by later ones, in other processes too. */
   packedPath?: string;
   /** File that records the self-tests that GPUs have passed, so that later processes skip them. */
   testedPath?: string;
   /** Chat template in Jinja, in place of the model's own. */
   chatTemplate?: string;
-  /** Number of threads that compute; 0: one per processor core. */
-  threads?: number;
-  /** Maximum bytes of weights and KV caches; 0: no limit. */
-  memoryLimit?: number;
-  promptTokensBeside?: number;
-  deterministic?: boolean;
-  mmap?: boolean;
-  textOnly?: boolean;
-  mtp?: boolean;
-  allowUnknown?: boolean;
-  /** Computes matrix products on the CPU in BF16 if that is faster for prompts, which changes the results. */
-  bf16Products?: boolean;
 }
 
 export interface Plan {
@@ -136,37 +122,7 @@ export interface ModelInfo {
 }
 
 /** Sampling parameters. An absent one is off, so that {} chooses the most likely token. */
-export interface Sampling {
-  temperature?: number;
-  topK?: number;
-  topP?: number;
-  minP?: number;
-  repeatPenalty?: number;
-  presencePenalty?: number;
-  frequencyPenalty?: number;
-  penaltyWindow?: number;
-  /** Applies the temperature before the filters. */
-  temperatureFirst?: boolean;
-  seed?: number;
-  /** Logit biases: pairs of a token and the number that is added to its logit. */
-  biases?: [token: number, bias: number][];
-  typicalP?: number;
-  topNSigma?: number;
-  xtcProbability?: number;
-  xtcThreshold?: number;
-  temperatureRange?: number;
-  temperatureExponent?: number;
-  mirostatTau?: number;
-  mirostatEta?: number;
-  dryMultiplier?: number;
-  dryBase?: number;
-  dryAllowedLength?: number;
-  dryWindow?: number;
-  dryBreakers?: Tokens[];
-  noRepeatNgramSize?: number;
-  bannedSequences?: Tokens[];
-  order?: ("topNSigma" | "topK" | "typicalP" | "topP" | "minP" | "xtc" | "temperature")[];
-}
+export interface Sampling extends SamplingParams {}
 
 /** Grammar of a text (constrained decoding), of exactly one kind. `whitespace`: JSON may have white space between its
  * parts. */
@@ -210,7 +166,7 @@ export class Model extends Handle {
    * tokens, one after the other. */
   embed(
     texts: (string | Tokens | Prompt)[],
-    options?: { pooling?: "model" | "none" | "mean" | "cls" | "last" | "rank"; raw?: boolean; signal?: AbortSignal },
+    options?: EmbedParams & { signal?: AbortSignal },
   ): Promise<Float32Array[]>;
   adapter(path: string): Promise<Adapter>;
 }
@@ -220,13 +176,7 @@ export class Adapter extends Handle {
   private constructor();
 }
 
-export interface EncoderOptions {
-  /** Index of a device: 0 or 1, both of which are the CPU. */
-  device?: number;
-  /** Type to which float matrices are quantized. */
-  quantize?: ElementType;
-  /** Maximum number of rows of an image or a sound; 0: what the files allow, at most 4096. */
-  maxRows?: number;
+export interface EncoderOptions extends EncoderParams {
   /** Which encoder of a file to load, if the file has both; by default the vision encoder. */
   kind?: "image" | "audio";
   allowUnknown?: boolean;
@@ -267,16 +217,8 @@ export interface Pixels {
   /** Bytes from one row to the next. */
   stride?: number;
 }
-export interface MediaOptions {
-  /** Bounds on the number of rows: smaller images are enlarged and larger ones shrunk, if the model takes any size. */
-  minRows?: number;
-  maxRows?: number;
-  /** Maximum number of tiles, not counting an overview; 1: the whole image only. */
-  maxTiles?: number;
-  /** Maximum number of pixels of an image file; 0: 64 million. */
-  maxPixels?: number;
-  /** The background color of transparent pixels, 0xffRRGGBB; 0: white. */
-  background?: number;
+/** Bounds on the number of rows: smaller images are enlarged and larger ones shrunk, if the model takes any size. */
+export interface MediaOptions extends MediaParams {
   /** `Media.step` computes, and prompts reject the medium until it is complete. Signals and progress are ignored. */
   inSteps?: boolean;
 }
@@ -386,13 +328,9 @@ export class Prompt extends Handle {
   readonly tokens: Uint32Array;
 }
 
-export interface StoreOptions {
+export interface StoreOptions extends StoreParams {
   /** Folder for files that outlive the process, which other processes may share. */
   path?: string;
-  minTokens?: number;
-  memoryLimit?: number;
-  maxEntries?: number;
-  diskLimit?: number;
 }
 export interface StoreInfo {
   nEntries: number;
@@ -414,17 +352,7 @@ export class Store extends Handle {
   clear(): Promise<void>;
 }
 
-/** An element type of tensors or caches. "default": what the library takes for the place where it is named. */
-export type ElementType =
-  | "default" | "f32" | "f16" | "bf16" | "f8_e4m3" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "q2_k" | "q3_k"
-  | "q4_k" | "q5_k" | "q6_k" | "iq1_s" | "iq1_m" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq3_xxs" | "iq3_s" | "iq4_nl"
-  | "iq4_xs" | "tq1_0" | "tq2_0" | "mxfp4" | "nvfp4" | "q1_0" | "q2_0" | "pq2_0" | "ptq1_0";
-export interface CacheOptions {
-  /** Context length in tokens; 0: the model's, at most 8192. */
-  capacity?: number;
-  kType?: ElementType;
-  vType?: ElementType;
-}
+export interface CacheOptions extends CacheParams {}
 export type Adapters = (Adapter | [adapter: Adapter, scale: number])[];
 
 export interface Message {
@@ -459,9 +387,7 @@ export interface ConversationOptions extends ToolOptions {
   adapters?: Adapters;
 }
 
-export interface GenerateOptions {
-  /** Maximum number of tokens; 0: as many as fit into the context. */
-  maxTokens?: number;
+interface TextOptions {
   sampling?: Sampling;
   grammar?: Grammar;
   /** Stop sequences: the text ends before the first of them. */
@@ -469,26 +395,13 @@ export interface GenerateOptions {
   /** Source of draft tokens (speculative decoding), which changes the speed only: the text itself, the model's MTP
    * head, or a small model. */
   draft?: "none" | "lookup" | "mtp" | Model;
-  draftMax?: number;
-  /** Priority in a batch of replies: higher ones go first. */
-  priority?: number;
   /** Ends the loop, which throws the reason of the signal. */
   signal?: AbortSignal;
 }
+export interface GenerateOptions extends TextOptions, JobParams {}
 
 /** Without `sampling`, a reply is sampled as the authors of the model advise. The grammar applies to the content. */
-export interface ReplyOptions extends GenerateOptions, ToolOptions {
-  reasoning?: "model" | "off" | "on";
-  /** Maximum number of reasoning tokens; 0: no limit. */
-  reasoningTokens?: number;
-  /** Number of most likely tokens that `Conversation.logprobs` returns for each token; 0: the tokens alone; by default
-   * nothing is kept. */
-  logprobs?: number;
-  /** The text of a reply that is given up becomes a message. */
-  keep?: boolean;
-  /** Continues the last message, a reply that was cut. */
-  continue?: boolean;
-}
+export interface ReplyOptions extends TextOptions, ReplyParams, ToolOptions {}
 
 export interface Part {
   /** A call begins with its `toolId`, which its message has too. */

@@ -8,6 +8,7 @@
 const fs = require("node:fs");
 const path = require("node:path");
 const hub = require("./hub.js");
+const known = require("./options.js");
 
 /** A failed call of the library. `code` is the name of the status, such as "RZ_ERR_CONTEXT_FULL". */
 class RealizarError extends Error {
@@ -46,31 +47,24 @@ const invalid = (message) => new RealizarError("RZ_ERR_INVALID_ARGUMENT", -1, me
 
 // Names of options.
 const WATCHED = ["signal", "progress"];
-const LOAD = ["device", "devices", "shares", "gpuLayers", "placements", "expertsCopiedFrom", "quantize",
-  "packedPath", "testedPath", "chatTemplate", "threads", "memoryLimit", "promptTokensBeside", "deterministic", "mmap",
-  "textOnly", "mtp", "allowUnknown", "bf16Products"];
-const CACHE = ["capacity", "kType", "vType"];
-const ENCODER = ["device", "quantize", "maxRows", "kind", "allowUnknown"];
-const MEDIA = ["minRows", "maxRows", "maxTiles", "maxPixels", "background", "inSteps"];
+const LOAD = [...known.load, ...known.runtime, "devices", "shares", "placements", "packedPath", "testedPath", "chatTemplate"];
+const ENCODER = [...known.encoder, "kind", "allowUnknown"];
+const MEDIA = [...known.media, "inSteps"];
 const MEMBERS = ["tools", "toolChoice", "parallelToolCalls", "variables"];
 const CONVERSATION = ["system", "messages", ...MEMBERS, "overflow", "cache", "store", "adapters"];
-const GENERATE = ["maxTokens", "sampling", "grammar", "stops", "draft", "draftMax", "priority", "signal"];
-const REPLY = [...GENERATE, ...MEMBERS, "reasoning", "reasoningTokens", "logprobs", "keep", "continue"];
+const GENERATE = [...known.job, "sampling", "grammar", "stops", "draft", "signal"];
+const REPLY = [...new Set([...GENERATE, ...known.reply, ...MEMBERS])];
 const READ = [...MEMBERS, "reasoning", "priority", "signal"];
 const GRAMMAR = ["jsonSchema", "json", "regex", "lark", "gbnf", "choices", "tools", "whitespace"];
-const SAMPLING = ["temperature", "topK", "topP", "minP", "repeatPenalty", "presencePenalty", "frequencyPenalty",
-  "penaltyWindow", "temperatureFirst", "seed", "biases", "typicalP", "topNSigma", "xtcProbability", "xtcThreshold",
-  "temperatureRange", "temperatureExponent", "mirostatTau", "mirostatEta", "dryMultiplier", "dryBase", "dryAllowedLength",
-  "dryWindow", "dryBreakers", "noRepeatNgramSize", "bannedSequences", "order"];
 
 /** Returns the options, or {} if there are none. Throws unless they are an object with known names only. */
-function check(options, known, what = "the options") {
+function check(options, names, what = "the options") {
   if (options === undefined || options === null) return {};
   if (typeof options !== "object" || Array.isArray(options))
     throw invalid(`${what} are of type ${Array.isArray(options) ? "array" : typeof options}; they must be an object`);
   for (const name of Object.keys(options)) {
-    if (known.includes(name)) continue;
-    const nearest = known.reduce((one, other) => (distance(name, other) < distance(name, one) ? other : one));
+    if (names.includes(name)) continue;
+    const nearest = names.reduce((one, other) => (distance(name, other) < distance(name, one) ? other : one));
     throw invalid(`the option ${name} is unknown; the nearest is ${nearest}`);
   }
   return options;
@@ -221,7 +215,7 @@ async function fetchModel(model, options = {}) {
 /** The memory, in bytes, that a load and `sessions` sessions will take. Reads no weights. */
 function plan(source, options = {}) {
   const { sessions = 1, cache, ...load } = check(options, [...LOAD, "sessions", "cache"]);
-  return native.plan(source, { ...load, ...check(cache, CACHE, "the options of the cache"), nCaches: sessions });
+  return native.plan(source, { ...load, ...check(cache, known.cache, "the options of the cache"), nCaches: sessions });
 }
 
 /** A loaded model. Any number of calls and conversations may use it at once. */
@@ -271,7 +265,7 @@ class Model extends Handle {
   /** A vector for each text, list of tokens, or prompt with media. */
   async embed(texts, given = {}) {
     arrayOf(texts, "the texts");
-    const { signal, ...options } = check(given, ["pooling", "raw", "signal"]);
+    const { signal, ...options } = check(given, [...known.embed, "signal"]);
     return cancellable(signal, async (cancel) => {
       const vectors = [];
       for (let at = 0; at < texts.length; at += TEXTS) {
@@ -474,8 +468,7 @@ class Store extends Handle {
 
   /** `path`: a folder for files that outlive the process, which other processes may share. */
   static async open(model, options = {}) {
-    const known = ["path", "minTokens", "memoryLimit", "maxEntries", "diskLimit"];
-    return made(Store, await native.store(handleOf(model, Model), check(options, known)));
+    return made(Store, await native.store(handleOf(model, Model), check(options, [...known.store, "path"])));
   }
 
   get info() {
@@ -490,7 +483,7 @@ class Store extends Handle {
 
 /** Options of a KV cache as the addon takes them, with its bytes for the garbage collector. */
 function opened(model, { cache, adapters, store, ...rest }) {
-  cache = check(cache, CACHE, "the options of the cache");
+  cache = check(cache, known.cache, "the options of the cache");
   const info = model.info;
   const capacity = cache.capacity || Math.min(info.contextLength, 8192);
   return {
@@ -509,13 +502,15 @@ function adaptersOf(adapters) {
 
 /** Tools, a choice among them and variables as the library takes them. */
 function membersOf({ tools, toolChoice, parallelToolCalls, variables }) {
+  if (!["undefined", "boolean"].includes(typeof (parallelToolCalls ?? undefined)))
+    throw invalid(`parallelToolCalls is ${String(parallelToolCalls)}; it must be true or false`);
   return { tools, tool_choice: toolChoice, parallel_tool_calls: parallelToolCalls, variables };
 }
 
 /** Options of a reply or a generation as the addon takes them. */
 function replyOptions({ draft, grammar, tools, toolChoice, parallelToolCalls, variables, ...rest }) {
   const members = membersOf({ tools, toolChoice, parallelToolCalls, variables });
-  check(rest.sampling, SAMPLING, "the options of sampling");
+  check(rest.sampling, known.sampling, "the options of sampling");
   if (grammar) check(grammar, GRAMMAR, "the members of the grammar");
   const isModel = draft instanceof Model;
   return {

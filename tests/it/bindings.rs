@@ -23,6 +23,18 @@ const GENERATED: [(&str, &str); 9] = [
     ("bindings/go/purego/header.go", include_str!(concat!(env!("OUT_DIR"), "/header.go"))),
 ];
 
+/// The options of calls in these languages, written likewise; what they name is offered.
+const OPTIONS: [(&str, &str); 8] = [
+    ("bindings/python/realizar/_options.py", include_str!(concat!(env!("OUT_DIR"), "/_options.py"))),
+    ("bindings/js/src/options.c", include_str!(concat!(env!("OUT_DIR"), "/options.c"))),
+    ("bindings/js/src/options.h", include_str!(concat!(env!("OUT_DIR"), "/options.h"))),
+    ("bindings/js/options.js", include_str!(concat!(env!("OUT_DIR"), "/options.js"))),
+    ("bindings/js/options.d.ts", include_str!(concat!(env!("OUT_DIR"), "/options.d.ts"))),
+    ("bindings/java/realizar/SamplingOptions.java", include_str!(concat!(env!("OUT_DIR"), "/SamplingOptions.java"))),
+    ("bindings/csharp/Realizar/Options.cs", include_str!(concat!(env!("OUT_DIR"), "/Options.cs"))),
+    ("bindings/swift/Sources/Realizar/Sampling.swift", include_str!(concat!(env!("OUT_DIR"), "/Sampling.swift"))),
+];
+
 /// Constants that callers pass, by what their names begin with.
 const PASSED: [&str; 21] = [
     "RZ_PLACED_",
@@ -131,7 +143,7 @@ impl Sources {
 
 #[test]
 fn the_header_in_their_languages_is_up_to_date() {
-    for (path, generated) in GENERATED {
+    for (path, generated) in GENERATED.into_iter().chain(OPTIONS) {
         let committed = fs::read_to_string(root().join(path)).expect(path);
         assert!(committed == generated, "{path} differs from what the sources say: build once and commit it");
     }

@@ -202,6 +202,7 @@ namespace Realizar
         /// <paramref name="media"/>: {"type": "image", "media": 0}. The media may be disposed of afterwards.</summary>
         public unsafe void AddJson(string json, params Media[] media)
         {
+            Native.Given(media, nameof(media));
             using (var pins = new Pins())
             {
                 var raw = pins.Of(media.Select(one => one.Handle));
@@ -439,6 +440,7 @@ namespace Realizar
         /// again.</summary>
         public unsafe void SetAdapters(IReadOnlyDictionary<Adapter, float> adapters)
         {
+            Native.Given(adapters, nameof(adapters));
             using (var pins = new Pins())
                 Native.Call(err => Native.rz_conversation_adapters_set(handle, (IntPtr*)pins.Of(adapters.Keys.Select(adapter => adapter.Handle)),
                     (float*)pins.Of(adapters.Values.ToArray()), (UIntPtr)adapters.Count, err));

@@ -8,31 +8,17 @@ using System.Threading;
 namespace Realizar
 {
     /// <summary>Options of a load. Zero stands for the default.</summary>
-    public sealed class LoadOptions
+    public sealed partial class LoadOptions
     {
         public Runtime Runtime;
         /// <summary>Number of threads that compute, if Runtime is null; 0: one per processor core.</summary>
         public int Threads;
-        public int Device;
-        /// <summary>Number of layers to offload to GPUs; null: as many as fit.</summary>
-        public int? GpuLayers;
         /// <summary>GPUs among which the layers are divided, in this order; null: Device applies.</summary>
         public int[] Devices;
         /// <summary>Relative sizes of the parts of Devices; null: in proportion to free memory.</summary>
         public float[] Shares;
         /// <summary>Places of parts of the model; null or none: everything is where its layer is.</summary>
         public IReadOnlyList<Placement> Placements;
-        /// <summary>Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them;
-        /// null: those for which this takes less time, as the load measures; 0: no step.</summary>
-        public int? ExpertsCopiedFrom;
-        public bool Deterministic, Mmap, TextOnly;
-        /// <summary>Mtp: loads the multi-token prediction (MTP) head too, for Draft.Mtp. Profile: measures the parts of
-        /// each step on GPUs, which makes steps slower. AllowUnknown: ignores unknown keys and tensors;
-        /// ModelInfo.Unknown counts them. Bf16Products: computes matrix products on the CPU in BF16 if that is faster
-        /// for prompts, which changes the results.</summary>
-        public bool Mtp, Profile, AllowUnknown, Bf16Products;
-        /// <summary>Type to which float matrices are quantized; Default: none.</summary>
-        public ElementType Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
         /// <summary>File that records the self-tests that GPUs have passed, so that later processes skip them; null:
@@ -40,9 +26,6 @@ namespace Realizar
         public string TestedPath;
         /// <summary>Chat template in Jinja, in place of the model's own; null: the model's own.</summary>
         public string ChatTemplate;
-        /// <summary>Maximum number of prompt tokens that a batch step computes together with generated tokens; 0: 64. A
-        /// larger number shortens the time to first token and lengthens the time between other tokens.</summary>
-        public int PromptTokensBeside;
         /// <summary>Receives the number of bytes loaded so far and in total, on the thread that loads. An exception
         /// ends the load, which rethrows it.</summary>
         public Action<ulong, ulong> Progress;
@@ -240,15 +223,8 @@ namespace Realizar
             var shares = options.Shares ?? new float[0];
             if (shares.Length > 0 && shares.Length != devices.Length) // the library looks for a share of each
                 throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
-            var p = new rz_model_params {
-                struct_size = (uint)sizeof(rz_model_params), device = Native.Whole(options.Device, nameof(options.Device)), gpu_layers = Native.OrNone(options.GpuLayers, nameof(options.GpuLayers)),
-                experts_copied_from = Native.OrNone(options.ExpertsCopiedFrom, nameof(options.ExpertsCopiedFrom)),
-                quantize = (uint)options.Quantize, mixed_prefill_tokens = Native.Whole(options.PromptTokensBeside, nameof(options.PromptTokensBeside)),
-                flags = (options.Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (options.Mmap ? Native.RZ_MODEL_MMAP : 0u)
-                    | (options.TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (options.Profile ? Native.RZ_MODEL_PROFILE : 0u)
-                    | (options.Mtp ? Native.RZ_MODEL_MTP : 0u) | (options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u)
-                    | (options.Bf16Products ? Native.RZ_MODEL_BF16_PRODUCTS : 0u),
-            };
+            Native.Whole(options.Threads, nameof(options.Threads));
+            var p = options.Numbers();
             using (var pins = new Pins())
             using (var cancelling = new Cancelling(cancellation))
             using (var progressing = new Progressing(options.Progress))

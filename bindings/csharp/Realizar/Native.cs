@@ -104,6 +104,10 @@ namespace Realizar
             throw new ArgumentOutOfRangeException(name, $"{name} is {value}; it must be a whole number from 0 to {int.MaxValue}");
         }
 
+        /// <summary>A number that may have a fraction.</summary>
+        internal static float Real(float value, string name) =>
+            float.IsNaN(value) ? throw new ArgumentOutOfRangeException(name, $"{name} is NaN; it must be a number") : value;
+
         /// <summary>A number, 0 said as RZ_NONE; null: the default.</summary>
         internal static uint OrNone(int? value, string name) => value == null ? 0 : value == 0 ? RZ_NONE : Whole(value.Value, name);
 

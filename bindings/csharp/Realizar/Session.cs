@@ -6,23 +6,6 @@ using System.Threading.Tasks;
 
 namespace Realizar
 {
-    /// <summary>Sampling parameters. Zero switches a parameter off; all zeros choose the most likely token.</summary>
-    public sealed class Sampling
-    {
-        public float Temperature, TopP, MinP, RepeatPenalty, PresencePenalty, FrequencyPenalty;
-        public int TopK, PenaltyWindow;
-        public ulong Seed;
-        /// <summary>Applies the temperature before the filters, which is the order of transformers.</summary>
-        public bool TemperatureFirst;
-        public float TypicalP, TopNSigma, XtcProbability, XtcThreshold, TemperatureRange, TemperatureExponent;
-        public float MirostatTau, MirostatEta, DryMultiplier, DryBase;
-        public int DryAllowedLength, DryWindow, NoRepeatNgramSize;
-        public IReadOnlyList<uint[]> DryBreakers = new uint[0][], BannedSequences = new uint[0][];
-        /// <summary>The order of the filters and the temperature; empty: the default order.</summary>
-        public IReadOnlyList<Filter> Order = new Filter[0];
-        public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
-    }
-
     /// <summary>A filter of tokens, or the temperature.</summary>
     public enum Filter
     {
@@ -50,21 +33,16 @@ namespace Realizar
 
         internal static unsafe rz_sampler_params Parameters(Sampling s, Pins pins)
         {
-            var biases = s.LogitBias.Select(bias => new rz_logit_bias { token = bias.Key, bias = bias.Value }).ToArray();
-            return new rz_sampler_params {
-                struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = Native.Whole(s.TopK, nameof(s.TopK)), top_p = s.TopP,
-                min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
-                frequency_penalty = s.FrequencyPenalty, penalty_window = Native.Whole(s.PenaltyWindow, nameof(s.PenaltyWindow)), seed = s.Seed,
-                flags = s.TemperatureFirst ? Native.RZ_SAMPLER_TEMPERATURE_FIRST : 0u,
-                biases = pins.Of(biases), n_biases = (UIntPtr)biases.Length, typical_p = s.TypicalP, top_n_sigma = s.TopNSigma,
-                xtc_probability = s.XtcProbability, xtc_threshold = s.XtcThreshold, temperature_range = s.TemperatureRange,
-                temperature_exponent = s.TemperatureExponent, mirostat_tau = s.MirostatTau, mirostat_eta = s.MirostatEta,
-                dry_multiplier = s.DryMultiplier, dry_base = s.DryBase, dry_allowed_length = Native.Whole(s.DryAllowedLength, nameof(s.DryAllowedLength)),
-                dry_window = Native.Whole(s.DryWindow, nameof(s.DryWindow)), no_repeat_ngram_size = Native.Whole(s.NoRepeatNgramSize, nameof(s.NoRepeatNgramSize)),
-                dry_breakers = Sequences(s.DryBreakers, pins), n_dry_breakers = (UIntPtr)s.DryBreakers.Count,
-                banned_sequences = Sequences(s.BannedSequences, pins), n_banned_sequences = (UIntPtr)s.BannedSequences.Count,
-                order = pins.Of(s.Order.Select(filter => (uint)filter).ToArray()), n_order = (UIntPtr)s.Order.Count,
-            };
+            Native.Given(s.DryBreakers, nameof(s.DryBreakers));
+            Native.Given(s.BannedSequences, nameof(s.BannedSequences));
+            Native.Given(s.Order, nameof(s.Order));
+            var biases = Native.Given(s.LogitBias, nameof(s.LogitBias)).Select(bias => new rz_logit_bias { token = bias.Key, bias = bias.Value }).ToArray();
+            var p = s.Numbers();
+            (p.biases, p.n_biases) = (pins.Of(biases), (UIntPtr)biases.Length);
+            (p.dry_breakers, p.n_dry_breakers) = (Sequences(s.DryBreakers, pins), (UIntPtr)s.DryBreakers.Count);
+            (p.banned_sequences, p.n_banned_sequences) = (Sequences(s.BannedSequences, pins), (UIntPtr)s.BannedSequences.Count);
+            (p.order, p.n_order) = (pins.Of(s.Order.Select(filter => (uint)filter).ToArray()), (UIntPtr)s.Order.Count);
+            return p;
         }
 
         private static IntPtr Sequences(IEnumerable<uint[]> all, Pins pins) => pins.Of(

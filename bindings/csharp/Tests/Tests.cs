@@ -851,12 +851,16 @@ internal static class Tests
                 { "model", new Action[] { () => new Conversation(null), () => new Store(null) } },
                 { "stream", new Action[] { () => session.Save(null), () => model.Restore(null), () => Conversation.Load(model, null) } },
                 { "Adapters", new Action[] { () => new Conversation(model, new ConversationOptions { Adapters = null }) } },
+                { "LogitBias", new Action[] { () => new Sampler(new Sampling { LogitBias = null }) } },
+                { "BannedSequences", new Action[] { () => new Sampler(new Sampling { BannedSequences = null }) } },
+                { "Order", new Action[] { () => new Sampler(new Sampling { Order = null }) } },
+                { "adapters", new Action[] { () => talk.SetAdapters(null) } }, { "media", new Action[] { () => talk.AddJson("{}", null) } },
                 { "s", new Action[] { () => new Sampler(null) } }, { "json", new Action[] { () => talk.AddJson((string)null), () => model.Render(null) } },
             };
             foreach (var argument in absent)
                 foreach (var call in argument.Value)
                     Check(Throws<ArgumentNullException>(call, argument.Key).ParamName == argument.Key, argument.Key);
-            foreach (var wrong in new[] { float.NaN, float.PositiveInfinity, -1 })
+            foreach (var wrong in new[] { float.PositiveInfinity, -1 })
                 Check(Throws<RealizarException>(() => new Sampler(new Sampling { Temperature = wrong }), "a temperature").Status == Status.InvalidArgument, "a temperature");
             // A change in the middle of a reply stays, and ends the reply.
             talk.Rewind(0);
@@ -885,6 +889,21 @@ internal static class Tests
                 var message = Throws<ArgumentOutOfRangeException>(number.Value, number.Key).Message;
                 Check(message.StartsWith(number.Key + " is -1; it must be a whole number from 0 to 2147483647"), message);
             }
+            // Each number of the options, by its own name.
+            Action<object, Action> refused = (options, call) => {
+                foreach (var field in options.GetType().GetFields())
+                {
+                    object usual = field.GetValue(options), wrong = field.FieldType == typeof(float) ? float.NaN : field.FieldType == typeof(int) || field.FieldType == typeof(int?) ? (object)-1 : null;
+                    if (wrong == null) continue;
+                    field.SetValue(options, wrong);
+                    Check(Throws<ArgumentOutOfRangeException>(call, field.Name).Message.StartsWith($"{field.Name} is {wrong}; it must be"), field.Name);
+                    field.SetValue(options, usual);
+                }
+            };
+            var sampling = new Sampling();
+            refused(sampling, () => new Sampler(sampling));
+            var load = new LoadOptions();
+            refused(load, () => Model.Load("tests/data/stories260K-f32.gguf", load));
             using (var two = Model.Load("tests/data/stories260K-f32.gguf", new LoadOptions { Threads = 2 }))
                 Check(two.Info.VocabSize == 512, "threads of a model");
         }

@@ -26,7 +26,7 @@ public final class Model extends Handle {
             boolean told(long done, long total);
         }
 
-        private int threads, device, promptTokensBeside, flags;
+        private int threads, device, mixedPrefillTokens, flags;
         private Integer gpuLayers, expertsCopiedFrom;
         private ElementType quantize = ElementType.DEFAULT;
         private List<Integer> devices = List.of();
@@ -95,8 +95,8 @@ public final class Model extends Handle {
 
         /** Maximum number of prompt tokens that a batch step computes together with generated tokens; 0: 64. A larger
          * number shortens the time to first token and lengthens the time between other tokens. */
-        public Load promptTokensBeside(int tokens) {
-            promptTokensBeside = tokens;
+        public Load mixedPrefillTokens(int tokens) {
+            mixedPrefillTokens = tokens;
             return this;
         }
 
@@ -326,7 +326,7 @@ public final class Model extends Handle {
             Native.setOrNone(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);
             Native.setOrNone(params, Header.rz_model_params, "experts_copied_from", load.expertsCopiedFrom);
             Native.set(params, Header.rz_model_params, "quantize", load.quantize.number);
-            Native.set(params, Header.rz_model_params, "mixed_prefill_tokens", load.promptTokensBeside);
+            Native.set(params, Header.rz_model_params, "mixed_prefill_tokens", load.mixedPrefillTokens);
             Native.set(params, Header.rz_model_params, "flags", load.flags);
             Native.set(params, Header.rz_model_params, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
             Native.set(params, Header.rz_model_params, "n_devices", (long) load.devices.size());

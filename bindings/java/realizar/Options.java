@@ -1,11 +1,10 @@
 package realizar;
 
 import java.util.List;
-import java.util.Map;
 
 /** Options of a generation or a reply. Zero in a number stands for the default: the most likely token, and as many
  * tokens as fit into the context. A reply without sampling options is sampled as the authors of the model advise. */
-public final class Options {
+public final class Options extends SamplingOptions<Options> {
     /** The sources of draft tokens, in the order of the library's numbers from 0. */
     enum Draft { NONE, LOOKUP, MODEL, MTP }
 
@@ -13,16 +12,8 @@ public final class Options {
      * chat template. */
     public enum Reasoning { MODEL, OFF, ON }
 
-    float temperature, topP, minP, repeatPenalty, presencePenalty, frequencyPenalty;
-    int topK, penaltyWindow, maxTokens, draftMax, priority;
+    int maxTokens, draftMax, priority;
     Integer logprobs;
-    long seed;
-    boolean temperatureFirst;
-    float typicalP, topNSigma, xtcProbability, xtcThreshold, temperatureRange, temperatureExponent, mirostatTau, mirostatEta, dryMultiplier, dryBase;
-    int dryAllowedLength, dryWindow, noRepeatNgramSize;
-    List<int[]> dryBreakers = List.of(), bannedSequences = List.of();
-    List<Filter> order = List.of();
-    Map<Integer, Float> logitBias = Map.of();
     List<String> stops = List.of();
     Draft draft = Draft.NONE;
     Reasoning reasoning = Reasoning.MODEL;
@@ -30,128 +21,7 @@ public final class Options {
     String grammarText = "";
     Transcript transcript;
     int grammarKind, grammarFlags, reasoningTokens, replyFlags;
-    boolean isSampled;
     Model draftModel;
-
-    public Options temperature(double temperature) {
-        this.temperature = (float) temperature;
-        return sampled();
-    }
-
-    public Options topK(int topK) {
-        this.topK = topK;
-        return sampled();
-    }
-
-    public Options topP(double topP) {
-        this.topP = (float) topP;
-        return sampled();
-    }
-
-    public Options minP(double minP) {
-        this.minP = (float) minP;
-        return sampled();
-    }
-
-    public Options repeatPenalty(double repeatPenalty) {
-        this.repeatPenalty = (float) repeatPenalty;
-        return sampled();
-    }
-
-    public Options presencePenalty(double presencePenalty) {
-        this.presencePenalty = (float) presencePenalty;
-        return sampled();
-    }
-
-    public Options frequencyPenalty(double frequencyPenalty) {
-        this.frequencyPenalty = (float) frequencyPenalty;
-        return sampled();
-    }
-
-    /** Number of last tokens that penalties take into account; 0: 64. */
-    public Options penaltyWindow(int tokens) {
-        penaltyWindow = tokens;
-        return sampled();
-    }
-
-    /** Added to the logits of tokens; negative infinity forbids one. */
-    public Options logitBias(Map<Integer, Float> biases) {
-        logitBias = Map.copyOf(biases);
-        return sampled();
-    }
-
-    /** Applies the temperature before the filters, which is the order of transformers. */
-    public Options temperatureFirst(boolean isFirst) {
-        temperatureFirst = isFirst;
-        return sampled();
-    }
-
-    /** The order of the filters and the temperature, in place of the default. */
-    public Options order(Filter... order) {
-        this.order = List.of(order);
-        return sampled();
-    }
-
-    public Options typicalP(double typicalP) {
-        this.typicalP = (float) typicalP;
-        return sampled();
-    }
-
-    public Options topNSigma(double deviations) {
-        topNSigma = (float) deviations;
-        return sampled();
-    }
-
-    /** XTC: with this probability, drops the tokens whose probability is at least the threshold (0: 0.1), except the
-     * least likely of them. */
-    public Options xtc(double probability, double threshold) {
-        xtcProbability = (float) probability;
-        xtcThreshold = (float) threshold;
-        return sampled();
-    }
-
-    /** Dynamic temperature: the temperature varies by up to the range with the entropy, raised to the exponent (0: 1).
-     */
-    public Options temperatureRange(double range, double exponent) {
-        temperatureRange = (float) range;
-        temperatureExponent = (float) exponent;
-        return sampled();
-    }
-
-    /** Mirostat 2: the target surprise in bits, and the learning rate (0: 0.1). */
-    public Options mirostat(double tau, double eta) {
-        mirostatTau = (float) tau;
-        mirostatEta = (float) eta;
-        return sampled();
-    }
-
-    /** DRY: penalizes tokens that continue a repetition. 0 in the base stands for 1.75, in the length for 2, in the
-     * window for all tokens. */
-    public Options dry(double multiplier, double base, int allowedLength, int window, int[]... breakers) {
-        dryMultiplier = (float) multiplier;
-        dryBase = (float) base;
-        dryAllowedLength = allowedLength;
-        dryWindow = window;
-        dryBreakers = List.of(breakers);
-        return sampled();
-    }
-
-    /** No sequence of this many tokens occurs twice. */
-    public Options noRepeatNgramSize(int tokens) {
-        noRepeatNgramSize = tokens;
-        return sampled();
-    }
-
-    /** Token sequences that are never completed: the last token is not chosen after the others. */
-    public Options bannedSequences(int[]... sequences) {
-        bannedSequences = List.of(sequences);
-        return sampled();
-    }
-
-    public Options seed(long seed) {
-        this.seed = seed;
-        return sampled();
-    }
 
     public Options maxTokens(int maxTokens) {
         this.maxTokens = maxTokens;
@@ -252,11 +122,6 @@ public final class Options {
     /** The reply continues the last message, a reply that was cut. */
     public Options continuing() {
         replyFlags |= Header.RZ_REPLY_CONTINUE;
-        return this;
-    }
-
-    private Options sampled() {
-        isSampled = true;
         return this;
     }
 

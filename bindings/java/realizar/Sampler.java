@@ -31,29 +31,7 @@ public final class Sampler extends Handle {
 
     static Memory params(Arena arena, Options options) {
         var params = Native.sized(arena, Header.rz_sampler_params);
-        Native.set(params, Header.rz_sampler_params, "temperature", options.temperature);
-        Native.set(params, Header.rz_sampler_params, "top_k", options.topK);
-        Native.set(params, Header.rz_sampler_params, "top_p", options.topP);
-        Native.set(params, Header.rz_sampler_params, "min_p", options.minP);
-        Native.set(params, Header.rz_sampler_params, "repeat_penalty", options.repeatPenalty);
-        Native.set(params, Header.rz_sampler_params, "presence_penalty", options.presencePenalty);
-        Native.set(params, Header.rz_sampler_params, "frequency_penalty", options.frequencyPenalty);
-        Native.set(params, Header.rz_sampler_params, "penalty_window", options.penaltyWindow);
-        Native.set(params, Header.rz_sampler_params, "flags", options.temperatureFirst ? Header.RZ_SAMPLER_TEMPERATURE_FIRST : 0);
-        Native.set(params, Header.rz_sampler_params, "seed", options.seed);
-        Native.set(params, Header.rz_sampler_params, "typical_p", options.typicalP);
-        Native.set(params, Header.rz_sampler_params, "top_n_sigma", options.topNSigma);
-        Native.set(params, Header.rz_sampler_params, "xtc_probability", options.xtcProbability);
-        Native.set(params, Header.rz_sampler_params, "xtc_threshold", options.xtcThreshold);
-        Native.set(params, Header.rz_sampler_params, "temperature_range", options.temperatureRange);
-        Native.set(params, Header.rz_sampler_params, "temperature_exponent", options.temperatureExponent);
-        Native.set(params, Header.rz_sampler_params, "mirostat_tau", options.mirostatTau);
-        Native.set(params, Header.rz_sampler_params, "mirostat_eta", options.mirostatEta);
-        Native.set(params, Header.rz_sampler_params, "dry_multiplier", options.dryMultiplier);
-        Native.set(params, Header.rz_sampler_params, "dry_base", options.dryBase);
-        Native.set(params, Header.rz_sampler_params, "dry_allowed_length", options.dryAllowedLength);
-        Native.set(params, Header.rz_sampler_params, "dry_window", options.dryWindow);
-        Native.set(params, Header.rz_sampler_params, "no_repeat_ngram_size", options.noRepeatNgramSize);
+        options.set(params);
         Memory biases = arena.allocate((long) Header.rz_logit_bias.size * options.logitBias.size());
         int i = 0;
         for (var bias : options.logitBias.entrySet()) {

@@ -309,8 +309,7 @@ class Tests {
             int token = one.sample(null);
             check(two.sample(null) == token && one.sample(sampler) != token && half.capacity() == 64, "a choice");
             for (int before : new int[] {prompt[prompt.length - 1], token}) {
-                var options = new Options().bannedSequences(new int[] {1, 2, 3}, new int[] {before, token}).order(Filter.TEMPERATURE, Filter.XTC)
-                    .dry(0, 0, 0, 0, new int[] {13});
+                var options = new Options().bannedSequences(new int[] {1, 2, 3}, new int[] {before, token}).order(Filter.TEMPERATURE, Filter.XTC).dryBreakers(new int[] {13});
                 try (var banned = new Sampler(options)) {
                     check((one.sample(banned) == token) == (before == token), "a banned sequence");
                 }
@@ -693,10 +692,11 @@ class Tests {
         generated.put("maxTokens", new Options().maxTokens(-1));
         generated.put("draftMax", new Options().draftLookup(-1));
         generated.put("logprobs", new Options().logprobs(-1));
-        generated.put("topK", new Options().topK(-1));
-        generated.put("penaltyWindow", new Options().penaltyWindow(-1));
-        generated.put("noRepeatNgramSize", new Options().noRepeatNgramSize(-1));
-        generated.put("dryWindow", new Options().dry(1, 0, 0, -1));
+        wrong.put("topK", () -> new Options().topK(-1));
+        wrong.put("penaltyWindow", () -> new Options().penaltyWindow(-1));
+        wrong.put("noRepeatNgramSize", () -> new Options().noRepeatNgramSize(-1));
+        wrong.put("dryWindow", () -> new Options().dryWindow(-1));
+        check(thrown(IllegalArgumentException.class, () -> new Options().topP(Double.NaN)).getMessage().equals("topP is NaN; it must be a number"), "NaN");
         try (var session = model.newSession(16); var prompt = Prompt.of(model, new Prompt.Parts().tokens(1, 2))) {
             generated.forEach((name, options) -> wrong.put(name, () -> session.generate(PROMPT, options)));
             wrong.put("capacity", () -> model.newSession(-1));
@@ -716,7 +716,7 @@ class Tests {
                 String message = thrown(IllegalArgumentException.class, call).getMessage();
                 check(message.startsWith(name + " is -1; it must be a whole number from 0 to "), name + ": " + message);
             });
-            for (var options : List.of(new Options().logitBias(Map.of(-1, 1f)), new Options().bannedSequences(new int[] {1, -1}), new Options().dry(1, 0, 0, 0, new int[] {-1}))) {
+            for (var options : List.of(new Options().logitBias(Map.of(-1, 1f)), new Options().bannedSequences(new int[] {1, -1}), new Options().dryMultiplier(1).dryBreakers(new int[] {-1}))) {
                 check(thrown(IllegalArgumentException.class, () -> new Sampler(options)).getMessage().contains(" is -1; it must be"), "a token");
             }
             try (var generation = session.generate(PROMPT, new Options().priority(-1).temperature(1).seed(-1).maxTokens(1))) {

@@ -4,8 +4,6 @@
 #include <string.h>
 
 static const choice OVERFLOWS[] = {{"fail", RZ_OVERFLOW_FAIL}, {"forget", RZ_OVERFLOW_FORGET}, {NULL, 0}};
-static const choice REASONINGS[] = {
-    {"model", RZ_REASONING_MODEL}, {"off", RZ_REASONING_OFF}, {"on", RZ_REASONING_ON}, {NULL, 0}};
 static const choice PARTS[] = {{"reasoning", RZ_CHAT_EVENT_REASONING},
                                {"content", RZ_CHAT_EVENT_CONTENT},
                                {"toolId", RZ_CHAT_EVENT_TOOL_ID},
@@ -244,11 +242,9 @@ static reply *reply_arguments(task *t, napi_value arguments[MAX_ARGUMENTS]) {
     napi_value options = arguments[1];
     rz_reply_params *params = &r->params;
     r->conversation = task_use(t, arguments[0], CONVERSATION);
-    params->struct_size = sizeof *params;
+    set_rz_reply_params(t, options, params);
     params->cancel = task_use(t, arguments[2], CANCEL);
     params->json = string_member(t, options, "json", &params->json_len);
-    params->reasoning = choice_member(t, options, "reasoning", REASONINGS);
-    params->priority = int_member(t, options, "priority");
     return r;
 }
 
@@ -267,17 +263,11 @@ static napi_value call_reply(napi_env env, napi_callback_info info) {
     if (!r) return task_return(&t, NULL);
     napi_value options = arguments[1];
     rz_reply_params *params = &r->params;
-    U32(&t, options, params, max_tokens);
     params->sampler = sampler_params(&t, member_of(&t, options, "sampling"));
     params->grammar_kind = grammar_params(&t, member_of(&t, options, "grammar"), &params->grammar_flags,
                                           &params->grammar, &params->grammar_len);
-    if (bool_member(&t, options, "keep")) params->flags |= RZ_REPLY_KEEP;
-    if (bool_member(&t, options, "continue")) params->flags |= RZ_REPLY_CONTINUE;
-    U32(&t, options, params, reasoning_tokens);
     params->draft = choice_member(&t, options, "draft", DRAFTS);
-    U32(&t, options, params, draft_max);
     params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
-    params->logprobs = or_none_member(&t, options, "logprobs");
     params->stops = stop_params(&t, options, &params->n_stops);
     return task_start(&t, run_reply, NULL);
 }

@@ -185,7 +185,8 @@ uint32_t grammar_params(task *t, napi_value grammar, uint32_t *flags, const char
 const char *const *stop_params(task *t, napi_value options, size_t *n);
 /* Adapters, which the task uses, and the scale of each. */
 rz_adapter *const *adapter_params(task *t, napi_value options, const float **scales, size_t *n);
-extern const choice DRAFTS[], ELEMENT_TYPES[];
+extern const choice DRAFTS[];
+#include "options.h"
 
 uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len, uint32_t flags, size_t *n);
 

@@ -36,10 +36,7 @@ static load *load_arguments(task *t, napi_value arguments[]) {
         l->source.data = bytes_of(t, arguments[1], "the encoder", &n);
         l->source.size = n;
     }
-    params->struct_size = sizeof *params;
-    U32(t, arguments[2], params, device);
-    params->quantize = choice_member(t, arguments[2], "quantize", ELEMENT_TYPES);
-    U32(t, arguments[2], params, max_rows);
+    set_rz_encoder_params(t, arguments[2], params);
     params->flags = is_given(t->env, member_of(t, arguments[2], "kind")) ? choice_member(t, arguments[2], "kind", ENCODERS) : 0;
     if (bool_member(t, arguments[2], "allow_unknown")) params->flags |= RZ_MODEL_ALLOW_UNKNOWN;
     return l;
@@ -93,12 +90,8 @@ static napi_value call_encoder_plan(napi_env env, napi_callback_info info) {
 }
 
 static rz_media_params media_params(task *t, napi_value options) {
-    rz_media_params params = {.struct_size = sizeof params};
-    U32(t, options, &params, min_rows);
-    U32(t, options, &params, max_rows);
-    U32(t, options, &params, max_tiles);
-    U32(t, options, &params, max_pixels);
-    U32(t, options, &params, background);
+    rz_media_params params = {0};
+    set_rz_media_params(t, options, &params);
     params.flags = bool_member(t, options, "in_steps") ? RZ_ENCODE_STEPS : 0;
     return params;
 }

@@ -5,13 +5,6 @@
 #include <string.h>
 
 static const choice PLACES[] = {{"auto", RZ_PLACE_AUTO}, {"cpu", RZ_PLACE_CPU}, {"gpu", RZ_PLACE_GPU}, {NULL, 0}};
-static const choice POOLINGS[] = {{"model", RZ_POOLING_MODEL},
-                                  {"none", RZ_POOLING_NONE},
-                                  {"mean", RZ_POOLING_MEAN},
-                                  {"cls", RZ_POOLING_CLS},
-                                  {"last", RZ_POOLING_LAST},
-                                  {"rank", RZ_POOLING_RANK},
-                                  {NULL, 0}};
 static const choice STATES[] = {
     {"prompt", RZ_STATE_PROMPT}, {"tokens", RZ_STATE_TOKENS}, {"ended", RZ_STATE_ENDED}, {NULL, 0}};
 static const choice ENDS[] = {{"end", RZ_END_TOKEN},
@@ -103,15 +96,6 @@ typedef struct load {
     size_t n_parts;
 } load;
 
-static void load_flags(task *t, napi_value options, rz_model_params *params) {
-    static const choice flags[] = {{"deterministic", RZ_MODEL_DETERMINISTIC}, {"mmap", RZ_MODEL_MMAP},
-                                   {"text_only", RZ_MODEL_TEXT_ONLY},         {"mtp", RZ_MODEL_MTP},
-                                   {"allow_unknown", RZ_MODEL_ALLOW_UNKNOWN}, {"bf16_products", RZ_MODEL_BF16_PRODUCTS},
-                                   {NULL, 0}};
-    for (const choice *flag = flags; flag->name; flag++)
-        if (bool_member(t, options, flag->name)) params->flags |= flag->number;
-}
-
 static void load_placements(task *t, napi_value options, rz_model_params *params) {
     napi_value list = member_of(t, options, "placements");
     uint32_t n = count_of(t, list, "placements");
@@ -143,17 +127,11 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
         l->path = terminated_of(t, source, "the path");
     }
     rz_model_params *params = &l->params;
-    params->struct_size = sizeof *params;
-    U32(t, options, params, device);
-    params->gpu_layers = or_none_member(t, options, "gpu_layers");
-    params->experts_copied_from = or_none_member(t, options, "experts_copied_from");
-    params->quantize = choice_member(t, options, "quantize", ELEMENT_TYPES);
-    params->mixed_prefill_tokens = (uint32_t)uint_member(t, options, "mixed_prefill_tokens", UINT32_MAX);
+    set_rz_model_params(t, options, params);
     params->packed_path = terminated_member(t, options, "packed_path");
     load_placements(t, options, params);
     params->tested_path = terminated_member(t, options, "tested_path");
     params->chat_template = string_member(t, options, "chat_template", &params->chat_template_len);
-    load_flags(t, options, params);
     napi_value devices = member_of(t, options, "devices");
     if (devices) params->devices = tokens_of(t, devices, "devices", &params->n_devices);
     napi_value shares = member_of(t, options, "shares");
@@ -161,9 +139,7 @@ static load *load_arguments(task *t, napi_value source, napi_value options) {
     if (shares && n_shares != params->n_devices)
         task_fail(t, RZ_ERR_INVALID_ARGUMENT, "there are not as many shares as devices");
     if (shares) params->device_split = floats_of(t, shares, "a share", n_shares);
-    l->runtime.struct_size = sizeof l->runtime;
-    U32(t, options, &l->runtime, threads);
-    U64(t, options, &l->runtime, memory_limit);
+    set_rz_runtime_params(t, options, &l->runtime);
     l->cache = cache_params(t, options);
     U32(t, options, l, n_caches);
     return l;
@@ -410,12 +386,8 @@ static napi_value call_store(napi_env env, napi_callback_info info) {
     task t = task_begin(env, info, arguments);
     rz_store_params *params = t.data = task_alloc(&t, sizeof *params);
     if (params && task_use(&t, arguments[0], MODEL)) {
-        params->struct_size = sizeof *params;
+        set_rz_store_params(&t, arguments[1], params);
         params->path = terminated_member(&t, arguments[1], "path");
-        U32(&t, arguments[1], params, min_tokens);
-        U64(&t, arguments[1], params, memory_limit);
-        U32(&t, arguments[1], params, max_entries);
-        U64(&t, arguments[1], params, disk_limit);
     }
     return task_start(&t, run_store, task_made);
 }
@@ -487,9 +459,7 @@ static napi_value call_embed(napi_env env, napi_callback_info info) {
     if (!e) return task_return(&t, NULL);
     e->model = task_use(&t, arguments[0], MODEL);
     e->cancel = task_use(&t, arguments[3], CANCEL);
-    e->params.struct_size = sizeof e->params;
-    e->params.pooling = choice_member(&t, arguments[2], "pooling", POOLINGS);
-    if (bool_member(&t, arguments[2], "raw")) e->params.flags |= RZ_EMBED_RAW;
+    set_rz_embed_params(&t, arguments[2], &e->params);
     if (is_given(env, arguments[4])) {
         e->n = count_of(&t, arguments[4], "prompts");
         e->prompts = task_alloc(&t, e->n * sizeof *e->prompts);

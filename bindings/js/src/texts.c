@@ -15,15 +15,6 @@ static const choice GRAMMARS[] = {{"json_schema", RZ_GRAMMAR_JSON_SCHEMA},
                                   {"choices", RZ_GRAMMAR_CHOICES},
                                   {"tools", RZ_GRAMMAR_TOOLS},
                                   {NULL, 0}};
-static const choice FILTERS[] = {{"topNSigma", RZ_FILTER_TOP_N_SIGMA},
-                                 {"topK", RZ_FILTER_TOP_K},
-                                 {"typicalP", RZ_FILTER_TYPICAL_P},
-                                 {"topP", RZ_FILTER_TOP_P},
-                                 {"minP", RZ_FILTER_MIN_P},
-                                 {"xtc", RZ_FILTER_XTC},
-                                 {"temperature", RZ_FILTER_TEMPERATURE},
-                                 {NULL, 0}};
-
 uint32_t *tokenize(task *t, const rz_model *model, const char *text, size_t len, uint32_t flags, size_t *n) {
     uint32_t *tokens;
     size_t capacity = len / 2 + 16;
@@ -88,7 +79,7 @@ static void sampler_lists(task *t, napi_value sampling, rz_sampler_params *param
     params->n_order = count_of(t, order, "order");
     uint32_t *filters = params->n_order ? task_alloc(t, params->n_order * sizeof *filters) : NULL;
     for (uint32_t i = 0; i < params->n_order && t->status >= 0; i++)
-        filters[i] = choice_of(t, element_of(t, order, i), "a filter", FILTERS);
+        filters[i] = choice_of(t, element_of(t, order, i), "a filter", RZ_FILTER_NAMES);
     params->order = filters;
     params->dry_breakers = sequences(t, sampling, "dry_breakers", &params->n_dry_breakers);
     params->banned_sequences = sequences(t, sampling, "banned_sequences", &params->n_banned_sequences);
@@ -97,30 +88,7 @@ static void sampler_lists(task *t, napi_value sampling, rz_sampler_params *param
 rz_sampler_params *sampler_params(task *t, napi_value sampling) {
     rz_sampler_params *params = is_given(t->env, sampling) ? task_alloc(t, sizeof *params) : NULL;
     if (!params) return NULL;
-    params->struct_size = sizeof *params;
-    F32(t, sampling, params, temperature);
-    U32(t, sampling, params, top_k);
-    F32(t, sampling, params, top_p);
-    F32(t, sampling, params, min_p);
-    F32(t, sampling, params, repeat_penalty);
-    F32(t, sampling, params, presence_penalty);
-    F32(t, sampling, params, frequency_penalty);
-    U32(t, sampling, params, penalty_window);
-    if (bool_member(t, sampling, "temperature_first")) params->flags |= RZ_SAMPLER_TEMPERATURE_FIRST;
-    U64(t, sampling, params, seed);
-    F32(t, sampling, params, typical_p);
-    F32(t, sampling, params, top_n_sigma);
-    F32(t, sampling, params, xtc_probability);
-    F32(t, sampling, params, xtc_threshold);
-    F32(t, sampling, params, temperature_range);
-    F32(t, sampling, params, temperature_exponent);
-    F32(t, sampling, params, mirostat_tau);
-    F32(t, sampling, params, mirostat_eta);
-    F32(t, sampling, params, dry_multiplier);
-    F32(t, sampling, params, dry_base);
-    U32(t, sampling, params, dry_allowed_length);
-    U32(t, sampling, params, dry_window);
-    U32(t, sampling, params, no_repeat_ngram_size);
+    set_rz_sampler_params(t, sampling, params);
     sampler_lists(t, sampling, params);
     return params;
 }
@@ -333,15 +301,12 @@ static napi_value call_job(napi_env env, napi_callback_info info) {
     rz_job_params *params = &g->params;
     g->cache = task_use(&t, arguments[0], SESSION);
     g->model = task_use(&t, arguments[1], MODEL);
-    params->struct_size = sizeof *params;
+    set_rz_job_params(&t, options, params);
     params->prompt = task_use_optional(&t, member_of(&t, options, "prompt"), PROMPT);
     params->prompt_first = uint_member(&t, options, "prompt_first", UINT32_MAX);
     if (!params->prompt) params->tokens = tokens_of(&t, arguments[2], "tokens", &params->n_tokens);
     params->cancel = task_use(&t, arguments[4], CANCEL);
-    U32(&t, options, params, max_tokens);
     params->draft = choice_member(&t, options, "draft", DRAFTS);
-    U32(&t, options, params, draft_max);
-    params->priority = int_member(&t, options, "priority");
     params->draft_model = task_use_optional(&t, member_of(&t, options, "draft_model"), MODEL);
     g->sampling = sampler_params(&t, member_of(&t, options, "sampling"));
     g->grammar_kind =

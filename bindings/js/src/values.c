@@ -68,11 +68,15 @@ int32_t int_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);
     double number = value ? double_of(t, value, t->name) : 0;
     if (number >= INT32_MIN && number <= INT32_MAX && floor(number) == number) return (int32_t)number;
-    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is %.15g; it must be a whole number of 32 bits", t->name, number);
+    task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is %.15g; it must be a whole number from -2147483648 to 2147483647", t->name, number);
     return 0;
 }
 
-float float_of(task *t, napi_value value, const char *name) { return (float)double_of(t, value, name); }
+float float_of(task *t, napi_value value, const char *name) {
+    double number = double_of(t, value, name);
+    if (isnan(number)) task_fail(t, RZ_ERR_INVALID_ARGUMENT, "%s is NaN; it must be a number", name);
+    return (float)number;
+}
 
 float float_member(task *t, napi_value object, const char *field) {
     napi_value value = member_of(t, object, field);

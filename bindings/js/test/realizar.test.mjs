@@ -608,9 +608,46 @@ test("what is closed at work ends, and closing is safe at any moment", async () 
   (await loading)[Symbol.dispose]?.();
 });
 
+/** The members of a declared interface and of those that it extends, and their types. */
+function members(kind) {
+  const declared = ["index.d.ts", "options.d.ts"].map((name) => fs.readFileSync(path.join(home, name), "utf8")).join();
+  const [, bases, body] = declared.match(`interface ${kind} (?:extends ([^{]*) )?{([^]*?)\n?}\n`);
+  const own = [...body.matchAll(/^  (\w+)\?: (.*);/gm)].map(([, name, type]) => [name, type]);
+  return Object.assign({}, ...(bases?.split(", ") ?? []).map(members), Object.fromEntries(own));
+}
+
+test("each number, switch and name of the options is checked", async () => {
+  const calls = {
+    LoadOptions: (options) => Model.load(chat, options),
+    CacheOptions: (cache) => talk({ cache }),
+    SamplingParams: (sampling) => talk().say(PROMPT, { sampling }).next(),
+    ReplyOptions: (options) => talk().say(PROMPT, options).next(),
+    GenerateOptions: (options) => new Session(model).generate(PROMPT, options).next(),
+    StoreOptions: (options) => Store.open(model, options),
+    EmbedParams: (options) => model.embed([PROMPT], options),
+  };
+  const wrong = { number: ["1", true, NaN, {}], boolean: ["no", 1, 0], ElementType: ["q9", 1], Reasoning: ["maybe", 1], Pooling: ["men", 0], "Filter[]": ["top", 1] };
+  for (const [kind, call] of Object.entries(calls)) {
+    for (const [name, type] of Object.entries(members(kind))) {
+      for (const value of wrong[type] ?? []) {
+        const refused = fails("RZ_ERR_INVALID_ARGUMENT", new RegExp(`^${name} is `));
+        await assert.rejects(async () => await call({ [name]: value }), refused, `${kind}.${name}: ${String(value)}`);
+      }
+    }
+  }
+});
+
+test("an option of sampling counts alone", async () => {
+  const usual = await all(new Session(model).generate(PROMPT, { maxTokens: 1 }));
+  const session = new Session(model);
+  await all(session.generate(PROMPT, { maxTokens: 2 }));
+  const first = session.tokens[model.tokenize(PROMPT).length];
+  for (const sampling of [{ bannedSequences: [[first]] }, { biases: [[first, -Infinity]] }])
+    assert.notEqual(await all(new Session(model).generate(PROMPT, { maxTokens: 1, sampling })), usual);
+});
+
 test("options of an unknown name are refused, all that are declared are known", async () => {
-  const declared = fs.readFileSync(path.join(home, "index.d.ts"), "utf8");
-  const names = (kind) => [...declared.match(`interface ${kind} [^]*?\n}`)[0].matchAll(/^  (\w+)\?:/gm)].map((found) => found[1]);
+  const names = (kind) => Object.keys(members(kind));
   const bytes = await talk().save(), kept = await new Session(model).save();
   const calls = [
     [[...names("LoadOptions"), "signal", "progress"], (options) => Model.load(chat, options)],

@@ -19,7 +19,7 @@ export async function use(signal: AbortSignal): Promise<string> {
     signal,
     progress: (done, total) => console.log(done / total),
   });
-  await Model.load(new Uint8Array(3));
+  await Model.load(new Uint8Array(3), { mixedPrefillTokens: 32, gpuLayers: 0, quantize: "q8_0" });
   await Model.load(await fetchModel("hf:owner/name", { signal, progress: (done, total) => console.log(done / total) }));
   const store = await Store.open(model, { path: "folder" });
   const conversation = new Conversation(model, {
@@ -29,7 +29,7 @@ export async function use(signal: AbortSignal): Promise<string> {
     cache: { capacity: 512, kType: "q8_0" },
   });
   let said = "";
-  for await (const text of conversation.say("Hi", { signal, sampling: { temperature: 0.7 } }))
+  for await (const text of conversation.say("Hi", { signal, sampling: { temperature: 0.7, order: ["topP", "temperature"], biases: [[3, -1]] } }))
     said += text.toUpperCase();
   const tools = [{ type: "function", function: { name: "go" } }];
   await conversation.read({ tools, toolChoice: "required", signal });
@@ -66,6 +66,28 @@ export async function use(signal: AbortSignal): Promise<string> {
   conversation.reply({ grammar: { prose: "" } });
   // @ts-expect-error
   conversation.read({ maxTokens: 5 });
+  // @ts-expect-error
+  await Model.load("model.gguf", { thread: 2 });
+  // @ts-expect-error
+  await Model.load("model.gguf", { quantize: "q9" });
+  // @ts-expect-error
+  await Model.load("model.gguf", { mmap: "no" });
+  // @ts-expect-error
+  conversation.say("Hi", { maxToken: 5 });
+  // @ts-expect-error
+  conversation.say("Hi", { maxTokens: "5" });
+  // @ts-expect-error
+  conversation.say("Hi", { sampling: { temprature: 1 } });
+  // @ts-expect-error
+  conversation.say("Hi", { sampling: { order: ["top"] } });
+  // @ts-expect-error
+  new Conversation(model, { cache: { kType: "q9" } });
+  // @ts-expect-error
+  new Session(model).generate("Once", { logprobs: 3 });
+  // @ts-expect-error
+  await model.embed(["a"], { pooling: "men" });
+  // @ts-expect-error
+  encoder.measure(1, 1, { maxRowz: 1 });
   // @ts-expect-error
   new Model();
   return said + total;

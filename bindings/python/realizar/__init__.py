@@ -21,15 +21,19 @@ import reprlib
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from ctypes import Array, byref, c_uint32, c_void_p
-from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union,
+)  # fmt: skip
 
 import numpy as np
 
 from . import _header as _c
 from . import _hub
+from . import _options as _o
+from ._header import choice as _named
 from ._header import real as _real
+from ._header import switch as _switch
 from ._header import whole as _whole
 from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
@@ -39,10 +43,15 @@ from ._errors import (
 from ._errors import error_of as _error_of
 from ._library import callbacks as _callbacks
 from ._library import Handle, interruptible, library, new, sized, status
+from ._options import ElementType, Pooling, Reasoning, Sampling
+
+if TYPE_CHECKING:
+    from typing_extensions import Literal, Unpack
 
 __all__ = [
-    "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Encoder", "EncoderInfo", "EncoderPlan", "Grammar",
-    "Job", "Media", "MediaInfo", "Model", "ModelInfo", "Part", "Phase", "Placement", "Plan", "PlanDevice", "Prompt", "Runtime", "RuntimeInfo", "Sampler", "Sampling", "Session", "Store",
+    "Adapter", "Cancel", "ChatParser", "Conversation", "ConversationInfo", "Device", "Encoder", "EncoderInfo", "EncoderOptions", "EncoderPlan",
+    "Grammar", "Job", "JobOptions", "LoadOptions", "Media", "MediaInfo", "Members", "Model", "ModelInfo", "Part", "Phase", "Placement", "Plan",
+    "PlanDevice", "Prompt", "ReadOptions", "ReplyOptions", "Runtime", "RuntimeInfo", "Sampler", "Sampling", "Session", "Store",
     "StoreInfo", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "fetch", "plan", "step_conversations", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "NotFound", "NotReady",
@@ -107,8 +116,9 @@ def _all(values: Any, kind: Any, name: str) -> List[Any]:
     return found
 
 
-def _check_options(options: Iterable[str], known: Sequence[str]) -> None:
+def _check_options(options: Iterable[str], kind: Any) -> None:
     """Refuses names of options that there are not."""
+    known = list(kind.__annotations__)
     for name in options:
         if name not in known:
             raise TypeError(f"the option {name} is unknown; the nearest is {get_close_matches(name, known, 1, 0)[0]}")
@@ -258,41 +268,6 @@ class Runtime(Handle):
         return RuntimeInfo(out.threads, out.memory_used, out.memory_peak, out.memory_limit)
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How tokens are chosen; zero switches a part off, so that all zeros choose the most likely token."""
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 0.0
-    min_p: float = 0.0
-    repeat_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    penalty_window: int = 0
-    seed: int = 0
-    logit_bias: Mapping[int, float] = field(default_factory=dict)
-    temperature_first: bool = False
-    """The filters see the distribution that the temperature leaves, which is the order of transformers."""
-    typical_p: float = 0.0
-    top_n_sigma: float = 0.0
-    xtc_probability: float = 0.0
-    xtc_threshold: float = 0.0
-    temperature_range: float = 0.0
-    temperature_exponent: float = 0.0
-    mirostat_tau: float = 0.0
-    mirostat_eta: float = 0.0
-    dry_multiplier: float = 0.0
-    dry_base: float = 0.0
-    dry_allowed_length: int = 0
-    dry_window: int = 0
-    no_repeat_ngram_size: int = 0
-    dry_breakers: Sequence[Sequence[int]] = ()
-    banned_sequences: Sequence[Sequence[int]] = ()
-    order: Sequence[str] = ()
-    """Filters ("top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc") and "temperature"; empty: the default order."""
-
-
 _FILTERS = _numbers("RZ_FILTER_")
 
 
@@ -321,17 +296,12 @@ def _sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
         raise InvalidArgument(f"logit_bias is {reprlib.repr(sampling.logit_bias)}; it must be a dict of tokens and biases")
     pairs = sampling.logit_bias.items()
     biases = (_c.rz_logit_bias * len(pairs))(*((_whole(token, "a token of logit_bias"), _real(bias, "a bias of logit_bias")) for token, bias in pairs))
+    scalars = {name: value for name, value in vars(sampling).items() if name not in ("logit_bias", "dry_breakers", "banned_sequences", "order")}
     params = _c.rz_sampler_params(
-        n_biases=len(biases), n_dry_breakers=len(breakers), n_banned_sequences=len(banned), n_order=len(order), flags=_c.RZ_SAMPLER_TEMPERATURE_FIRST if sampling.temperature_first else 0,
+        **scalars, n_biases=len(biases), n_dry_breakers=len(breakers), n_banned_sequences=len(banned), n_order=len(order)
     )
-    lists = {
-        "dry_breakers": _sequences(breakers),
-        "banned_sequences": _sequences(banned),
-        "order": (c_uint32 * len(order))(*(_named(_FILTERS, name, "a filter") for name in order)),
-    }
-    for name, *_ in params._fields_:
-        if name in Sampling.__dataclass_fields__:
-            setattr(params, name, lists[name] if name in lists else getattr(sampling, name))
+    params.dry_breakers, params.banned_sequences = _sequences(breakers), _sequences(banned)
+    params.order = (c_uint32 * len(order))(*(_named(name, "a filter", _FILTERS) for name in order))
     if len(biases):
         params.biases = biases
     return params
@@ -386,9 +356,6 @@ class Work(NamedTuple):
 
 
 _DEVICES = _numbers("RZ_DEVICE_")
-_FLAGS = _numbers("RZ_MODEL_")
-_POOLING = _numbers("RZ_POOLING_")
-_TYPES = _numbers("RZ_TYPE_")
 _PLACES = _numbers("RZ_PLACE_")
 
 
@@ -451,54 +418,40 @@ def _placed(placement: Placement) -> Any:
     if not isinstance(placement, Placement):
         raise InvalidArgument(f"a placement is of type {type(placement).__name__}; it must be a Placement")
     return _c.rz_placement(
-        what=_c.RZ_PLACED_EXPERTS, place=_named(_PLACES, placement.place, "place"), first_layer=placement.first_layer,
+        what=_c.RZ_PLACED_EXPERTS, place=_named(placement.place, "place", _PLACES), first_layer=placement.first_layer,
         n_layers=placement.layers, bytes=placement.bytes,
     )  # fmt: skip
 
 
-def _or_none(number: Optional[int]) -> int:
-    """A number in place of which 0 means the default; None: the default."""
-    return 0 if number is None else number if number != 0 else _c.RZ_NONE
+class LoadOptions(_o.LoadOptions, total=False):
+    """Options of a load, as of `Model`."""
+
+    threads: int
+    runtime: Optional[Runtime]
+    devices: Sequence[int]
+    shares: Sequence[float]
+    placements: Sequence[Placement]
+    packed_path: "Union[str, os.PathLike[str], None]"
+    tested_path: "Union[str, os.PathLike[str], None]"
+    chat_template: Optional[str]
+    progress: Optional[Progress]
+    cancel: Optional[Cancel]
 
 
 class _Loading:
     """Parameters of a load, and what they point to."""
 
-    def __init__(
-        self,
-        *,
-        threads: int = 0,
-        runtime: Optional[Runtime] = None,
-        device: int = 0,
-        devices: Sequence[int] = (),
-        shares: Sequence[float] = (),
-        gpu_layers: Optional[int] = None,
-        placements: Sequence[Placement] = (),
-        experts_copied_from: Optional[int] = None,
-        quantize: str = "default",
-        mixed_prefill_tokens: int = 0,
-        deterministic: bool = False,
-        mmap: bool = False,
-        text_only: bool = False,
-        profile: bool = False,
-        mtp: bool = False,
-        allow_unknown: bool = False,
-        bf16_products: bool = False,
-        packed_path: Union[str, "os.PathLike[str]", None] = None,
-        tested_path: Union[str, "os.PathLike[str]", None] = None,
-        chat_template: Optional[str] = None,
-        progress: Optional[Progress] = None,
-        cancel: Optional[Cancel] = None,
-    ) -> None:
-        flags = {"deterministic": deterministic, "mmap": mmap, "text_only": text_only, "profile": profile, "mtp": mtp,
-                 "allow_unknown": allow_unknown, "bf16_products": bf16_products}  # fmt: skip
+    def __init__(self, options: LoadOptions) -> None:
+        _check_options(options, LoadOptions)
+        fields: Dict[str, Any] = dict(options)
+        take = fields.pop
+        threads, runtime, placements = take("threads", 0), take("runtime", None), _list(take("placements", ()), "placements")
+        devices, shares, chat_template = take("devices", ()), _list(take("shares", ()), "shares"), take("chat_template", None)
+        packed_path, tested_path = take("packed_path", None), take("tested_path", None)
+        self.watch = _Watch(take("progress", None), take("cancel", None))
+        self.params = _c.rz_model_params(**fields)
         self.is_own = runtime is None
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
-        self.watch = _Watch(progress, cancel)
-        self.params = _c.rz_model_params(
-            device=device, gpu_layers=_or_none(gpu_layers), experts_copied_from=_or_none(experts_copied_from), quantize=_named(_TYPES, quantize, "quantize"),
-            flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted), mixed_prefill_tokens=mixed_prefill_tokens,
-        )  # fmt: skip
         self.devices = _ids(devices, "devices")
         if len(self.devices):
             self.params.devices, self.params.n_devices = _at(self.devices), len(self.devices)
@@ -590,18 +543,18 @@ class Plan(NamedTuple):
 
 
 def plan(
-    model: Union[str, "os.PathLike[str]", Source, Mapping[str, Source]], *, sessions: int = 1, capacity: int = 0, k_type: str = "f16",
-    v_type: str = "f16", **options: Any,
+    model: Union[str, "os.PathLike[str]", Source, Mapping[str, Source]], *, sessions: int = 1, capacity: int = 0, k_type: ElementType = "f16",
+    v_type: ElementType = "f16", **options: "Unpack[LoadOptions]",
 ) -> Plan:  # fmt: skip
     """What a model, a path or files as of Model.from_files, will take with so many sessions, before a weight is read. `options` as of
     Model."""
     is_path = isinstance(model, (str, os.PathLike))
     path = _path(model) if is_path else None  # type: ignore[arg-type]
     sources, kept = (None, None) if is_path else _sources(model)  # type: ignore[arg-type]
-    cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type"))
+    cache = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
     found = _c.rz_model_plan()
     n = 0 if sources is None else len(sources)
-    loading, n_sessions = _Loading(**options), _whole(sessions, "sessions")
+    loading, n_sessions = _Loading(options), _whole(sessions, "sessions")
     parts, n_parts = (_c.rz_model_plan_device * _c.RZ_DEVICES_MAX)(*(_c.rz_model_plan_device() for _ in range(_c.RZ_DEVICES_MAX))), ctypes.c_size_t()
     out = (byref(found), parts, len(parts), byref(n_parts))
     loading.run(lambda params: status("rz_model_plan_get", path, sources, n, params, byref(cache), n_sessions, *out))
@@ -643,7 +596,7 @@ class Model(Handle):
     """A loaded model: a .gguf file, a .safetensors file, a folder with a config.json, or one of the Hub, as `fetch` has
     it."""
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], **options: Any) -> None:
+    def __init__(self, path: Union[str, "os.PathLike[str]"], **options: "Unpack[LoadOptions]") -> None:
         """Options, all of which may be left out:
 
         `threads` that compute, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
@@ -664,15 +617,15 @@ class Model(Handle):
         if isinstance(path, str) and path.startswith("hf:"):
             path = fetch(path, progress=options.get("progress"), cancel=options.get("cancel"))
         name = _path(path)
-        self._load(_Loading(**options), lambda params: new("rz_model_load", name, params))
+        self._load(_Loading(options), lambda params: new("rz_model_load", name, params))
 
     @classmethod
-    def from_files(cls, files: Union[Source, Mapping[str, Source]], **options: Any) -> "Model":
+    def from_files(cls, files: Union[Source, Mapping[str, Source]], **options: "Unpack[LoadOptions]") -> "Model":
         """A model whose files are bytes in memory, or open binary files: one file, or those of a folder or a split set by their names.
         Nothing of them is needed afterwards."""
         self = cls.__new__(cls)
         sources, kept = _sources(files)
-        self._load(_Loading(**options), lambda params: new("rz_model_load_from", sources, len(sources), params))
+        self._load(_Loading(options), lambda params: new("rz_model_load_from", sources, len(sources), params))
         del kept
         return self
 
@@ -755,14 +708,14 @@ class Model(Handle):
         with self._use() as model:
             return bool(library.rz_token_is_end(model, _whole(token, "token")))
 
-    def render(self, messages: Messages, *, add_generation_prompt: bool = True, **members: Any) -> str:
+    def render(self, messages: Messages, *, add_generation_prompt: bool = True, **members: "Unpack[Members]") -> str:
         """Messages as the text that the model was trained on, by the template in its file. `members`: others of the request, such as
         tools=[...] and variables={"enable_thinking": False}."""
         request = _request(messages, members)
         flags = add_generation_prompt and _c.RZ_CHAT_ADD_GENERATION_PROMPT
         return sized(lambda *out: self._call("rz_chat_render_into", request, len(request), flags, *out, None), 4096).decode()
 
-    def tokenize_chat(self, messages: Messages, **members: Any) -> List[int]:
+    def tokenize_chat(self, messages: Messages, **members: "Unpack[Members]") -> List[int]:
         """Messages as tokens, up to where the answer begins; no text in them becomes a control token."""
         request, flags = _request(messages, members), _c.RZ_CHAT_ADD_GENERATION_PROMPT
         return _ids_of(lambda *out: self._call("rz_chat_tokenize_into", request, len(request), flags, *out, None), len(request) + 64)
@@ -774,7 +727,7 @@ class Model(Handle):
         with self._use() as model:
             return Grammar(new("rz_grammar_new", model, number, flags, data, len(data), None), "rz_grammar_free")
 
-    def chat_parser(self, messages: Messages, **members: Any) -> "ChatParser":
+    def chat_parser(self, messages: Messages, **members: "Unpack[Members]") -> "ChatParser":
         """A parser for the reply to a conversation, whose tokens (`tokenize_chat` with the same arguments) were the prompt."""
         request = _request(messages, members)
         with self._use() as model:
@@ -786,9 +739,9 @@ class Model(Handle):
         with self._use() as model:
             return Adapter(new("rz_adapter_load", model, name, None), "rz_adapter_free")
 
-    def session(self, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> "Session":
+    def session(self, capacity: int = 0, *, k_type: ElementType = "f16", v_type: ElementType = "f16") -> "Session":
         """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
-        params = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type"))
+        params = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
         with self._use() as model:
             return Session(self, new("rz_cache_new", model, byref(params)))
 
@@ -798,7 +751,7 @@ class Model(Handle):
             return Session(self, new("rz_cache_load", model, None, callback, None, None))
 
     def embed(
-        self, texts: "Sequence[Union[str, Tokens, Prompt]]", *, pooling: str = "model", normalize: bool = True,
+        self, texts: "Sequence[Union[str, Tokens, Prompt]]", *, pooling: Pooling = "model", normalize: bool = True,
         cancel: Optional[Cancel] = None,
     ) -> "np.ndarray":  # fmt: skip
         """Embeddings of texts, of lists of tokens, or of prompts with pictures: an array [texts][dims] of float32,
@@ -812,7 +765,7 @@ class Model(Handle):
         else:
             lists = (ctypes.POINTER(c_uint32) * len(ids))(*map(_at, ids))
             lengths = (ctypes.c_size_t * len(ids))(*map(len, ids))
-        params = _c.rz_embed_params(pooling=_named(_POOLING, pooling, "pooling"), flags=0 if normalize else _c.RZ_EMBED_RAW)
+        params = _c.rz_embed_params(pooling=pooling, raw=not normalize)
         rows = sum(map(len, ids)) if pooling == "none" else len(ids)
         if not ids:
             return np.empty((0, self.info.hidden_dim), dtype=np.float32)
@@ -844,7 +797,7 @@ class Model(Handle):
     def work(self, kind: str = "cpu") -> Work:
         """The work of one kind of device, "cpu" or "gpu", since the model was loaded."""
         metrics = _c.rz_backend_metrics()
-        self._call("rz_backend_metrics_get", _named(_DEVICES, kind, "kind"), byref(metrics))
+        self._call("rz_backend_metrics_get", _named(kind, "kind", _DEVICES), byref(metrics))
         found = [getattr(metrics, name) for name in Work._fields[:-1]]
         return Work(*found, tuple(metrics.latency_histogram))
 
@@ -942,17 +895,24 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_MEMBERS = ("tools", "tool_choice", "parallel_tool_calls", "variables", "response_format")
+class Members(TypedDict, total=False):
+    """Members of a request beside its messages."""
+
+    tools: Optional[Sequence[Any]]
+    tool_choice: Any
+    parallel_tool_calls: Optional[bool]
+    variables: Optional[Mapping[str, Any]]
+    response_format: Any
 
 
 def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    _check_options(members, _MEMBERS)
+    _check_options(members, Members)
     return _json({"messages": _list(messages, "messages"), **members}).encode()
 
 
-def _set_members(params: Any, **members: Any) -> None:
+def _set_members(params: Any, **members: "Unpack[Members]") -> None:
     """Tools and variables of one reply; None: those of the conversation."""
     given = {name: value for name, value in members.items() if value is not None}
     if given:
@@ -968,15 +928,13 @@ _ENDS = {value: "end" if name == "token" else name for name, value in _numbers("
 
 
 def _grammar(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int, int, bytes]:
-    number = _named(_GRAMMARS, kind, "the kind of a grammar")
+    number = _named(kind, "the kind of a grammar", _GRAMMARS)
     if kind in ("regex", "lark", "gbnf") and not isinstance(text, str):
         raise InvalidArgument(f"the grammar is {reprlib.repr(text)}; it must be a text, because its kind is {kind}")
     return number, _WHITESPACE if whitespace else 0, (text if isinstance(text, str) else _json(text)).encode()
 
 
 _OVERFLOWS = _numbers("RZ_OVERFLOW_")
-_REASONINGS = _numbers("RZ_REASONING_")
-_REPLY_FLAGS = _numbers("RZ_REPLY_")
 
 
 class Grammar(Handle):
@@ -1093,12 +1051,19 @@ def _of_pillow(image: Any) -> Any:
     return image if turned is None else image.transpose(turned)
 
 
+class EncoderOptions(_o.EncoderOptions, total=False):
+    """Options of an encoder, as of `Encoder`."""
+
+    kind: "Optional[Literal['image', 'audio']]"
+    allow_unknown: bool
+
+
 class Encoder(Handle):
     """The encoder of a model that sees or hears. Immutable: any number of threads may use it at once."""
 
     def __init__(
         self, model: Model, path: Union[str, "os.PathLike[str]"], *, progress: Optional[Progress] = None,
-        cancel: Optional[Cancel] = None, **options: Any,
+        cancel: Optional[Cancel] = None, **options: "Unpack[EncoderOptions]",
     ) -> None:  # fmt: skip
         """`path`: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model,
         where it has both; or "hf:owner/name", the encoder of a model of the Hub. `quantize`, `device`, `progress`,
@@ -1110,7 +1075,7 @@ class Encoder(Handle):
     @classmethod
     def from_files(
         cls, model: Model, files: Union[Source, Mapping[str, Source]], *, progress: Optional[Progress] = None,
-        cancel: Optional[Cancel] = None, **options: Any,
+        cancel: Optional[Cancel] = None, **options: "Unpack[EncoderOptions]",
     ) -> "Encoder":  # fmt: skip
         """An encoder whose files are as `Model.from_files` takes them."""
         self, (sources, kept) = cls.__new__(cls), _sources(files)
@@ -1122,10 +1087,10 @@ class Encoder(Handle):
         return self
 
     def _load(
-        self, model: Model, options: Mapping[str, Any], progress: Optional[Progress], cancel: Optional[Cancel],
+        self, model: Model, options: EncoderOptions, progress: Optional[Progress], cancel: Optional[Cancel],
         make: Callable[[Any, Any], c_void_p],
     ) -> None:  # fmt: skip
-        params = _encoder_params(**options)
+        params = _encoder_params(options)
 
         def load(params: Any) -> c_void_p:
             with _use(model) as pointer:
@@ -1139,15 +1104,15 @@ class Encoder(Handle):
         self.info = EncoderInfo(*(told[name] if name in told else getattr(info, name) for name in EncoderInfo._fields))
 
     @staticmethod
-    def plan(model: Model, path: Union[str, "os.PathLike[str]"], **options: Any) -> EncoderPlan:
+    def plan(model: Model, path: Union[str, "os.PathLike[str]"], **options: "Unpack[EncoderOptions]") -> EncoderPlan:
         """The memory that an encoder will take, before a weight is read."""
         found = _c.rz_encoder_plan()
-        model._call("rz_encoder_plan_get", _path(_encoder_of(path)), None, 0, byref(_encoder_params(**options)), byref(found))
+        model._call("rz_encoder_plan_get", _path(_encoder_of(path)), None, 0, byref(_encoder_params(options)), byref(found))
         return EncoderPlan(*(getattr(found, name) for name in EncoderPlan._fields))
 
     def encode(
         self, image: Any, *, format: Optional[str] = None, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None,
-        **options: Any,
+        **options: "Unpack[_o.MediaOptions]",
     ) -> "Media":  # fmt: skip
         """Encodes a picture: the bytes of a PNG, JPEG, WebP, GIF or BMP file, an open binary file, or pixels, an
         array of uint8 [height][width] with nothing, 1 (gray), 3 (RGB) or 4 bytes each (RGBA, or BGRA with
@@ -1156,19 +1121,19 @@ class Encoder(Handle):
         `min_rows`, `max_rows`: smaller pictures are enlarged and larger ones shrunk; `max_tiles`; `max_pixels` of a file;
         `background`, the colour behind transparent pixels, 0xffRRGGBB, white where it is left out. `progress` gets tiles
         done and in all, `cancel` stops it."""
-        return self._encode(image, format, progress, cancel, options)
+        return self._encode(image, format, progress, cancel, _media_params(options))
 
-    def begin(self, image: Any, *, format: Optional[str] = None, cancel: Optional[Cancel] = None, **options: Any) -> "Media":
+    def begin(self, image: Any, *, format: Optional[str] = None, cancel: Optional[Cancel] = None, **options: "Unpack[_o.MediaOptions]") -> "Media":
         """`encode` without the work, which `Media.step` does in slices of time; until it is done prompts refuse the
         medium."""
-        return self._encode(image, format, None, cancel, {**options, "flags": _c.RZ_ENCODE_STEPS})
+        return self._encode(image, format, None, cancel, _media_params(options, _c.RZ_ENCODE_STEPS))
 
     def _encode(
-        self, image: Any, format: Optional[str], progress: Optional[Progress], cancel: Optional[Cancel], options: Mapping[str, Any]
+        self, image: Any, format: Optional[str], progress: Optional[Progress], cancel: Optional[Cancel], params: Any
     ) -> "Media":
         if hasattr(image, "read"):
             image = image.read()
-        params, is_file = _c.rz_media_params(**options), False
+        is_file = False
         if not hasattr(image, "convert"):
             data = np.frombuffer(image, dtype=np.uint8) if isinstance(image, (bytes, bytearray)) else np.asarray(image)
             is_file = data.ndim == 1 and data.dtype == np.uint8
@@ -1182,7 +1147,7 @@ class Encoder(Handle):
 
     def encode_video(
         self, frames: Sequence[Any], times: Sequence[float], *, format: Optional[str] = None, progress: Optional[Progress] = None,
-        cancel: Optional[Cancel] = None, **options: Any,
+        cancel: Optional[Cancel] = None, **options: "Unpack[_o.MediaOptions]",
     ) -> "Media":  # fmt: skip
         """Encodes a video: at least two frames of one size, as `encode` takes pixels, and the time of each in seconds from
         its beginning.
@@ -1193,7 +1158,7 @@ class Encoder(Handle):
             raise InvalidArgument(f"{len(frames)} frames have {len(times)} times")
         made = [_pixels(frame, format) for frame in frames]
         list_, at = (_c.rz_pixels * len(made))(*(pixels for pixels, _ in made)), (ctypes.c_double * len(times))(*times)
-        return self._made("rz_media_from_frames", (list_, at, len(made)), _c.rz_media_params(**options), progress, cancel, made)
+        return self._made("rz_media_from_frames", (list_, at, len(made)), _media_params(options), progress, cancel, made)
 
     def encode_sound(
         self, sound: Any, rate: int = 0, *, max_rows: int = 0, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None
@@ -1230,11 +1195,11 @@ class Encoder(Handle):
         del data
         return Media(made)
 
-    def measure(self, width: int, height: int = 0, **options: Any) -> MediaInfo:
+    def measure(self, width: int, height: int = 0, **options: "Unpack[_o.MediaOptions]") -> MediaInfo:
         """The `Media.info` that a picture of so many pixels would have, or a sound of `width` samples of a channel at
         the rate of the encoder, without one; time and hash are zero."""
         info = _c.rz_media_info()
-        self._call("rz_media_measure", _whole(width, "width"), _whole(height, "height"), byref(_c.rz_media_params(**options)), byref(info))
+        self._call("rz_media_measure", _whole(width, "width"), _whole(height, "height"), byref(_media_params(options)), byref(info))
         return _media_info(info)
 
 
@@ -1244,12 +1209,17 @@ def _encoder_of(path: Any, progress: Optional[Progress] = None, cancel: Optional
     return fetch(_hub.encoder_name(path), progress=progress, cancel=cancel) if of_hub else path
 
 
-def _encoder_params(
-    *, device: int = 0, quantize: str = "default", max_rows: int = 0, kind: Optional[str] = None, allow_unknown: bool = False
-) -> Any:
-    flags = (_named(_ENCODERS, kind, "kind") if kind else 0) | (allow_unknown and _FLAGS["allow_unknown"])
-    target = _named(_TYPES, quantize, "quantize")
-    return _c.rz_encoder_params(flags=flags, device=device, quantize=target, max_rows=max_rows)
+def _encoder_params(options: EncoderOptions) -> Any:
+    _check_options(options, EncoderOptions)
+    fields: Dict[str, Any] = dict(options)
+    kind, allow_unknown = fields.pop("kind", None), fields.pop("allow_unknown", False)
+    flags = 0 if kind is None else _named(kind, "kind", _ENCODERS)
+    return _c.rz_encoder_params(**fields, flags=flags | (_c.RZ_MODEL_ALLOW_UNKNOWN if _switch(allow_unknown, "allow_unknown") else 0))
+
+
+def _media_params(options: _o.MediaOptions, flags: int = 0) -> Any:
+    _check_options(options, _o.MediaOptions)
+    return _c.rz_media_params(**options, flags=flags)
 
 
 class Media(Handle):
@@ -1270,7 +1240,7 @@ class Media(Handle):
         if given.ndim != 2 or given.dtype.kind not in "fiu":
             raise InvalidArgument(f"rows {given.shape} of {given.dtype} are no numbers [rows][row_dim]")
         data = np.ascontiguousarray(given, dtype=np.float32)
-        at, number = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), _named(_MEDIA, kind, "kind")
+        at, number = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), _named(kind, "kind", _MEDIA)
         with _use(model) as pointer:
             shape = (*data.shape, _whole(columns, "columns"), _whole(lines, "lines"))
             return cls(new("rz_media_from_rows", pointer, number, at, *shape))
@@ -1347,10 +1317,10 @@ class Prompt(Handle):
         super().__init__(made, "rz_prompt_free")
 
     @classmethod
-    def of_chat(cls, model: Model, messages: Messages, **members: Any) -> "Prompt":
+    def of_chat(cls, model: Model, messages: Messages, **members: "Unpack[Members]") -> "Prompt":
         """A prompt of messages, up to where the answer begins, whose content may have parts with media: [{"type":
         "image", "media": medium}, {"type": "text", "text": "What is this?"}]. `members` as of `Model.render`."""
-        _check_options(members, _MEMBERS)
+        _check_options(members, Members)
         listed = [{"role": "user", "content": messages}] if isinstance(messages, str) else _list(messages, "messages")
         request, found = _numbered({"messages": listed, **members})
         self = cls.__new__(cls)
@@ -1439,6 +1409,19 @@ def _parts(next_into: str, handle: Handle) -> List[Part]:
             return parts
         unparsed = flags.value & _c.RZ_CHAT_EVENT_FLAG_UNPARSED != 0
         parts.append(Part(_EVENTS[kind.value], index.value, text.decode(), unparsed))
+
+
+# How next tokens are guessed, which changes nothing but the time.
+Draft = Union[None, "Literal['lookup', 'mtp']", Model]
+
+
+class JobOptions(_o.JobOptions, total=False):
+    """Options of a generation, as of `Session.job`."""
+
+    stops: Sequence[str]
+    grammar: Optional[Grammar]
+    cancel: Optional[Cancel]
+    draft: Draft
 
 
 class Session(Handle):
@@ -1576,7 +1559,7 @@ class Session(Handle):
     def job(
         self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
         stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
-        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: Optional[int] = None, priority: int = 0,
+        draft: "Draft" = None, draft_max: int = 0, logprobs: Optional[int] = None, priority: int = 0,
     ) -> "Job":  # fmt: skip
         """Continues a text, tokens or a prompt in a job that works when it is told to. What the session holds of them
         from its start is not computed again. The session is busy until the job is closed. `draft`: how next tokens are
@@ -1595,7 +1578,7 @@ class Session(Handle):
         self.truncate(kept)
         return Job(self, whole, kept, sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs, priority)
 
-    def generate(self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
+    def generate(self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), **options: "Unpack[JobOptions]") -> Iterator[str]:
         """Continues a text, tokens or a prompt piece by piece; each piece is whole characters. `options` as of
         `job`."""
         if options.get("max_tokens") == 0:
@@ -1634,7 +1617,7 @@ def _set_stops(params: Any, stops: Sequence[str]) -> None:
         params.stops = (ctypes.c_char_p * len(texts))(*texts)
 
 
-def _set_draft(params: Any, draft: Union[None, str, Model]) -> Optional[Model]:
+def _set_draft(params: Any, draft: "Draft") -> Optional[Model]:
     """Sets the kind of drafts; the result is the model that makes them."""
     if isinstance(draft, Model):
         params.draft = _c.RZ_DRAFT_MODEL
@@ -1652,10 +1635,10 @@ class Job(Handle):
 
     def __init__(
         self, session: Session, whole: Union["np.ndarray", Prompt], first: int, sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
-        grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int, logprobs: Optional[int],
+        grammar: Optional[Grammar], cancel: Optional[Cancel], draft: "Draft", draft_max: int, logprobs: Optional[int],
         priority: int,
     ) -> None:  # fmt: skip
-        params = _c.rz_job_params(max_tokens=0 if max_tokens is None else max_tokens, draft_max=draft_max, logprobs=_or_none(logprobs), priority=priority)
+        params = _c.rz_job_params(max_tokens=0 if max_tokens is None else max_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)
         prompt = whole if isinstance(whole, Prompt) else None
         if isinstance(whole, Prompt):
             params.prompt_first = first
@@ -1792,11 +1775,11 @@ class Store(Handle):
             super().__init__(new("rz_store_new", pointer, byref(params)), "rz_store_free")
         self.model = model
 
-    def take(self, tokens: Union[Tokens, Prompt], capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> Session:
+    def take(self, tokens: Union[Tokens, Prompt], capacity: int = 0, *, k_type: ElementType = "f16", v_type: ElementType = "f16") -> Session:
         """A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
         `tokens[len(session):]` are to be appended. `capacity` and types as of `Model.session`."""
         common = c_uint32()
-        params, pointer = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type")), c_void_p()
+        params, pointer = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type), c_void_p()
         if isinstance(tokens, Prompt):
             with tokens._use() as prompt:
                 self._call("rz_store_take_prompt", prompt, byref(params), None, byref(pointer), byref(common))
@@ -1854,6 +1837,35 @@ _STATES = {value: name for name, value in _numbers("RZ_STATE_").items()}
 _STOPPED = {_c.RZ_ERR_CANCELLED: "cancelled", _c.RZ_ERR_DEADLINE: "deadline"}
 
 
+class ReadOptions(TypedDict, total=False):
+    """Options of `Conversation.read`."""
+
+    reasoning: Reasoning
+    priority: int
+    cancel: Optional[Cancel]
+    tools: Optional[Sequence[Any]]
+    tool_choice: Any
+    parallel_tool_calls: Optional[bool]
+    variables: Optional[Mapping[str, Any]]
+
+
+class ReplyOptions(_o.ReplyOptions, total=False):
+    """Options of a reply, as of `Conversation.begin`."""
+
+    grammar: Union[None, Grammar, Tuple[str, Any]]
+    whitespace: bool
+    stops: Sequence[str]
+    draft: Draft
+    cancel: Optional[Cancel]
+    tools: Optional[Sequence[Any]]
+    tool_choice: Any
+    parallel_tool_calls: Optional[bool]
+    variables: Optional[Mapping[str, Any]]
+
+
+_KEEP: ReplyOptions = {"keep": True}
+
+
 class _GivenUp(InvalidArgument):
     """A reply was given up by a change of the messages, which are to stay as they are."""
 
@@ -1862,9 +1874,9 @@ class Conversation(Handle):
     """Messages with a model, which remembers what it has computed of them, and the reply that is being made."""
 
     def __init__(
-        self, model: Model, system: Optional[str] = None, *, messages: Sequence[Message] = (), capacity: int = 0, k_type: str = "f16",
-        v_type: str = "f16", overflow: str = "fail", adapters: Adapters = (), store: Optional[Store] = None, cancel: Optional[Cancel] = None,
-        **members: Any,
+        self, model: Model, system: Optional[str] = None, *, messages: Sequence[Message] = (), capacity: int = 0, k_type: ElementType = "f16",
+        v_type: ElementType = "f16", overflow: "Literal['fail', 'forget']" = "fail", adapters: Adapters = (), store: Optional[Store] = None, cancel: Optional[Cancel] = None,
+        **members: "Unpack[Members]",
     ) -> None:  # fmt: skip
         """Begins with a message of the system, and others. `capacity` and types as of `Model.session`. `overflow`: where messages have no
         room a reply fails with ContextFull ("fail"), or leaves the oldest turns out of its prompt ("forget"). `adapters`: some of them,
@@ -1873,7 +1885,7 @@ class Conversation(Handle):
         variables={...} of the template."""
         first = [] if system is None else [{"role": "system", "content": system}]
         request, scales = _request([*first, *_list(messages, "messages")], members), _scales(adapters)
-        params = _c.rz_conversation_params(overflow=_named(_OVERFLOWS, overflow, "overflow"), n_adapters=len(scales))
+        params = _c.rz_conversation_params(overflow=_named(overflow, "overflow", _OVERFLOWS), n_adapters=len(scales))
         params.json, params.json_len = request, len(request)
         with _use_all(adapters) as pointers:
             if len(scales):
@@ -1882,7 +1894,7 @@ class Conversation(Handle):
 
     @classmethod
     def load(
-        cls, model: Model, file: BinaryIO, *, capacity: int = 0, k_type: str = "f16", v_type: str = "f16",
+        cls, model: Model, file: BinaryIO, *, capacity: int = 0, k_type: ElementType = "f16", v_type: ElementType = "f16",
         store: Optional[Store] = None, cancel: Optional[Cancel] = None,
     ) -> "Conversation":  # fmt: skip
         """The conversation that `save` has written; it goes on as the saved one would have."""
@@ -1892,10 +1904,10 @@ class Conversation(Handle):
         return self
 
     def _make(
-        self, function: str, model: Model, params: Any, capacity: int, k_type: str, v_type: str, store: Optional[Store],
+        self, function: str, model: Model, params: Any, capacity: int, k_type: ElementType, v_type: ElementType, store: Optional[Store],
         cancel: Optional[Cancel], *arguments: Any,
     ) -> None:  # fmt: skip
-        cache = _c.rz_cache_params(capacity=capacity, k_type=_named(_TYPES, k_type, "k_type"), v_type=_named(_TYPES, v_type, "v_type"))
+        cache = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
         params.cache = ctypes.pointer(cache)
         with _use(model) as pointer, _use(store) as params.store, _use(cancel) as params.cancel:
             self._own(model, new(function, pointer, byref(params), *arguments))
@@ -1930,8 +1942,8 @@ class Conversation(Handle):
 
     def begin(
         self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Union[None, "Grammar", Tuple[str, Any]] = None,
-        whitespace: bool = False, stops: Sequence[str] = (), reasoning: str = "model", reasoning_tokens: int = 0,
-        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: Optional[int] = None, keep: bool = False, resume: bool = False,
+        whitespace: bool = False, stops: Sequence[str] = (), reasoning: Reasoning = "model", reasoning_tokens: int = 0,
+        draft: "Draft" = None, draft_max: int = 0, logprobs: Optional[int] = None, keep: bool = False, resume: bool = False,
         priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None, tool_choice: Any = None,
         parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
@@ -1946,9 +1958,8 @@ class Conversation(Handle):
         cut; its parts are those that come after it. `cancel` pauses the steps of this reply. `tools`, `tool_choice`,
         `parallel_tool_calls`: of this reply, in place of the conversation's ([]: no tools); `variables` of the template: in addition to
         the conversation's."""
-        flags = (_REPLY_FLAGS["keep"] if keep else 0) | (_REPLY_FLAGS["continue"] if resume else 0)
-        params = _c.rz_reply_params(max_tokens=max_tokens, flags=flags, reasoning=_named(_REASONINGS, reasoning, "reasoning"),
-                                    reasoning_tokens=reasoning_tokens, draft_max=draft_max, logprobs=_or_none(logprobs), priority=priority)  # fmt: skip
+        params = _c.rz_reply_params(max_tokens=max_tokens, keep=keep, resume=resume, reasoning=reasoning, reasoning_tokens=reasoning_tokens,
+                                    draft_max=draft_max, logprobs=logprobs, priority=priority)  # fmt: skip
         if sampling is not None:
             params.sampler = ctypes.pointer(_sampler_params(sampling))
         compiled = grammar if isinstance(grammar, Grammar) else None
@@ -1965,19 +1976,19 @@ class Conversation(Handle):
         self._stop, self._row, self._reply = stop, min(logprobs or 0, self.model.info.vocab_size) + 1, self._reply + 1
 
     def begin_read(
-        self, *, reasoning: str = "model", priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None,
+        self, *, reasoning: Reasoning = "model", priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None,
         tool_choice: Any = None, parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
     ) -> None:  # fmt: skip
         """Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game.
         `step` does the work; no message is added. The options are the options of the next reply, as of `begin`."""
-        params = _c.rz_reply_params(reasoning=_named(_REASONINGS, reasoning, "reasoning"), priority=priority)
+        params = _c.rz_reply_params(reasoning=reasoning, priority=priority)
         _set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
         stop = cancel if cancel is not None else Cancel()
         with _use(stop) as params.cancel:
             self._call("rz_conversation_read", byref(params))
         self._stop, self._row, self._reply = stop, 1, self._reply + 1
 
-    def read(self, **options: Any) -> None:
+    def read(self, **options: "Unpack[ReadOptions]") -> None:
         """Reads the messages to their end; options as of `begin_read`."""
         self.begin_read(**options)
         try:
@@ -1997,7 +2008,7 @@ class Conversation(Handle):
         """Parts of the reply that have come since this was asked last."""
         return _parts("rz_conversation_next_into", self)
 
-    def reply(self, sampling: Optional[Sampling] = None, **options: Any) -> Iterator[Part]:
+    def reply(self, sampling: Optional[Sampling] = None, **options: "Unpack[ReplyOptions]") -> Iterator[Part]:
         """Replies to the messages: what the model thinks, content, calls of tools, and the end, as they come. Options as of `begin`. An
         iteration that ends early gives the reply up."""
         self.begin(sampling, **options)
@@ -2021,14 +2032,14 @@ class Conversation(Handle):
         """Ends an unfinished reply at once: what was said of it becomes a message, with `keep` or without."""
         self._call("rz_conversation_stop")
 
-    def say(self, text: str, sampling: Optional[Sampling] = None, **options: Any) -> Iterator[str]:
+    def say(self, text: str, sampling: Optional[Sampling] = None, **options: "Unpack[ReplyOptions]") -> Iterator[str]:
         """A message of the user, and the content of the reply to it, piece by piece; options as of `begin`. What was said stays where
         the iteration ends early or is cancelled (`keep`); any other failure leaves the messages as they were."""
         self.add([])  # gives an unfinished reply up
         n = self.info.n_messages
         self.add(text)
         try:
-            parts = self.reply(sampling, **{"keep": True, **options})
+            parts = self.reply(sampling, **{**_KEEP, **options})
         except BaseException:
             self.rewind(n)
             raise
@@ -2067,9 +2078,9 @@ class Conversation(Handle):
         """Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes all again."""
         self._call("rz_conversation_capacity_set", _whole(capacity, "capacity"))
 
-    def set_overflow(self, overflow: str) -> None:
+    def set_overflow(self, overflow: "Literal['fail', 'forget']") -> None:
         """What later replies do where messages have no room: "fail" or "forget"."""
-        self._call("rz_conversation_overflow_set", _named(_OVERFLOWS, overflow, "overflow"))
+        self._call("rz_conversation_overflow_set", _named(overflow, "overflow", _OVERFLOWS))
 
     def set_adapters(self, adapters: Adapters) -> None:
         """Has later replies use some adapters, or adapters with their scales, or none; they compute all again."""
@@ -2114,12 +2125,6 @@ class Conversation(Handle):
         except Error as error:
             return error
         return None
-
-
-def _named(numbers: Mapping[str, int], name: str, what: str) -> int:
-    if not isinstance(name, str) or name not in numbers:
-        raise InvalidArgument(f"{what} is {reprlib.repr(name)}; it must be one of {', '.join(numbers)}")
-    return numbers[name]
 
 
 def step_conversations(conversations: Sequence[Conversation], seconds: Optional[float] = None) -> bool:

@@ -6,7 +6,9 @@ from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_
 from difflib import get_close_matches
 from numbers import Real
 from operator import index
-from typing import Any
+from typing import Any, Dict, Mapping, Set
+
+from numpy import bool_
 
 
 # The least and the greatest of numbers that have a bound.
@@ -27,26 +29,58 @@ def whole(value: Any, name: str, kind: Any = c_uint32) -> int:
 
 def real(value: Any, name: str) -> Any:
     """A number that may have a fraction. A bool is not taken as 0 or 1."""
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if isinstance(value, Real) and not isinstance(value, bool) and value == value:  # NaN differs from itself
         return value
     from ._errors import InvalidArgument
 
     raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a number")
 
 
+def switch(value: Any, name: str) -> bool:
+    """True or False, also numpy's. Texts such as "no" are refused, which would be true."""
+    if isinstance(value, (bool, bool_)):
+        return bool(value)
+    from ._errors import InvalidArgument
+
+    raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be True or False")
+
+
+def choice(value: Any, name: str, numbers: Mapping[str, int]) -> int:
+    """The number of a name."""
+    if isinstance(value, str) and value in numbers:
+        return numbers[value]
+    from ._errors import InvalidArgument
+
+    raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be one of {', '.join(numbers)}")
+
+
 class Sized(Structure):
-    """A struct that begins with its size. Fields that there are not, and numbers that do not fit, are refused."""
+    """A struct that begins with its size. Fields and switches that there are not, and values that do not fit, are refused."""
+
+    # The switches that are bits of the field `flags`, the names that fields are given as, and the fields whose 0 is written as RZ_NONE.
+    _flags_: "Dict[str, int]" = {}
+    _choices_: "Dict[str, Dict[str, int]]" = {}
+    _or_none_: "Set[str]" = set()
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(struct_size=sizeof(type(self)), **fields)
 
     def __setattr__(self, name: str, value: Any) -> None:
         kinds = {field: kind for field, kind, *_ in self._fields_}
+        if name in self._flags_:
+            bit = self._flags_[name]
+            name, value = "flags", self.flags | bit if switch(value, name) else self.flags & ~bit
         if name not in kinds:
-            raise TypeError(f"the option {name} is unknown; the nearest is {get_close_matches(name, kinds, 1, 0)[0]}")
+            known = [*self._flags_, *(field for field in kinds if field != "struct_size" and not field.startswith("reserved"))]
+            raise TypeError(f"the option {name} is unknown; the nearest is {get_close_matches(name, known, 1, 0)[0]}")
         kind = kinds[name]
-        if kind in RANGES:
+        if name in self._choices_:
+            value = choice(value, name, self._choices_[name])
+        elif name in self._or_none_ and value is None:
+            value = 0
+        elif kind in RANGES:
             value = whole(value, name, kind)
+            value = RZ_NONE if name in self._or_none_ and value == 0 else value
         elif kind in (c_float, c_double):
             value = real(value, name)
         super().__setattr__(name, value)

@@ -9,7 +9,7 @@ import threading
 import weakref
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, Optional, TypeVar
 
 from ._errors import BufferTooSmall, Closed, error_of
 from ._header import FUNCTIONS, RZ_ABI_VERSION, STRUCTS, rz_error, rz_layout
@@ -115,6 +115,9 @@ class _Callbacks:
 callbacks = _Callbacks()
 
 
+_Handle = TypeVar("_Handle", bound="Handle")
+
+
 class Handle:
     """A handle of the library that is freed once: by `close`, after the calls that are using it, or when it is forgotten."""
 
@@ -140,7 +143,7 @@ class Handle:
         with self._use() as pointer:
             return status(name, pointer, *arguments)
 
-    def __enter__(self) -> Any:
+    def __enter__(self: _Handle) -> _Handle:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -1,10 +1,12 @@
 """Tests of the package on a tiny model, and on a real one where MODEL names one.  python -m unittest discover bindings/python/tests"""
 
+import dataclasses
 import gc
 import importlib.util
 import inspect
 import io
 import json
+import math
 import os
 import shutil
 import struct
@@ -936,6 +938,42 @@ sys.exit(7)
     def _has(calls, function):
         """Its class is called in its place."""
         return any(isinstance(kind, type) and function is vars(kind).get("__init__") for kind in calls)
+
+    def test_every_option_of_sampling_counts_alone(self):
+        values = {"order": ("top_p", "temperature"), "logit_bias": {3: 1.0}, "dry_breakers": [[3]], "banned_sequences": [[3, 4]]}
+        for field in dataclasses.fields(realizar.Sampling):
+            value = values.get(field.name, True if field.type == "bool" or field.type is bool else 1)
+            changed = realizar.Sampling(**{field.name: value})
+            self.assertNotEqual(changed, realizar.Sampling(), field.name)
+            realizar.Sampler(changed).close()
+        with self.model.session() as session:
+            tokens = self.model.tokenize(PROMPT)
+            with session.job(tokens, max_tokens=1) as job:
+                job.step()
+                usual = job.tokens()
+            with session.job(tokens, realizar.Sampling(banned_sequences=[usual]), max_tokens=1) as job:
+                job.step()
+                self.assertNotEqual(job.tokens(), usual)
+            with session.job(tokens, realizar.Sampling(logit_bias={usual[0]: -math.inf}), max_tokens=1) as job:
+                job.step()
+                self.assertNotEqual(job.tokens(), usual)
+
+    def test_switches_and_numbers_are_what_they_must_be(self):
+        loads = {"mmap": "no", "text_only": 1, "deterministic": None, "quantize": "q9", "gpu_layers": -2, "device": 1.5}
+        for name, value in loads.items():
+            with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is "):
+                realizar.Model(STORY, **{name: value})
+        for name, value in {"temperature": math.nan, "top_p": "1", "temperature_first": "yes", "top_k": 1.0, "seed": -1}.items():
+            with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is "):
+                realizar.Sampler(realizar.Sampling(**{name: value}))
+        with self.model.session() as session:
+            for name, value in {"max_tokens": -1, "draft_max": 0.5, "logprobs": -1, "priority": 1 << 31}.items():
+                with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is "):
+                    session.job(PROMPT, **{name: value})
+        with self.assertRaisesRegex(TypeError, "the option thread is unknown; the nearest is threads"):
+            realizar.Model(STORY, thread=2)
+        with self.assertRaisesRegex(TypeError, "the option n_devices is unknown"):
+            realizar.Model(STORY, n_devices=2)
 
     def test_texts_are_no_lists_and_names_are_known(self):
         with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model:

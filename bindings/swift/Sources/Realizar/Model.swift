@@ -124,7 +124,7 @@ public struct LoadOptions: Sendable {
     public var quantize = ElementType.default
     /// Tokens of prompts, at most, that a pass computes beside single tokens; 0: 64. More bring first tokens sooner and
     /// others later.
-    public var promptTokensBeside: UInt32 = 0
+    public var mixedPrefillTokens: UInt32 = 0
     /// Told bytes done and in all, on the thread that loads; false stops the load.
     public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
     /// File of packed weights, made by the first load and mapped by later ones.
@@ -266,7 +266,7 @@ public final class Model: Sendable {
         params.gpu_layers = try orNone(options.gpuLayers, "gpuLayers")
         params.experts_copied_from = try orNone(options.expertsCopiedFrom, "expertsCopiedFrom")
         params.quantize = options.quantize.rawValue
-        params.mixed_prefill_tokens = options.promptTokensBeside
+        params.mixed_prefill_tokens = options.mixedPrefillTokens
         for (flag, set) in [
             (RZ_MODEL_DETERMINISTIC, options.deterministic), (RZ_MODEL_MMAP, options.mmap), (RZ_MODEL_TEXT_ONLY, options.textOnly),
             (RZ_MODEL_PROFILE, options.profile), (RZ_MODEL_MTP, options.mtp), (RZ_MODEL_ALLOW_UNKNOWN, options.allowUnknown),

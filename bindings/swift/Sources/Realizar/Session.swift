@@ -1,46 +1,8 @@
 import CRealizar
 
-/// Choices for tokens; zero switches a part off, so that all zeros choose the most likely token.
-public struct Sampling: Sendable, Equatable {
-    public var temperature: Float = 0
-    public var topK: UInt32 = 0
-    public var topP: Float = 0
-    public var minP: Float = 0
-    public var repeatPenalty: Float = 0
-    public var presencePenalty: Float = 0
-    public var frequencyPenalty: Float = 0
-    public var penaltyWindow: UInt32 = 0
-    public var seed: UInt64 = 0
-    /// Added to the logits of tokens; -infinity forbids one.
-    public var logitBias: [UInt32: Float] = [:]
-    /// The filters see the distribution that the temperature leaves, which is the order of transformers.
-    public var temperatureFirst = false
-    public var typicalP: Float = 0
-    public var topNSigma: Float = 0
-    public var xtcProbability: Float = 0
-    public var xtcThreshold: Float = 0
-    public var temperatureRange: Float = 0
-    public var temperatureExponent: Float = 0
-    public var mirostatTau: Float = 0
-    public var mirostatEta: Float = 0
-    public var dryMultiplier: Float = 0
-    public var dryBase: Float = 0
-    public var dryAllowedLength: UInt32 = 0
-    public var dryWindow: UInt32 = 0
-    public var noRepeatNgramSize: UInt32 = 0
-    public var dryBreakers: [[UInt32]] = []
-    public var bannedSequences: [[UInt32]] = []
-    /// The filters and the temperature; empty: in the default order.
-    public var order: [Filter] = []
-
+extension Sampling {
     /// A filter of tokens, or the temperature.
     public enum Filter: UInt32, Sendable { case topNSigma = 1, topK, typicalP, topP, minP, xtc, temperature }
-
-    public init(temperature: Float = 0, topP: Float = 0, seed: UInt64 = 0) {
-        self.temperature = temperature
-        self.topP = topP
-        self.seed = seed
-    }
 
     /// True if nothing is chosen but a seed, which the most likely token does not need.
     var isDefault: Bool {
@@ -50,31 +12,8 @@ public struct Sampling: Sendable, Equatable {
     }
 
     /// The choices as the library takes them, for the time of a call.
-    func with<R>(_ body: (UnsafePointer<rz_sampler_params>) throws -> R) rethrows -> R {
-        var params = sizedStruct(rz_sampler_params(), \.struct_size)
-        params.temperature = temperature
-        params.top_k = topK
-        params.top_p = topP
-        params.min_p = minP
-        params.repeat_penalty = repeatPenalty
-        params.presence_penalty = presencePenalty
-        params.frequency_penalty = frequencyPenalty
-        params.penalty_window = penaltyWindow
-        params.seed = seed
-        params.flags = temperatureFirst ? UInt32(RZ_SAMPLER_TEMPERATURE_FIRST) : 0
-        params.typical_p = typicalP
-        params.top_n_sigma = topNSigma
-        params.xtc_probability = xtcProbability
-        params.xtc_threshold = xtcThreshold
-        params.temperature_range = temperatureRange
-        params.temperature_exponent = temperatureExponent
-        params.mirostat_tau = mirostatTau
-        params.mirostat_eta = mirostatEta
-        params.dry_multiplier = dryMultiplier
-        params.dry_base = dryBase
-        params.dry_allowed_length = dryAllowedLength
-        params.dry_window = dryWindow
-        params.no_repeat_ngram_size = noRepeatNgramSize
+    func with<R>(_ body: (UnsafePointer<rz_sampler_params>) throws -> R) throws -> R {
+        var params = try numbers()
         // All tokens one after another, so that one array stays in place.
         let sequences = dryBreakers + bannedSequences
         return try sequences.flatMap { $0 }.withUnsafeBufferPointer { tokens in

@@ -211,6 +211,12 @@ func whole(_ value: Int, _ name: String) throws -> UInt32 {
     return number
 }
 
+/// A number that may have a fraction. Throws for NaN.
+func real(_ value: Float, _ name: String) throws -> Float {
+    if value.isNaN { throw RealizarError(.invalidArgument, "\(name) is NaN; it must be a number") }
+    return value
+}
+
 /// The struct with its size filled in.
 func sizedStruct<S>(_ value: S, _ size: WritableKeyPath<S, UInt32>) -> S {
     var value = value

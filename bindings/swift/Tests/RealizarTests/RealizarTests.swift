@@ -150,7 +150,7 @@ final class RealizarTests: XCTestCase {
         expect(.busy) { try session.truncate(0) }
         expect(.invalidArgument) { _ = try model.session().job([1], Options(stops: [""])) }
         // What is wrong is refused without a temperature too.
-        for wrong in [Sampling(topP: 2), Sampling(topP: .nan)] {
+        for wrong in [Sampling(topP: 2), Sampling(topP: .nan), Sampling(temperature: .nan)] {
             expect(.invalidArgument) { _ = try model.session().job([1], Options(sampling: wrong)) }
         }
         _ = try job.step()

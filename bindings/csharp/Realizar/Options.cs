@@ -1,0 +1,151 @@
+// The options of calls. The build writes this file: make header.
+using System.Collections.Generic;
+
+namespace Realizar
+{
+    /// <summary>Sampling parameters. Zero switches a parameter off; all zeros choose the most likely token.</summary>
+    public sealed partial class Sampling
+    {
+        /// <summary>Divides the logits; 0: always the most likely token.</summary>
+        public float Temperature;
+        /// <summary>Keep the k most likely tokens.</summary>
+        public int TopK;
+        /// <summary>Keep the most likely tokens that together reach this probability.</summary>
+        public float TopP;
+        /// <summary>Drop tokens less likely than this share of the likeliest one.</summary>
+        public float MinP;
+        /// <summary>Divides positive logits of recent tokens, multiplies negative ones.</summary>
+        public float RepeatPenalty;
+        /// <summary>Taken from the logit of every recent token.</summary>
+        public float PresencePenalty;
+        /// <summary>Taken from the logit of a recent token as often as it occurred.</summary>
+        public float FrequencyPenalty;
+        /// <summary>Number of the last tokens, including tokens of the prompt, that count as recent; 0:
+        /// all.</summary>
+        public int PenaltyWindow;
+        /// <summary>The filters see the distribution that the temperature leaves, and keep their default order.
+        /// What makers advise for their models, and sampling in transformers, is in this order. Not to be given
+        /// with order.</summary>
+        public bool TemperatureFirst;
+        /// <summary>Seed of the random numbers; 0 is one like any other.</summary>
+        public ulong Seed;
+        /// <summary>Added to the logits of tokens; negative infinity forbids one.</summary>
+        public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
+        /// <summary>Keep the tokens whose information is closest to the entropy, until they together reach this
+        /// probability; 1: off.</summary>
+        public float TypicalP;
+        /// <summary>Drop logits more than so many standard deviations, of the logits that are left, below the
+        /// largest.</summary>
+        public float TopNSigma;
+        /// <summary>XTC: chance with which all tokens of at least xtcThreshold are dropped, but the least likely
+        /// of them.</summary>
+        public float XtcProbability;
+        /// <summary>Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is
+        /// dropped.</summary>
+        public float XtcThreshold;
+        /// <summary>The temperature is from temperature - this, but not below 0, to temperature + this: the
+        /// higher, the closer the entropy is to that of equal probabilities.</summary>
+        public float TemperatureRange;
+        /// <summary>Power to which the entropy's share of that one is raised; 0: 1.</summary>
+        public float TemperatureExponent;
+        /// <summary>Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among
+        /// those of no more than a bound, which begins as twice this and is corrected by each draw.</summary>
+        public float MirostatTau;
+        /// <summary>How much of its difference a draw corrects; 0: 0.1.</summary>
+        public float MirostatEta;
+        /// <summary>DRY: where the last n tokens stood before, n being the most there are and at least
+        /// dryAllowedLength, the logit of the token that came then is reduced by dryMultiplier * dryBase ^ (n -
+        /// dryAllowedLength). More than 4096 count as 4096.</summary>
+        public float DryMultiplier;
+        /// <summary>Base of the penalty of DRY, at least 1; 0: 1.75.</summary>
+        public float DryBase;
+        /// <summary>Length from which DRY penalises repetitions; 0: 2.</summary>
+        public int DryAllowedLength;
+        /// <summary>Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0:
+        /// all.</summary>
+        public int DryWindow;
+        /// <summary>No sequence of so many tokens comes twice in a session, its prompt included: the token that
+        /// would end one is not chosen. At most 4096.</summary>
+        public int NoRepeatNgramSize;
+        /// <summary>Sequences of tokens across which DRY does not look for repetitions.</summary>
+        public IReadOnlyList<uint[]> DryBreakers = new uint[0][];
+        /// <summary>Sequences that are never completed: their last token is not chosen after the others.</summary>
+        public IReadOnlyList<uint[]> BannedSequences = new uint[0][];
+        /// <summary>The order of the filters and the temperature; empty: the default order.</summary>
+        public IReadOnlyList<Filter> Order = new Filter[0];
+
+        internal unsafe rz_sampler_params Numbers() => new rz_sampler_params {
+            struct_size = (uint)sizeof(rz_sampler_params),
+            temperature = Native.Real(Temperature, nameof(Temperature)),
+            top_k = Native.Whole(TopK, nameof(TopK)),
+            top_p = Native.Real(TopP, nameof(TopP)),
+            min_p = Native.Real(MinP, nameof(MinP)),
+            repeat_penalty = Native.Real(RepeatPenalty, nameof(RepeatPenalty)),
+            presence_penalty = Native.Real(PresencePenalty, nameof(PresencePenalty)),
+            frequency_penalty = Native.Real(FrequencyPenalty, nameof(FrequencyPenalty)),
+            penalty_window = Native.Whole(PenaltyWindow, nameof(PenaltyWindow)),
+            seed = Seed,
+            typical_p = Native.Real(TypicalP, nameof(TypicalP)),
+            top_n_sigma = Native.Real(TopNSigma, nameof(TopNSigma)),
+            xtc_probability = Native.Real(XtcProbability, nameof(XtcProbability)),
+            xtc_threshold = Native.Real(XtcThreshold, nameof(XtcThreshold)),
+            temperature_range = Native.Real(TemperatureRange, nameof(TemperatureRange)),
+            temperature_exponent = Native.Real(TemperatureExponent, nameof(TemperatureExponent)),
+            mirostat_tau = Native.Real(MirostatTau, nameof(MirostatTau)),
+            mirostat_eta = Native.Real(MirostatEta, nameof(MirostatEta)),
+            dry_multiplier = Native.Real(DryMultiplier, nameof(DryMultiplier)),
+            dry_base = Native.Real(DryBase, nameof(DryBase)),
+            dry_allowed_length = Native.Whole(DryAllowedLength, nameof(DryAllowedLength)),
+            dry_window = Native.Whole(DryWindow, nameof(DryWindow)),
+            no_repeat_ngram_size = Native.Whole(NoRepeatNgramSize, nameof(NoRepeatNgramSize)),
+            flags = (TemperatureFirst ? Native.RZ_SAMPLER_TEMPERATURE_FIRST : 0u),
+        };
+    }
+
+    public sealed partial class LoadOptions
+    {
+        /// <summary>Index of a device; 0: chosen by the library.</summary>
+        public int Device;
+        /// <summary>Results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor
+        /// on the other caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in
+        /// prompts; results still differ between devices, and with the number of layers that are on
+        /// them.</summary>
+        public bool Deterministic;
+        /// <summary>Weights that need no packing stay in the file, which is mapped and must not change
+        /// meanwhile.</summary>
+        public bool Mmap;
+        /// <summary>Metadata, tokenizer and template only: a file without weights will do, and no cache can be
+        /// made.</summary>
+        public bool TextOnly;
+        /// <summary>Measures the parts of each step on GPUs, which makes steps slower.</summary>
+        public bool Profile;
+        /// <summary>Loads the layer for multi-token prediction (MTP) too, which makes drafts.</summary>
+        public bool Mtp;
+        /// <summary>Passes over keys and tensors that the library does not know, and counts them.</summary>
+        public bool AllowUnknown;
+        /// <summary>Products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for
+        /// BF16, if a product that the first such load of a process measures takes less time than with exact
+        /// sums.</summary>
+        public bool Bf16Products;
+        /// <summary>Number of layers on GPUs; 0: none; null: as many as fit.</summary>
+        public int? GpuLayers;
+        /// <summary>Element type to which float matrices are quantized during the load.</summary>
+        public ElementType Quantize;
+        /// <summary>Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More
+        /// bring first tokens sooner and all others later.</summary>
+        public int MixedPrefillTokens;
+        /// <summary>Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by
+        /// them; 0: no step; null: those for which this takes less time, as the load measures.</summary>
+        public int? ExpertsCopiedFrom;
+
+        internal unsafe rz_model_params Numbers() => new rz_model_params {
+            struct_size = (uint)sizeof(rz_model_params),
+            device = Native.Whole(Device, nameof(Device)),
+            gpu_layers = Native.OrNone(GpuLayers, nameof(GpuLayers)),
+            quantize = (uint)Quantize,
+            mixed_prefill_tokens = Native.Whole(MixedPrefillTokens, nameof(MixedPrefillTokens)),
+            experts_copied_from = Native.OrNone(ExpertsCopiedFrom, nameof(ExpertsCopiedFrom)),
+            flags = (Deterministic ? Native.RZ_MODEL_DETERMINISTIC : 0u) | (Mmap ? Native.RZ_MODEL_MMAP : 0u) | (TextOnly ? Native.RZ_MODEL_TEXT_ONLY : 0u) | (Profile ? Native.RZ_MODEL_PROFILE : 0u) | (Mtp ? Native.RZ_MODEL_MTP : 0u) | (AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u) | (Bf16Products ? Native.RZ_MODEL_BF16_PRODUCTS : 0u),
+        };
+    }
+}

@@ -1,0 +1,253 @@
+package realizar;
+
+import java.util.List;
+import java.util.Map;
+
+/** How tokens are chosen. Zero switches a part off, so that all zeros choose the most likely token. A number that does
+ * not fit is refused by its setter, with an IllegalArgumentException that names it. The build writes this file: make
+ * header. */
+public abstract class SamplingOptions<T extends SamplingOptions<T>> {
+    /** Whether one of them was given. */
+    boolean isSampled;
+    float temperature;
+    int topK;
+    float topP;
+    float minP;
+    float repeatPenalty;
+    float presencePenalty;
+    float frequencyPenalty;
+    int penaltyWindow;
+    boolean temperatureFirst;
+    long seed;
+    Map<Integer, Float> logitBias = Map.of();
+    float typicalP;
+    float topNSigma;
+    float xtcProbability;
+    float xtcThreshold;
+    float temperatureRange;
+    float temperatureExponent;
+    float mirostatTau;
+    float mirostatEta;
+    float dryMultiplier;
+    float dryBase;
+    int dryAllowedLength;
+    int dryWindow;
+    int noRepeatNgramSize;
+    List<int[]> dryBreakers = List.of();
+    List<int[]> bannedSequences = List.of();
+    List<Filter> order = List.of();
+
+    SamplingOptions() {}
+
+    @SuppressWarnings("unchecked")
+    private T sampled() {
+        isSampled = true;
+        return (T) this;
+    }
+
+    private static int whole(int value, String name) {
+        if (value >= 0) return value;
+        throw new IllegalArgumentException(name + " is " + value + "; it must be a whole number from 0 to " + Integer.MAX_VALUE);
+    }
+
+    private static float real(double value, String name) {
+        if (!Double.isNaN(value)) return (float) value;
+        throw new IllegalArgumentException(name + " is NaN; it must be a number");
+    }
+
+    /** Divides the logits; 0: always the most likely token. */
+    public T temperature(double temperature) {
+        this.temperature = real(temperature, "temperature");
+        return sampled();
+    }
+
+    /** Keep the k most likely tokens. */
+    public T topK(int topK) {
+        this.topK = whole(topK, "topK");
+        return sampled();
+    }
+
+    /** Keep the most likely tokens that together reach this probability. */
+    public T topP(double topP) {
+        this.topP = real(topP, "topP");
+        return sampled();
+    }
+
+    /** Drop tokens less likely than this share of the likeliest one. */
+    public T minP(double minP) {
+        this.minP = real(minP, "minP");
+        return sampled();
+    }
+
+    /** Divides positive logits of recent tokens, multiplies negative ones. */
+    public T repeatPenalty(double repeatPenalty) {
+        this.repeatPenalty = real(repeatPenalty, "repeatPenalty");
+        return sampled();
+    }
+
+    /** Taken from the logit of every recent token. */
+    public T presencePenalty(double presencePenalty) {
+        this.presencePenalty = real(presencePenalty, "presencePenalty");
+        return sampled();
+    }
+
+    /** Taken from the logit of a recent token as often as it occurred. */
+    public T frequencyPenalty(double frequencyPenalty) {
+        this.frequencyPenalty = real(frequencyPenalty, "frequencyPenalty");
+        return sampled();
+    }
+
+    /** Number of the last tokens, including tokens of the prompt, that count as recent; 0: all. */
+    public T penaltyWindow(int penaltyWindow) {
+        this.penaltyWindow = whole(penaltyWindow, "penaltyWindow");
+        return sampled();
+    }
+
+    /** The filters see the distribution that the temperature leaves, and keep their default order. What makers
+     * advise for their models, and sampling in transformers, is in this order. Not to be given with order. */
+    public T temperatureFirst(boolean temperatureFirst) {
+        this.temperatureFirst = temperatureFirst;
+        return sampled();
+    }
+
+    /** Seed of the random numbers; 0 is one like any other. */
+    public T seed(long seed) {
+        this.seed = seed;
+        return sampled();
+    }
+
+    /** Added to the logits of tokens; negative infinity forbids one. */
+    public T logitBias(Map<Integer, Float> logitBias) {
+        this.logitBias = Map.copyOf(logitBias);
+        return sampled();
+    }
+
+    /** Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1:
+     * off. */
+    public T typicalP(double typicalP) {
+        this.typicalP = real(typicalP, "typicalP");
+        return sampled();
+    }
+
+    /** Drop logits more than so many standard deviations, of the logits that are left, below the largest. */
+    public T topNSigma(double topNSigma) {
+        this.topNSigma = real(topNSigma, "topNSigma");
+        return sampled();
+    }
+
+    /** XTC: chance with which all tokens of at least xtcThreshold are dropped, but the least likely of them. */
+    public T xtcProbability(double xtcProbability) {
+        this.xtcProbability = real(xtcProbability, "xtcProbability");
+        return sampled();
+    }
+
+    /** Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped. */
+    public T xtcThreshold(double xtcThreshold) {
+        this.xtcThreshold = real(xtcThreshold, "xtcThreshold");
+        return sampled();
+    }
+
+    /** The temperature is from temperature - this, but not below 0, to temperature + this: the higher, the closer
+     * the entropy is to that of equal probabilities. */
+    public T temperatureRange(double temperatureRange) {
+        this.temperatureRange = real(temperatureRange, "temperatureRange");
+        return sampled();
+    }
+
+    /** Power to which the entropy's share of that one is raised; 0: 1. */
+    public T temperatureExponent(double temperatureExponent) {
+        this.temperatureExponent = real(temperatureExponent, "temperatureExponent");
+        return sampled();
+    }
+
+    /** Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more
+     * than a bound, which begins as twice this and is corrected by each draw. */
+    public T mirostatTau(double mirostatTau) {
+        this.mirostatTau = real(mirostatTau, "mirostatTau");
+        return sampled();
+    }
+
+    /** How much of its difference a draw corrects; 0: 0.1. */
+    public T mirostatEta(double mirostatEta) {
+        this.mirostatEta = real(mirostatEta, "mirostatEta");
+        return sampled();
+    }
+
+    /** DRY: where the last n tokens stood before, n being the most there are and at least dryAllowedLength, the
+     * logit of the token that came then is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). More than
+     * 4096 count as 4096. */
+    public T dryMultiplier(double dryMultiplier) {
+        this.dryMultiplier = real(dryMultiplier, "dryMultiplier");
+        return sampled();
+    }
+
+    /** Base of the penalty of DRY, at least 1; 0: 1.75. */
+    public T dryBase(double dryBase) {
+        this.dryBase = real(dryBase, "dryBase");
+        return sampled();
+    }
+
+    /** Length from which DRY penalises repetitions; 0: 2. */
+    public T dryAllowedLength(int dryAllowedLength) {
+        this.dryAllowedLength = whole(dryAllowedLength, "dryAllowedLength");
+        return sampled();
+    }
+
+    /** Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all. */
+    public T dryWindow(int dryWindow) {
+        this.dryWindow = whole(dryWindow, "dryWindow");
+        return sampled();
+    }
+
+    /** No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is
+     * not chosen. At most 4096. */
+    public T noRepeatNgramSize(int noRepeatNgramSize) {
+        this.noRepeatNgramSize = whole(noRepeatNgramSize, "noRepeatNgramSize");
+        return sampled();
+    }
+
+    /** Sequences of tokens across which DRY does not look for repetitions. */
+    public T dryBreakers(int[]... dryBreakers) {
+        this.dryBreakers = List.of(dryBreakers);
+        return sampled();
+    }
+
+    /** Sequences that are never completed: their last token is not chosen after the others. */
+    public T bannedSequences(int[]... bannedSequences) {
+        this.bannedSequences = List.of(bannedSequences);
+        return sampled();
+    }
+
+    /** The order of the filters and the temperature; empty: the default order. */
+    public T order(Filter... order) {
+        this.order = List.of(order);
+        return sampled();
+    }
+
+    /** Sets the numbers of a sampler. */
+    void set(Memory params) {
+        Native.set(params, Header.rz_sampler_params, "temperature", temperature);
+        Native.set(params, Header.rz_sampler_params, "top_k", topK);
+        Native.set(params, Header.rz_sampler_params, "top_p", topP);
+        Native.set(params, Header.rz_sampler_params, "min_p", minP);
+        Native.set(params, Header.rz_sampler_params, "repeat_penalty", repeatPenalty);
+        Native.set(params, Header.rz_sampler_params, "presence_penalty", presencePenalty);
+        Native.set(params, Header.rz_sampler_params, "frequency_penalty", frequencyPenalty);
+        Native.set(params, Header.rz_sampler_params, "penalty_window", penaltyWindow);
+        Native.set(params, Header.rz_sampler_params, "flags", temperatureFirst ? Header.RZ_SAMPLER_TEMPERATURE_FIRST : 0);
+        Native.set(params, Header.rz_sampler_params, "seed", seed);
+        Native.set(params, Header.rz_sampler_params, "typical_p", typicalP);
+        Native.set(params, Header.rz_sampler_params, "top_n_sigma", topNSigma);
+        Native.set(params, Header.rz_sampler_params, "xtc_probability", xtcProbability);
+        Native.set(params, Header.rz_sampler_params, "xtc_threshold", xtcThreshold);
+        Native.set(params, Header.rz_sampler_params, "temperature_range", temperatureRange);
+        Native.set(params, Header.rz_sampler_params, "temperature_exponent", temperatureExponent);
+        Native.set(params, Header.rz_sampler_params, "mirostat_tau", mirostatTau);
+        Native.set(params, Header.rz_sampler_params, "mirostat_eta", mirostatEta);
+        Native.set(params, Header.rz_sampler_params, "dry_multiplier", dryMultiplier);
+        Native.set(params, Header.rz_sampler_params, "dry_base", dryBase);
+        Native.set(params, Header.rz_sampler_params, "dry_allowed_length", dryAllowedLength);
+        Native.set(params, Header.rz_sampler_params, "dry_window", dryWindow);
+        Native.set(params, Header.rz_sampler_params, "no_repeat_ngram_size", noRepeatNgramSize);
+    }
+}

@@ -1,0 +1,201 @@
+// The options of calls. The build writes this file: make header.
+
+export type ElementType =
+  | "default" | "f32" | "f16" | "bf16" | "f8_e4m3" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q8_0" | "q2_k" | "q3_k" |
+  "q4_k" | "q5_k" | "q6_k" | "iq1_s" | "iq1_m" | "iq2_xxs" | "iq2_xs" | "iq2_s" | "iq3_xxs" | "iq3_s" | "iq4_nl" |
+  "iq4_xs" | "tq1_0" | "tq2_0" | "mxfp4" | "nvfp4" | "q1_0" | "q2_0" | "pq2_0" | "ptq1_0";
+
+export type Reasoning =
+  | "model" | "off" | "on";
+
+export type Pooling =
+  | "model" | "none" | "mean" | "cls" | "last" | "rank";
+
+export type Filter =
+  | "topNSigma" | "topK" | "typicalP" | "topP" | "minP" | "xtc" | "temperature";
+
+export interface RuntimeParams {
+  /** Threads that compute: the calling one and threads - 1 workers, so 1 makes no worker. 0: one per processor
+   * core, or one per fast core if cores differ. */
+  threads?: number;
+  /** Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0:
+   * none. */
+  memoryLimit?: number;
+}
+
+export interface LoadParams {
+  /** Index of a device; 0: chosen by the library. */
+  device?: number;
+  /** Results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
+   * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results
+   * still differ between devices, and with the number of layers that are on them. */
+  deterministic?: boolean;
+  /** Weights that need no packing stay in the file, which is mapped and must not change meanwhile. */
+  mmap?: boolean;
+  /** Metadata, tokenizer and template only: a file without weights will do, and no cache can be made. */
+  textOnly?: boolean;
+  /** Loads the layer for multi-token prediction (MTP) too, which makes drafts. */
+  mtp?: boolean;
+  /** Passes over keys and tensors that the library does not know, and counts them. */
+  allowUnknown?: boolean;
+  /** Products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
+   * product that the first such load of a process measures takes less time than with exact sums. */
+  bf16Products?: boolean;
+  /** Number of layers on GPUs; 0: none; absent: as many as fit. */
+  gpuLayers?: number;
+  /** Element type to which float matrices are quantized during the load. */
+  quantize?: ElementType;
+  /** Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More bring first tokens
+   * sooner and all others later. */
+  mixedPrefillTokens?: number;
+  /** Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step;
+   * absent: those for which this takes less time, as the load measures. */
+  expertsCopiedFrom?: number;
+}
+
+export interface SamplingParams {
+  /** Divides the logits; 0: always the most likely token. */
+  temperature?: number;
+  /** Keep the k most likely tokens. */
+  topK?: number;
+  /** Keep the most likely tokens that together reach this probability. */
+  topP?: number;
+  /** Drop tokens less likely than this share of the likeliest one. */
+  minP?: number;
+  /** Divides positive logits of recent tokens, multiplies negative ones. */
+  repeatPenalty?: number;
+  /** Taken from the logit of every recent token. */
+  presencePenalty?: number;
+  /** Taken from the logit of a recent token as often as it occurred. */
+  frequencyPenalty?: number;
+  /** Number of the last tokens, including tokens of the prompt, that count as recent; 0: all. */
+  penaltyWindow?: number;
+  /** The filters see the distribution that the temperature leaves, and keep their default order. What makers advise
+   * for their models, and sampling in transformers, is in this order. Not to be given with order. */
+  temperatureFirst?: boolean;
+  /** Seed of the random numbers; 0 is one like any other. */
+  seed?: number;
+  /** Added to the logits of tokens; negative infinity forbids one. */
+  biases?: [token: number, bias: number][];
+  /** Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1:
+   * off. */
+  typicalP?: number;
+  /** Drop logits more than so many standard deviations, of the logits that are left, below the largest. */
+  topNSigma?: number;
+  /** XTC: chance with which all tokens of at least xtcThreshold are dropped, but the least likely of them. */
+  xtcProbability?: number;
+  /** Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped. */
+  xtcThreshold?: number;
+  /** The temperature is from temperature - this, but not below 0, to temperature + this: the higher, the closer the
+   * entropy is to that of equal probabilities. */
+  temperatureRange?: number;
+  /** Power to which the entropy's share of that one is raised; 0: 1. */
+  temperatureExponent?: number;
+  /** Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more
+   * than a bound, which begins as twice this and is corrected by each draw. */
+  mirostatTau?: number;
+  /** How much of its difference a draw corrects; 0: 0.1. */
+  mirostatEta?: number;
+  /** DRY: where the last n tokens stood before, n being the most there are and at least dryAllowedLength, the logit
+   * of the token that came then is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). More than 4096
+   * count as 4096. */
+  dryMultiplier?: number;
+  /** Base of the penalty of DRY, at least 1; 0: 1.75. */
+  dryBase?: number;
+  /** Length from which DRY penalises repetitions; 0: 2. */
+  dryAllowedLength?: number;
+  /** Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all. */
+  dryWindow?: number;
+  /** No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is
+   * not chosen. At most 4096. */
+  noRepeatNgramSize?: number;
+  /** Sequences of tokens across which DRY does not look for repetitions. */
+  dryBreakers?: (Uint32Array | number[])[];
+  /** Sequences that are never completed: their last token is not chosen after the others. */
+  bannedSequences?: (Uint32Array | number[])[];
+  /** The order of the filters and the temperature; empty: the default order. */
+  order?: Filter[];
+}
+
+export interface CacheParams {
+  /** Room in tokens; 0: as many as the model was made for, at most 8192. */
+  capacity?: number;
+  /** Element type of the keys. */
+  kType?: ElementType;
+  /** Element type of the values. */
+  vType?: ElementType;
+}
+
+export interface EncoderParams {
+  /** Index of a device; 0: chosen by the library. */
+  device?: number;
+  /** Element type to which float matrices are quantized during the load. */
+  quantize?: ElementType;
+  /** The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
+  maxRows?: number;
+}
+
+export interface MediaParams {
+  /** The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's. */
+  minRows?: number;
+  /** The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's. */
+  maxRows?: number;
+  /** The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone. */
+  maxTiles?: number;
+  /** The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
+   * million. */
+  maxPixels?: number;
+  /** The background color of transparent pixels, 0xffRRGGBB; 0: white. */
+  background?: number;
+}
+
+export interface JobParams {
+  /** Tokens to make at most; 0: as many as the cache has room for. */
+  maxTokens?: number;
+  /** Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
+  draftMax?: number;
+  /** Among what is computed in common the higher go first, below 0 too; 0: as most. */
+  priority?: number;
+}
+
+export interface StoreParams {
+  /** Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
+  minTokens?: number;
+  /** Bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. What one has in common
+   * with another that it goes on from counts once. A store with a folder takes as much as one prefix, or a quarter
+   * of the limit, beyond that: it waits for the disk. */
+  memoryLimit?: number;
+  /** Prefixes in memory; 0: 1,024. */
+  maxEntries?: number;
+  /** Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: a tenth of
+   * what is free on its disk now, the folder's own files counted as free, at most 16 GiB. A file that is being
+   * written comes on top. */
+  diskLimit?: number;
+}
+
+export interface ReplyParams {
+  /** Tokens to make at most, reasoning included; 0: as many as the cache has room for. */
+  maxTokens?: number;
+  /** If the reply is given up, the tokens that it has generated become a message with "finish_reason": "cancelled";
+   * a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a message. */
+  keep?: boolean;
+  /** Continues the last message, which must be a reply with the "finish_reason" "length", "context" or "cancelled". */
+  continue?: boolean;
+  /** Whether a reply begins with reasoning; "model": as its template has it. */
+  reasoning?: Reasoning;
+  /** Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its
+   * answer; up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and
+   * where maxTokens leaves no room for an answer. */
+  reasoningTokens?: number;
+  /** Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
+  draftMax?: number;
+  /** Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none. */
+  logprobs?: number;
+  /** Among what is computed in common the higher go first, below 0 too; 0: as most. */
+  priority?: number;
+}
+
+export interface EmbedParams {
+  pooling?: Pooling;
+  raw?: boolean;
+}

@@ -1,0 +1,235 @@
+"""The options of calls: their names, types and meanings. The build writes this file: `make header`."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Mapping, Optional, Sequence, TypedDict
+
+from . import _header as _c
+
+ElementType = Literal["default", "f32", "f16", "bf16", "f8_e4m3", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4", "nvfp4", "q1_0", "q2_0", "pq2_0", "ptq1_0"]
+Reasoning = Literal["model", "off", "on"]
+Pooling = Literal["model", "none", "mean", "cls", "last", "rank"]
+Filter = Literal["top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature"]
+
+# The switches and names that fields of structs are given as.
+_c.rz_runtime_params._choices_ = {}
+_c.rz_runtime_params._flags_ = {}
+_c.rz_runtime_params._or_none_ = set()
+_c.rz_model_params._choices_ = {"quantize": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "f8_e4m3": _c.RZ_TYPE_F8_E4M3, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q2_k": _c.RZ_TYPE_Q2_K, "q3_k": _c.RZ_TYPE_Q3_K, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K, "iq1_s": _c.RZ_TYPE_IQ1_S, "iq1_m": _c.RZ_TYPE_IQ1_M, "iq2_xxs": _c.RZ_TYPE_IQ2_XXS, "iq2_xs": _c.RZ_TYPE_IQ2_XS, "iq2_s": _c.RZ_TYPE_IQ2_S, "iq3_xxs": _c.RZ_TYPE_IQ3_XXS, "iq3_s": _c.RZ_TYPE_IQ3_S, "iq4_nl": _c.RZ_TYPE_IQ4_NL, "iq4_xs": _c.RZ_TYPE_IQ4_XS, "tq1_0": _c.RZ_TYPE_TQ1_0, "tq2_0": _c.RZ_TYPE_TQ2_0, "mxfp4": _c.RZ_TYPE_MXFP4, "nvfp4": _c.RZ_TYPE_NVFP4, "q1_0": _c.RZ_TYPE_Q1_0, "q2_0": _c.RZ_TYPE_Q2_0, "pq2_0": _c.RZ_TYPE_PQ2_0, "ptq1_0": _c.RZ_TYPE_PTQ1_0}}
+_c.rz_model_params._flags_ = {"deterministic": _c.RZ_MODEL_DETERMINISTIC, "mmap": _c.RZ_MODEL_MMAP, "text_only": _c.RZ_MODEL_TEXT_ONLY, "profile": _c.RZ_MODEL_PROFILE, "mtp": _c.RZ_MODEL_MTP, "allow_unknown": _c.RZ_MODEL_ALLOW_UNKNOWN, "bf16_products": _c.RZ_MODEL_BF16_PRODUCTS}
+_c.rz_model_params._or_none_ = {"gpu_layers", "experts_copied_from"}
+_c.rz_sampler_params._choices_ = {}
+_c.rz_sampler_params._flags_ = {"temperature_first": _c.RZ_SAMPLER_TEMPERATURE_FIRST}
+_c.rz_sampler_params._or_none_ = set()
+_c.rz_cache_params._choices_ = {"k_type": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "f8_e4m3": _c.RZ_TYPE_F8_E4M3, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q2_k": _c.RZ_TYPE_Q2_K, "q3_k": _c.RZ_TYPE_Q3_K, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K, "iq1_s": _c.RZ_TYPE_IQ1_S, "iq1_m": _c.RZ_TYPE_IQ1_M, "iq2_xxs": _c.RZ_TYPE_IQ2_XXS, "iq2_xs": _c.RZ_TYPE_IQ2_XS, "iq2_s": _c.RZ_TYPE_IQ2_S, "iq3_xxs": _c.RZ_TYPE_IQ3_XXS, "iq3_s": _c.RZ_TYPE_IQ3_S, "iq4_nl": _c.RZ_TYPE_IQ4_NL, "iq4_xs": _c.RZ_TYPE_IQ4_XS, "tq1_0": _c.RZ_TYPE_TQ1_0, "tq2_0": _c.RZ_TYPE_TQ2_0, "mxfp4": _c.RZ_TYPE_MXFP4, "nvfp4": _c.RZ_TYPE_NVFP4, "q1_0": _c.RZ_TYPE_Q1_0, "q2_0": _c.RZ_TYPE_Q2_0, "pq2_0": _c.RZ_TYPE_PQ2_0, "ptq1_0": _c.RZ_TYPE_PTQ1_0}, "v_type": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "f8_e4m3": _c.RZ_TYPE_F8_E4M3, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q2_k": _c.RZ_TYPE_Q2_K, "q3_k": _c.RZ_TYPE_Q3_K, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K, "iq1_s": _c.RZ_TYPE_IQ1_S, "iq1_m": _c.RZ_TYPE_IQ1_M, "iq2_xxs": _c.RZ_TYPE_IQ2_XXS, "iq2_xs": _c.RZ_TYPE_IQ2_XS, "iq2_s": _c.RZ_TYPE_IQ2_S, "iq3_xxs": _c.RZ_TYPE_IQ3_XXS, "iq3_s": _c.RZ_TYPE_IQ3_S, "iq4_nl": _c.RZ_TYPE_IQ4_NL, "iq4_xs": _c.RZ_TYPE_IQ4_XS, "tq1_0": _c.RZ_TYPE_TQ1_0, "tq2_0": _c.RZ_TYPE_TQ2_0, "mxfp4": _c.RZ_TYPE_MXFP4, "nvfp4": _c.RZ_TYPE_NVFP4, "q1_0": _c.RZ_TYPE_Q1_0, "q2_0": _c.RZ_TYPE_Q2_0, "pq2_0": _c.RZ_TYPE_PQ2_0, "ptq1_0": _c.RZ_TYPE_PTQ1_0}}
+_c.rz_cache_params._flags_ = {}
+_c.rz_cache_params._or_none_ = set()
+_c.rz_encoder_params._choices_ = {"quantize": {"default": _c.RZ_TYPE_DEFAULT, "f32": _c.RZ_TYPE_F32, "f16": _c.RZ_TYPE_F16, "bf16": _c.RZ_TYPE_BF16, "f8_e4m3": _c.RZ_TYPE_F8_E4M3, "q4_0": _c.RZ_TYPE_Q4_0, "q4_1": _c.RZ_TYPE_Q4_1, "q5_0": _c.RZ_TYPE_Q5_0, "q5_1": _c.RZ_TYPE_Q5_1, "q8_0": _c.RZ_TYPE_Q8_0, "q2_k": _c.RZ_TYPE_Q2_K, "q3_k": _c.RZ_TYPE_Q3_K, "q4_k": _c.RZ_TYPE_Q4_K, "q5_k": _c.RZ_TYPE_Q5_K, "q6_k": _c.RZ_TYPE_Q6_K, "iq1_s": _c.RZ_TYPE_IQ1_S, "iq1_m": _c.RZ_TYPE_IQ1_M, "iq2_xxs": _c.RZ_TYPE_IQ2_XXS, "iq2_xs": _c.RZ_TYPE_IQ2_XS, "iq2_s": _c.RZ_TYPE_IQ2_S, "iq3_xxs": _c.RZ_TYPE_IQ3_XXS, "iq3_s": _c.RZ_TYPE_IQ3_S, "iq4_nl": _c.RZ_TYPE_IQ4_NL, "iq4_xs": _c.RZ_TYPE_IQ4_XS, "tq1_0": _c.RZ_TYPE_TQ1_0, "tq2_0": _c.RZ_TYPE_TQ2_0, "mxfp4": _c.RZ_TYPE_MXFP4, "nvfp4": _c.RZ_TYPE_NVFP4, "q1_0": _c.RZ_TYPE_Q1_0, "q2_0": _c.RZ_TYPE_Q2_0, "pq2_0": _c.RZ_TYPE_PQ2_0, "ptq1_0": _c.RZ_TYPE_PTQ1_0}}
+_c.rz_encoder_params._flags_ = {}
+_c.rz_encoder_params._or_none_ = set()
+_c.rz_media_params._choices_ = {}
+_c.rz_media_params._flags_ = {}
+_c.rz_media_params._or_none_ = set()
+_c.rz_job_params._choices_ = {}
+_c.rz_job_params._flags_ = {}
+_c.rz_job_params._or_none_ = {"logprobs"}
+_c.rz_store_params._choices_ = {}
+_c.rz_store_params._flags_ = {}
+_c.rz_store_params._or_none_ = set()
+_c.rz_reply_params._choices_ = {"reasoning": {"model": _c.RZ_REASONING_MODEL, "off": _c.RZ_REASONING_OFF, "on": _c.RZ_REASONING_ON}}
+_c.rz_reply_params._flags_ = {"keep": _c.RZ_REPLY_KEEP, "resume": _c.RZ_REPLY_CONTINUE}
+_c.rz_reply_params._or_none_ = {"logprobs"}
+_c.rz_embed_params._choices_ = {"pooling": {"model": _c.RZ_POOLING_MODEL, "none": _c.RZ_POOLING_NONE, "mean": _c.RZ_POOLING_MEAN, "cls": _c.RZ_POOLING_CLS, "last": _c.RZ_POOLING_LAST, "rank": _c.RZ_POOLING_RANK}}
+_c.rz_embed_params._flags_ = {"raw": _c.RZ_EMBED_RAW}
+_c.rz_embed_params._or_none_ = set()
+
+
+class RuntimeOptions(TypedDict, total=False):
+    threads: int
+    """Threads that compute: the calling one and threads - 1 workers, so 1 makes no worker. 0: one per processor core,
+    or one per fast core if cores differ."""
+    memory_limit: int
+    """Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0: none."""
+
+
+class LoadOptions(TypedDict, total=False):
+    device: int
+    """Index of a device; 0: chosen by the library."""
+    deterministic: bool
+    """Results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
+    caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results
+    still differ between devices, and with the number of layers that are on them."""
+    mmap: bool
+    """Weights that need no packing stay in the file, which is mapped and must not change meanwhile."""
+    text_only: bool
+    """Metadata, tokenizer and template only: a file without weights will do, and no cache can be made."""
+    profile: bool
+    """Measures the parts of each step on GPUs, which makes steps slower."""
+    mtp: bool
+    """Loads the layer for multi-token prediction (MTP) too, which makes drafts."""
+    allow_unknown: bool
+    """Passes over keys and tensors that the library does not know, and counts them."""
+    bf16_products: bool
+    """Products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a product
+    that the first such load of a process measures takes less time than with exact sums."""
+    gpu_layers: Optional[int]
+    """Number of layers on GPUs; 0: none; absent: as many as fit."""
+    quantize: ElementType
+    """Element type to which float matrices are quantized during the load."""
+    mixed_prefill_tokens: int
+    """Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More bring first tokens
+    sooner and all others later."""
+    experts_copied_from: Optional[int]
+    """Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step;
+    absent: those for which this takes less time, as the load measures."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen; zero switches a part off, so that all zeros choose the most likely token."""
+
+    temperature: float = 0.0
+    """Divides the logits; 0: always the most likely token."""
+    top_k: int = 0
+    """Keep the k most likely tokens."""
+    top_p: float = 0.0
+    """Keep the most likely tokens that together reach this probability."""
+    min_p: float = 0.0
+    """Drop tokens less likely than this share of the likeliest one."""
+    repeat_penalty: float = 0.0
+    """Divides positive logits of recent tokens, multiplies negative ones."""
+    presence_penalty: float = 0.0
+    """Taken from the logit of every recent token."""
+    frequency_penalty: float = 0.0
+    """Taken from the logit of a recent token as often as it occurred."""
+    penalty_window: int = 0
+    """Number of the last tokens, including tokens of the prompt, that count as recent; 0: all."""
+    temperature_first: bool = False
+    """The filters see the distribution that the temperature leaves, and keep their default order. What makers advise
+    for their models, and sampling in transformers, is in this order. Not to be given with order."""
+    seed: int = 0
+    """Seed of the random numbers; 0 is one like any other."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """Added to the logits of tokens; negative infinity forbids one."""
+    typical_p: float = 0.0
+    """Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1:
+    off."""
+    top_n_sigma: float = 0.0
+    """Drop logits more than so many standard deviations, of the logits that are left, below the largest."""
+    xtc_probability: float = 0.0
+    """XTC: chance with which all tokens of at least xtc_threshold are dropped, but the least likely of them."""
+    xtc_threshold: float = 0.0
+    """Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped."""
+    temperature_range: float = 0.0
+    """The temperature is from temperature - this, but not below 0, to temperature + this: the higher, the closer the
+    entropy is to that of equal probabilities."""
+    temperature_exponent: float = 0.0
+    """Power to which the entropy's share of that one is raised; 0: 1."""
+    mirostat_tau: float = 0.0
+    """Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than
+    a bound, which begins as twice this and is corrected by each draw."""
+    mirostat_eta: float = 0.0
+    """How much of its difference a draw corrects; 0: 0.1."""
+    dry_multiplier: float = 0.0
+    """DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the
+    logit of the token that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than
+    4096 count as 4096."""
+    dry_base: float = 0.0
+    """Base of the penalty of DRY, at least 1; 0: 1.75."""
+    dry_allowed_length: int = 0
+    """Length from which DRY penalises repetitions; 0: 2."""
+    dry_window: int = 0
+    """Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all."""
+    no_repeat_ngram_size: int = 0
+    """No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is
+    not chosen. At most 4096."""
+    dry_breakers: Sequence[Sequence[int]] = ()
+    """Sequences of tokens across which DRY does not look for repetitions."""
+    banned_sequences: Sequence[Sequence[int]] = ()
+    """Sequences that are never completed: their last token is not chosen after the others."""
+    order: Sequence[Filter] = ()
+    """The order of the filters and the temperature; empty: the default order."""
+
+
+class CacheOptions(TypedDict, total=False):
+    capacity: int
+    """Room in tokens; 0: as many as the model was made for, at most 8192."""
+    k_type: ElementType
+    """Element type of the keys."""
+    v_type: ElementType
+    """Element type of the values."""
+
+
+class EncoderOptions(TypedDict, total=False):
+    device: int
+    """Index of a device; 0: chosen by the library."""
+    quantize: ElementType
+    """Element type to which float matrices are quantized during the load."""
+    max_rows: int
+    """The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096."""
+
+
+class MediaOptions(TypedDict, total=False):
+    min_rows: int
+    """The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's."""
+    max_rows: int
+    """The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's."""
+    max_tiles: int
+    """The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone."""
+    max_pixels: int
+    """The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
+    million."""
+    background: int
+    """The background color of transparent pixels, 0xffRRGGBB; 0: white."""
+
+
+class JobOptions(TypedDict, total=False):
+    max_tokens: int
+    """Tokens to make at most; 0: as many as the cache has room for."""
+    draft_max: int
+    """Tokens of a draft at most, of which more than 32 count as 32; 0: 16."""
+    logprobs: Optional[int]
+    """Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none."""
+    priority: int
+    """Among what is computed in common the higher go first, below 0 too; 0: as most."""
+
+
+class StoreOptions(TypedDict, total=False):
+    min_tokens: int
+    """Prefixes of fewer tokens are neither kept nor looked for; 0: 64."""
+    memory_limit: int
+    """Bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. What one has in common
+    with another that it goes on from counts once. A store with a folder takes as much as one prefix, or a quarter
+    of the limit, beyond that: it waits for the disk."""
+    max_entries: int
+    """Prefixes in memory; 0: 1,024."""
+    disk_limit: int
+    """Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: a tenth of what
+    is free on its disk now, the folder's own files counted as free, at most 16 GiB. A file that is being written
+    comes on top."""
+
+
+class ReplyOptions(TypedDict, total=False):
+    max_tokens: int
+    """Tokens to make at most, reasoning included; 0: as many as the cache has room for."""
+    keep: bool
+    """If the reply is given up, the tokens that it has generated become a message with "finish_reason": "cancelled";
+    a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a message."""
+    resume: bool
+    """Continues the last message, which must be a reply with the "finish_reason" "length", "context" or "cancelled"."""
+    reasoning: Reasoning
+    """Whether a reply begins with reasoning; "model": as its template has it."""
+    reasoning_tokens: int
+    """Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
+    up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and where
+    max_tokens leaves no room for an answer."""
+    draft_max: int
+    """Tokens of a draft at most, of which more than 32 count as 32; 0: 16."""
+    logprobs: Optional[int]
+    """Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none."""
+    priority: int
+    """Among what is computed in common the higher go first, below 0 too; 0: as most."""
+
+
+class EmbedOptions(TypedDict, total=False):
+    pooling: Pooling
+    raw: bool

@@ -1,0 +1,659 @@
+//! Writes the options of the header's structs of parameters in the languages of bindings: names, types, checks and
+//! comments. What a struct points to (lists, texts, handles) stays with the bindings.
+
+use super::bindings::{Constant, Header};
+use super::header::Value;
+
+/// What writes the options in a language.
+type Writer = fn(&[Group]) -> String;
+
+/// Paths of the generated files, below the root.
+pub const FILES: [(&str, Writer); 8] = [
+    ("bindings/python/realizar/_options.py", python),
+    ("bindings/js/src/options.c", js_c),
+    ("bindings/js/src/options.h", js_h),
+    ("bindings/js/options.js", js),
+    ("bindings/js/options.d.ts", js_types),
+    ("bindings/java/realizar/SamplingOptions.java", java),
+    ("bindings/csharp/Realizar/Options.cs", csharp),
+    ("bindings/swift/Sources/Realizar/Sampling.swift", swift),
+];
+
+/// The structs whose fields are options, and the names that their groups have in types.
+const STRUCTS: [(&str, &str); 10] = [
+    ("rz_runtime_params", "Runtime"),
+    ("rz_model_params", "Load"),
+    ("rz_sampler_params", "Sampling"),
+    ("rz_cache_params", "Cache"),
+    ("rz_encoder_params", "Encoder"),
+    ("rz_media_params", "Media"),
+    ("rz_job_params", "Job"),
+    ("rz_store_params", "Store"),
+    ("rz_reply_params", "Reply"),
+    ("rz_embed_params", "Embed"),
+];
+
+/// Fields that bindings set by themselves from other arguments.
+const DERIVED: [(&str, &str); 8] = [
+    ("rz_encoder_params", "flags"),
+    ("rz_job_params", "flags"),
+    ("rz_job_params", "prompt_first"),
+    ("rz_job_params", "draft"),
+    ("rz_media_params", "flags"),
+    ("rz_reply_params", "draft"),
+    ("rz_reply_params", "grammar_kind"),
+    ("rz_reply_params", "grammar_flags"),
+];
+
+/// Fields whose values are names: the ends of constants that begin so.
+const CHOICES: [(&str, &str); 6] = [
+    ("quantize", "RZ_TYPE_"),
+    ("k_type", "RZ_TYPE_"),
+    ("v_type", "RZ_TYPE_"),
+    ("reasoning", "RZ_REASONING_"),
+    ("pooling", "RZ_POOLING_"),
+    ("order", "RZ_FILTER_"),
+];
+
+/// Structs whose field `flags` is a set of switches: the constants that begin so.
+const FLAGS: [(&str, &str); 4] = [
+    ("rz_model_params", "RZ_MODEL_"),
+    ("rz_sampler_params", "RZ_SAMPLER_"),
+    ("rz_reply_params", "RZ_REPLY_"),
+    ("rz_embed_params", "RZ_EMBED_"),
+];
+
+/// Options that JavaScript has no result for: times of steps, and probabilities of texts outside of conversations.
+const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_job_params", "logprobs")];
+
+/// Comments in place of the header's, whose terms are those of C.
+const DOCS: [(&str, &str); 24] = [
+    ("device", "Index of a device; 0: chosen by the library."),
+    ("gpu_layers", "Number of layers on GPUs; 0: none; absent: as many as fit."),
+    (
+        "experts_copied_from",
+        "Steps of so many tokens or more copy the experts on the CPU to the GPU, which multiplies by them; 0: no step; \
+         absent: those for which this takes less time, as the load measures.",
+    ),
+    (
+        "mixed_prefill_tokens",
+        "Tokens of prompts, at most, that a common pass computes beside single tokens; 0: 64. More bring first tokens \
+         sooner and all others later.",
+    ),
+    ("mmap", "Weights that need no packing stay in the file, which is mapped and must not change meanwhile."),
+    ("text_only", "Metadata, tokenizer and template only: a file without weights will do, and no cache can be made."),
+    ("profile", "Measures the parts of each step on GPUs, which makes steps slower."),
+    ("mtp", "Loads the layer for multi-token prediction (MTP) too, which makes drafts."),
+    ("allow_unknown", "Passes over keys and tensors that the library does not know, and counts them."),
+    ("quantize", "Element type to which float matrices are quantized during the load."),
+    ("capacity", "Room in tokens; 0: as many as the model was made for, at most 8192."),
+    ("k_type", "Element type of the keys."),
+    ("v_type", "Element type of the values."),
+    ("biases", "Added to the logits of tokens; negative infinity forbids one."),
+    ("xtc_threshold", "Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped."),
+    ("dry_base", "Base of the penalty of DRY, at least 1; 0: 1.75."),
+    ("dry_allowed_length", "Length from which DRY penalises repetitions; 0: 2."),
+    ("dry_breakers", "Sequences of tokens across which DRY does not look for repetitions."),
+    ("banned_sequences", "Sequences that are never completed: their last token is not chosen after the others."),
+    ("order", "The order of the filters and the temperature; empty: the default order."),
+    ("draft_max", "Tokens of a draft at most, of which more than 32 count as 32; 0: 16."),
+    (
+        "logprobs",
+        "Number of the likeliest tokens to tell with each token, at most 32; 0: the token alone; absent: none.",
+    ),
+    ("reasoning", "Whether a reply begins with reasoning; \"model\": as its template has it."),
+    ("priority", "Among what is computed in common the higher go first, below 0 too; 0: as most."),
+];
+
+/// What a value has to be.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Kind<'a> {
+    /// A whole number that fits into the type of the field.
+    Whole,
+    /// The same, where 0 is a number, and absence the default.
+    OrNone,
+    Real,
+    /// A name: the end of a constant that begins like this.
+    Choice(&'a str),
+    /// A switch of this constant.
+    Flag(&'a str),
+    /// Lists of tokens.
+    Sequences,
+    /// Tokens and what is added to their logits.
+    Biases,
+    /// Names: the ends of constants that begin like this.
+    Choices(&'a str),
+}
+
+pub struct Setting<'a> {
+    pub name: String,
+    pub kind: Kind<'a>,
+    /// The field.
+    pub value: &'a Value,
+    doc: String,
+}
+
+/// The options of a struct.
+pub struct Group<'a> {
+    structure: &'a str,
+    /// Its name in types.
+    name: &'a str,
+    settings: Vec<Setting<'a>>,
+    constants: Vec<(&'a str, &'a str)>,
+}
+
+/// The options of all structs.
+pub fn groups<'a>(header: &Header<'a>) -> Vec<Group<'a>> {
+    let constants: Vec<(&str, &str)> =
+        header.constants.iter().map(|constant| (constant.name, constant.value)).collect();
+    let group = |(structure, name)| {
+        let (structure, fields) = *header.structs.iter().find(|(found, _)| *found == structure).expect(structure);
+        let settings = fields.iter().flat_map(|value| settings(header, structure, fields, value)).collect();
+        Group { structure, name, settings, constants: constants.clone() }
+    };
+    STRUCTS.map(group).into()
+}
+
+/// The options that a field stands for.
+fn settings<'a>(header: &Header<'a>, structure: &str, fields: &[Value], value: &'a Value) -> Vec<Setting<'a>> {
+    let name = value.name.as_str();
+    let counts = |field: &Value| {
+        field.pointers > 0 && [format!("n_{}", field.name), format!("{}_len", field.name)].contains(&value.name)
+    };
+    let begin =
+        |table: &[(&str, &'static str)], key: &str| table.iter().find(|(of, _)| *of == key).map(|(_, begin)| *begin);
+    if name == "struct_size" || name == "reserved" || DERIVED.contains(&(structure, name)) || fields.iter().any(counts)
+    {
+        return Vec::new();
+    }
+    if name == "flags" {
+        let begin = begin(&FLAGS, structure).unwrap_or_else(|| panic!("{structure} has flags of no name"));
+        let flags = header.constants.iter().filter(|constant| constant.name.starts_with(begin));
+        let flag = |constant: &Constant<'a>| {
+            let name = constant.name[begin.len()..].to_lowercase();
+            let doc = doc_of(&name, constant.doc);
+            Setting { name, kind: Kind::Flag(constant.name), value, doc }
+        };
+        return flags.map(flag).collect();
+    }
+    let kind = match (value.base.as_str(), value.pointers, begin(&CHOICES, name)) {
+        ("rz_token_sequence", 1, _) => Kind::Sequences,
+        ("rz_logit_bias", 1, _) => Kind::Biases,
+        (_, 1, Some(begin)) => Kind::Choices(begin),
+        (_, 0, Some(begin)) => Kind::Choice(begin),
+        ("float" | "double", 0, None) => Kind::Real,
+        (_, 0, None) if value.is_callback() => return Vec::new(),
+        (_, 0, None) if value.doc.contains("RZ_NONE") => Kind::OrNone,
+        (_, 0, None) => Kind::Whole,
+        // Other pointers lead to texts and handles.
+        (_, 1.., _) => return Vec::new(),
+    };
+    vec![Setting { name: name.to_owned(), kind, value, doc: doc_of(name, &value.doc) }]
+}
+
+fn doc_of(name: &str, doc: &str) -> String {
+    DOCS.iter().find(|(field, _)| *field == name).map_or_else(|| plain(doc), |(_, doc)| doc.to_string())
+}
+
+/// The sentences at the beginning of a comment that speak of nothing that only C has.
+fn plain(doc: &str) -> String {
+    let paragraph = doc.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let is_plain = |text: &str| !["RZ_", "rz_", "NULL", "llama.cpp"].iter().any(|word| text.contains(word));
+    let text: String = paragraph.split_inclusive(". ").take_while(|sentence| is_plain(sentence)).collect();
+    // Constants say first what they are.
+    let text = match text.split_once(": ") {
+        Some((what, rest)) if what.contains("lag") => rest[..1].to_uppercase() + &rest[1..],
+        Some(_) | None => text,
+    };
+    let text = text.trim();
+    if text.is_empty() || text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
+}
+
+impl<'a> Group<'a> {
+    /// Constants by the ends of their names, in small letters.
+    fn choices(&self, begin: &'a str) -> impl Iterator<Item = (String, &'a str)> {
+        self.constants.iter().filter_map(move |(name, _)| Some((name.strip_prefix(begin)?.to_lowercase(), *name)))
+    }
+
+    fn of_js(&self) -> impl Iterator<Item = &Setting<'a>> {
+        self.settings.iter().filter(|setting| !NOT_IN_JS.contains(&(self.structure, setting.name.as_str())))
+    }
+
+    /// The comment of an option, the names of others as a language writes them.
+    fn doc(&self, setting: &Setting, name: fn(&str) -> String) -> String {
+        let mut doc = setting.doc.replace('`', "");
+        for other in self.settings.iter().filter(|other| other.name.contains('_')) {
+            doc = doc.replace(&other.name, &name(&other.name));
+        }
+        doc
+    }
+}
+
+/// The groups of constants that options are chosen from.
+fn choice_groups() -> Vec<&'static str> {
+    let mut groups: Vec<&str> = CHOICES.iter().map(|(_, begin)| *begin).collect();
+    groups.dedup();
+    groups
+}
+
+/// `max_tokens` as `maxTokens`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |text, word| text + &word[..1].to_uppercase() + &word[1..])
+}
+
+/// Lines of at most 120 columns of a comment, each behind `begin`.
+fn wrapped(text: &str, begin: &str) -> Vec<String> {
+    let mut lines = vec![begin.to_owned()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("a line");
+        if last.len() + 1 + word.len() > 115 && last.len() > begin.len() {
+            lines.push(format!("{begin}{word}"));
+        } else {
+            if last.len() > begin.len() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+const PYTHON_HEAD: &str = r#""""The options of calls: their names, types and meanings. The build writes this file: `make header`."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Mapping, Optional, Sequence, TypedDict
+
+from . import _header as _c
+
+"#;
+
+fn python(groups: &[Group]) -> String {
+    let mut text = PYTHON_HEAD.to_owned();
+    let first = &groups[0];
+    for begin in choice_groups() {
+        let names: Vec<String> = first.choices(begin).map(|(name, _)| format!("\"{name}\"")).collect();
+        text += &format!("{} = Literal[{}]\n", python_literal(begin), names.join(", "));
+    }
+    text += "\n# The switches and names that fields of structs are given as.\n";
+    for group in groups {
+        let choices = group.settings.iter().filter_map(|setting| match setting.kind {
+            Kind::Choice(begin) => {
+                let names = group.choices(begin).map(|(name, constant)| format!("\"{name}\": _c.{constant}"));
+                Some(format!("\"{}\": {{{}}}", setting.name, names.collect::<Vec<_>>().join(", ")))
+            }
+            Kind::Whole
+            | Kind::OrNone
+            | Kind::Real
+            | Kind::Flag(_)
+            | Kind::Sequences
+            | Kind::Biases
+            | Kind::Choices(_) => None,
+        });
+        let flags = group.settings.iter().filter_map(|setting| match setting.kind {
+            Kind::Flag(constant) => Some(format!("\"{}\": _c.{constant}", python_name(&setting.name))),
+            Kind::Whole
+            | Kind::OrNone
+            | Kind::Real
+            | Kind::Choice(_)
+            | Kind::Sequences
+            | Kind::Biases
+            | Kind::Choices(_) => None,
+        });
+        let or_none = group.settings.iter().filter(|setting| setting.kind == Kind::OrNone);
+        let or_none = or_none.map(|setting| format!("\"{}\"", setting.name)).collect::<Vec<_>>().join(", ");
+        let name = group.structure;
+        text += &format!("_c.{name}._choices_ = {{{}}}\n", choices.collect::<Vec<_>>().join(", "));
+        text += &format!("_c.{name}._flags_ = {{{}}}\n", flags.collect::<Vec<_>>().join(", "));
+        text += &format!("_c.{name}._or_none_ = {{{or_none}}}\n").replace("{}", "set()");
+    }
+    for group in groups {
+        let is_sampling = group.name == "Sampling";
+        text += "\n\n";
+        text += &match is_sampling {
+            true => "@dataclass(frozen=True)\nclass Sampling:\n    \"\"\"How tokens are chosen; zero switches a part off, so \
+                that all zeros choose the most likely token.\"\"\"\n\n"
+                .to_owned(),
+            false => format!("class {}Options(TypedDict, total=False):\n", group.name),
+        };
+        for setting in &group.settings {
+            let name = python_name(&setting.name);
+            let (kind, default) = python_type(setting);
+            text += &match is_sampling {
+                true => format!("    {name}: {kind} = {default}\n"),
+                false => format!("    {name}: {kind}\n"),
+            };
+            let doc = group.doc(setting, python_name);
+            if !doc.is_empty() {
+                text += &format!("    \"\"\"{}\"\"\"\n", wrapped(&doc, "    ").join("\n").trim_start());
+            }
+        }
+    }
+    text
+}
+
+/// Words of the language, and names that are longer there.
+fn python_name(name: &str) -> String {
+    match name {
+        "biases" => "logit_bias".to_owned(),
+        "continue" => "resume".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn python_literal(begin: &str) -> String {
+    let word = begin.trim_start_matches("RZ_").trim_end_matches('_').to_lowercase();
+    if word == "type" { "ElementType".to_owned() } else { word[..1].to_uppercase() + &word[1..] }
+}
+
+fn python_type(setting: &Setting) -> (String, &'static str) {
+    match setting.kind {
+        Kind::Whole => ("int".to_owned(), "0"),
+        Kind::OrNone => ("Optional[int]".to_owned(), "None"),
+        Kind::Real => ("float".to_owned(), "0.0"),
+        Kind::Flag(_) => ("bool".to_owned(), "False"),
+        Kind::Choice(begin) => (python_literal(begin), "None"),
+        Kind::Choices(begin) => (format!("Sequence[{}]", python_literal(begin)), "()"),
+        Kind::Sequences => ("Sequence[Sequence[int]]".to_owned(), "()"),
+        Kind::Biases => ("Mapping[int, float]".to_owned(), "field(default_factory=dict)"),
+    }
+}
+
+fn js_c(groups: &[Group]) -> String {
+    let mut text = "/* The options of structs of realizar.h. The build writes this file: make header. */\n\n#include \
+        \"internal.h\"\n"
+        .to_owned();
+    for begin in choice_groups() {
+        text += &format!("\nconst choice {begin}NAMES[] = {{\n");
+        for (name, constant) in groups[0].choices(begin) {
+            text += &format!("    {{\"{}\", {constant}}},\n", js_choice(begin, &name));
+        }
+        text += "    {NULL, 0},\n};\n";
+    }
+    for group in groups {
+        let structure = group.structure;
+        text += &format!("\nvoid set_{structure}(task *t, napi_value options, {structure} *params) {{\n");
+        text += "    params->struct_size = sizeof *params;\n";
+        for setting in group.of_js() {
+            let name = &setting.name;
+            text += &match setting.kind {
+                Kind::Whole if setting.value.base == "int32_t" => {
+                    format!("    params->{name} = int_member(t, options, \"{name}\");\n")
+                }
+                Kind::Whole if setting.value.base == "uint32_t" => format!("    U32(t, options, params, {name});\n"),
+                Kind::Whole => format!("    U64(t, options, params, {name});\n"),
+                Kind::OrNone => format!("    params->{name} = or_none_member(t, options, \"{name}\");\n"),
+                Kind::Real => format!("    F32(t, options, params, {name});\n"),
+                Kind::Choice(begin) => {
+                    format!("    params->{name} = choice_member(t, options, \"{name}\", {begin}NAMES);\n")
+                }
+                Kind::Flag(constant) => {
+                    format!("    if (bool_member(t, options, \"{name}\")) params->flags |= {constant};\n")
+                }
+                Kind::Sequences | Kind::Biases | Kind::Choices(_) => continue,
+            };
+        }
+        text += "}\n";
+    }
+    text
+}
+
+fn js_h(groups: &[Group]) -> String {
+    let mut text = "/* The options of structs of realizar.h. The build writes this file: make header. */\n".to_owned();
+    for begin in choice_groups() {
+        text += &format!("extern const choice {begin}NAMES[];\n");
+    }
+    for group in groups {
+        let structure = group.structure;
+        text += &format!("void set_{structure}(task *t, napi_value options, {structure} *params);\n");
+    }
+    text
+}
+
+/// The names of filters are those of options.
+fn js_choice(begin: &str, name: &str) -> String {
+    if begin == "RZ_FILTER_" { camel(name) } else { name.to_owned() }
+}
+
+fn js(groups: &[Group]) -> String {
+    let mut text =
+        "// The names of options. The build writes this file: make header.\n\"use strict\";\n\nmodule.exports = \
+        {\n"
+        .to_owned();
+    for group in groups {
+        let names: Vec<String> = group.of_js().map(|setting| format!("\"{}\"", camel(&setting.name))).collect();
+        text += &wrapped(&format!("{}: [{}],", camel(&group.name.to_lowercase()), names.join(", ")), "  ").join("\n");
+        text += "\n";
+    }
+    text + "};\n"
+}
+
+fn js_types(groups: &[Group]) -> String {
+    let mut text = "// The options of calls. The build writes this file: make header.\n".to_owned();
+    for begin in choice_groups() {
+        let names: Vec<String> =
+            groups[0].choices(begin).map(|(name, _)| format!("\"{}\"", js_choice(begin, &name))).collect();
+        let begin = python_literal(begin);
+        text +=
+            &format!("\nexport type {begin} =\n{};\n", wrapped(&format!("| {}", names.join(" | ")), "  ").join("\n"));
+    }
+    for group in groups {
+        text += &format!("\nexport interface {}Params {{\n", group.name);
+        for setting in group.of_js() {
+            let doc = group.doc(setting, camel);
+            if !doc.is_empty() {
+                text += &format!("  /** {} */\n", wrapped(&doc, "   * ").join("\n").trim_start_matches("   * "));
+            }
+            let kind = match setting.kind {
+                Kind::Whole | Kind::OrNone | Kind::Real => "number".to_owned(),
+                Kind::Flag(_) => "boolean".to_owned(),
+                Kind::Choice(begin) => python_literal(begin),
+                Kind::Choices(begin) => format!("{}[]", python_literal(begin)),
+                Kind::Sequences => "(Uint32Array | number[])[]".to_owned(),
+                Kind::Biases => "[token: number, bias: number][]".to_owned(),
+            };
+            text += &format!("  {}?: {kind};\n", camel(&setting.name));
+        }
+        text += "}\n";
+    }
+    text
+}
+
+/// The options of sampling.
+fn sampling<'a, 'b>(groups: &'b [Group<'a>]) -> &'b Group<'a> {
+    groups.iter().find(|group| group.name == "Sampling").expect("options of sampling")
+}
+
+fn java(groups: &[Group]) -> String {
+    let group = sampling(groups);
+    let (mut fields, mut setters, mut sets) = (String::new(), String::new(), String::new());
+    for setting in &group.settings {
+        let (field, name) = (&setting.name, longer(&camel(&setting.name)));
+        let is_long = setting.value.base == "uint64_t";
+        let (kind, default, parameter, value) = match setting.kind {
+            Kind::Whole | Kind::OrNone if is_long => ("long", "", "long", name.clone()),
+            Kind::Whole | Kind::OrNone | Kind::Choice(_) => ("int", "", "int", format!("whole({name}, \"{name}\")")),
+            Kind::Real => ("float", "", "double", format!("real({name}, \"{name}\")")),
+            Kind::Flag(_) => ("boolean", "", "boolean", name.clone()),
+            Kind::Sequences => ("List<int[]>", " = List.of()", "int[]...", format!("List.of({name})")),
+            Kind::Biases => {
+                ("Map<Integer, Float>", " = Map.of()", "Map<Integer, Float>", format!("Map.copyOf({name})"))
+            }
+            Kind::Choices(_) => ("List<Filter>", " = List.of()", "Filter...", format!("List.of({name})")),
+        };
+        fields += &format!("    {kind} {name}{default};\n");
+        let doc = group.doc(setting, camel);
+        if !doc.is_empty() {
+            setters += &format!("\n    /** {} */", wrapped(&doc, "     * ").join("\n").trim_start_matches("     * "));
+        }
+        setters += &format!(
+            "\n    public T {name}({parameter} {name}) {{\n        this.{name} = {value};\n        return sampled();\n    }}\n"
+        );
+        match setting.kind {
+            Kind::Whole | Kind::OrNone | Kind::Real | Kind::Choice(_) => {
+                sets += &format!("        Native.set(params, Header.{}, \"{field}\", {name});\n", group.structure);
+            }
+            Kind::Flag(constant) => {
+                let flag = format!("{name} ? Header.{constant} : 0");
+                sets += &format!("        Native.set(params, Header.{}, \"flags\", {flag});\n", group.structure);
+            }
+            Kind::Sequences | Kind::Biases | Kind::Choices(_) => {}
+        }
+    }
+    format!(
+        "{JAVA_HEAD}{fields}{JAVA_CHECKS}{setters}\n    /** Sets the numbers of a sampler. */\n    void set(Memory params) {{\n{sets}    }}\n}}\n"
+    )
+}
+
+/// The name of an option that is longer in languages than in C.
+fn longer(name: &str) -> String {
+    name.replace("biases", "logitBias")
+}
+
+const JAVA_HEAD: &str = "\
+package realizar;
+
+import java.util.List;
+import java.util.Map;
+
+/** How tokens are chosen. Zero switches a part off, so that all zeros choose the most likely token. A number that does
+ * not fit is refused by its setter, with an IllegalArgumentException that names it. The build writes this file: make
+ * header. */
+public abstract class SamplingOptions<T extends SamplingOptions<T>> {
+    /** Whether one of them was given. */
+    boolean isSampled;
+";
+
+const JAVA_CHECKS: &str = "
+    SamplingOptions() {}
+
+    @SuppressWarnings(\"unchecked\")
+    private T sampled() {
+        isSampled = true;
+        return (T) this;
+    }
+
+    private static int whole(int value, String name) {
+        if (value >= 0) return value;
+        throw new IllegalArgumentException(name + \" is \" + value + \"; it must be a whole number from 0 to \" + Integer.MAX_VALUE);
+    }
+
+    private static float real(double value, String name) {
+        if (!Double.isNaN(value)) return (float) value;
+        throw new IllegalArgumentException(name + \" is NaN; it must be a number\");
+    }
+";
+
+const CSHARP_HEAD: &str = "\
+// The options of calls. The build writes this file: make header.
+using System.Collections.Generic;
+
+namespace Realizar
+{
+    /// <summary>Sampling parameters. Zero switches a parameter off; all zeros choose the most likely token.</summary>
+    public sealed partial class Sampling
+    {
+";
+
+fn csharp(groups: &[Group]) -> String {
+    let load = groups.iter().find(|group| group.name == "Load").expect("options of a load");
+    let second = "\n    public sealed partial class LoadOptions\n    {\n";
+    format!("{CSHARP_HEAD}{}{second}{}}}\n", csharp_members(sampling(groups)), csharp_members(load))
+}
+
+fn csharp_members(group: &Group) -> String {
+    let pascal = |name: &str| {
+        let name = longer(&camel(name));
+        name[..1].to_uppercase() + &name[1..]
+    };
+    let (mut text, mut sets, mut flags) = (String::new(), String::new(), Vec::new());
+    for setting in &group.settings {
+        let (field, name) = (&setting.name, pascal(&setting.name));
+        let doc = group.doc(setting, camel).replace('&', "&amp;").replace('<', "&lt;");
+        let doc = doc.replace("absent:", "null:");
+        if !doc.is_empty() {
+            text += &wrapped(&format!("<summary>{doc}</summary>"), "        /// ").join("\n");
+            text += "\n";
+        }
+        let is_long = setting.value.base == "uint64_t";
+        let (kind, default, value) = match setting.kind {
+            Kind::Whole if is_long => ("ulong", "", name.clone()),
+            Kind::Whole => ("int", "", format!("Native.Whole({name}, nameof({name}))")),
+            Kind::OrNone => ("int?", "", format!("Native.OrNone({name}, nameof({name}))")),
+            Kind::Real => ("float", "", format!("Native.Real({name}, nameof({name}))")),
+            Kind::Choice(_) => ("ElementType", "", format!("(uint){name}")),
+            Kind::Flag(constant) => {
+                flags.push(format!("({name} ? Native.{constant} : 0u)"));
+                text += &format!("        public bool {name};\n");
+                continue;
+            }
+            Kind::Sequences => ("IReadOnlyList<uint[]>", " = new uint[0][]", String::new()),
+            Kind::Biases => ("IReadOnlyDictionary<uint, float>", " = new Dictionary<uint, float>()", String::new()),
+            Kind::Choices(_) => ("IReadOnlyList<Filter>", " = new Filter[0]", String::new()),
+        };
+        text += &format!("        public {kind} {name}{default};\n");
+        if !value.is_empty() {
+            sets += &format!("            {field} = {value},\n");
+        }
+    }
+    let structure = group.structure;
+    text + &format!(
+        "\n        internal unsafe {structure} Numbers() => new {structure} {{\n            struct_size = \
+        (uint)sizeof({structure}),\n{sets}            flags = {},\n        }};\n    }}\n",
+        flags.join(" | ")
+    )
+}
+
+const SWIFT_HEAD: &str = "\
+// The options of sampling. The build writes this file: make header.
+import CRealizar
+
+/// Choices for tokens; zero switches a part off, so that all zeros choose the most likely token.
+public struct Sampling: Sendable, Equatable {
+";
+
+const SWIFT_INIT: &str = "
+    public init(temperature: Float = 0, topP: Float = 0, seed: UInt64 = 0) {
+        self.temperature = temperature
+        self.topP = topP
+        self.seed = seed
+    }
+
+    /// The numbers as the library takes them.
+";
+
+fn swift(groups: &[Group]) -> String {
+    let group = sampling(groups);
+    let (mut text, mut sets) = (SWIFT_HEAD.to_owned(), String::new());
+    for setting in &group.settings {
+        let (field, name) = (&setting.name, longer(&camel(&setting.name)));
+        let doc = group.doc(setting, camel);
+        if !doc.is_empty() {
+            text += &wrapped(&doc, "    /// ").join("\n");
+            text += "\n";
+        }
+        let (declared, value) = match setting.kind {
+            Kind::Whole if setting.value.base == "uint64_t" => (": UInt64 = 0", name.clone()),
+            Kind::Whole | Kind::OrNone | Kind::Choice(_) => (": UInt32 = 0", name.clone()),
+            Kind::Real => (": Float = 0", format!("try real({name}, \"{name}\")")),
+            Kind::Flag(constant) => {
+                sets += &format!("        if {name} {{ params.flags |= UInt32({constant}) }}\n");
+                text += &format!("    public var {name} = false\n");
+                continue;
+            }
+            Kind::Sequences => (": [[UInt32]] = []", String::new()),
+            Kind::Biases => (": [UInt32: Float] = [:]", String::new()),
+            Kind::Choices(_) => (": [Filter] = []", String::new()),
+        };
+        text += &format!("    public var {name}{declared}\n");
+        if !value.is_empty() {
+            sets += &format!("        params.{field} = {value}\n");
+        }
+    }
+    let structure = group.structure;
+    format!(
+        "{text}{SWIFT_INIT}    func numbers() throws -> {structure} {{\n        var params = sizedStruct({structure}(), \
+        \\.struct_size)\n{sets}        return params\n    }}\n}}\n"
+    )
+}
