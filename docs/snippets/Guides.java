@@ -212,7 +212,7 @@ class Guides {
     // --8<-- [start:memory]
     static void memory(String path) {
         var small = new Conversation.Setup().capacity(2048).types(ElementType.Q8_0, ElementType.Q8_0);
-        try (var runtime = new realizar.Runtime(2, 512L << 20, null); // beyond it: the status LIMIT
+        try (var runtime = new realizar.RealizarRuntime(2, 512L << 20, null); // beyond it: the status LIMIT
                 var model = Model.load(Path.of(path), new Model.Load().runtime(runtime));
                 var chat = new Conversation(model, new Transcript(), small)) {
             chat.say("Once upon a time");

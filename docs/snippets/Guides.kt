@@ -17,7 +17,7 @@ import realizar.Part
 import realizar.RealizarException
 import realizar.RealizarException.Status
 import realizar.Reply
-import realizar.Runtime
+import realizar.RealizarRuntime
 import realizar.Store
 import realizar.Transcript
 import realizar.kotlin.answer
@@ -166,7 +166,7 @@ fun plan(path: String) {
 
 // --8<-- [start:memory]
 suspend fun memory(path: String) {
-    val runtime = Runtime(2, 512L shl 20, null) // beyond it: the status LIMIT
+    val runtime = RealizarRuntime(2, 512L shl 20, null) // beyond it: the status LIMIT
     loadModel(Path.of(path), runtime = runtime).use { model ->
         model.conversation(capacity = 2048, keys = ElementType.Q8_0, values = ElementType.Q8_0).use { it.answer("Once upon a time") }
     }

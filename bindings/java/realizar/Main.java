@@ -52,7 +52,7 @@ final class Main {
     }
 
     private static void doctor(String name) {
-        print("realizar %s, Java %s, %s %s", Runtime.version(), System.getProperty("java.version"), System.getProperty("os.name"),
+        print("realizar %s, Java %s, %s %s", RealizarRuntime.version(), System.getProperty("java.version"), System.getProperty("os.name"),
             System.getProperty("os.arch"));
         for (var device : Device.all()) {
             print("device %d: %s %s", device.index(), device.name(), device.unavailable().isEmpty()

@@ -34,7 +34,7 @@ public final class Model extends Handle {
         private String chatTemplate;
         private List<Placement> placements = List.of();
         private Path packedPath, testedPath;
-        private Runtime runtime;
+        private RealizarRuntime runtime;
         private Cancel cancel;
         private Progress progress;
 
@@ -45,7 +45,7 @@ public final class Model extends Handle {
         }
 
         /** The runtime (threads, log, memory limit), which several models may share. */
-        public Load runtime(Runtime runtime) {
+        public Load runtime(RealizarRuntime runtime) {
             this.runtime = runtime;
             return this;
         }
@@ -320,7 +320,7 @@ public final class Model extends Handle {
     /** Makes a call with the parameters of a load. */
     private static void with(Arena arena, Load load, Loading call) {
         // A model keeps its runtime alive.
-        try (Runtime own = load.runtime == null ? new Runtime(load.threads) : null) {
+        try (RealizarRuntime own = load.runtime == null ? new RealizarRuntime(load.threads) : null) {
             var params = Native.sized(arena, Header.rz_model_params);
             Native.set(params, Header.rz_model_params, "device", load.device);
             Native.setOrNone(params, Header.rz_model_params, "gpu_layers", load.gpuLayers);

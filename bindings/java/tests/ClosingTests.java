@@ -14,7 +14,7 @@ import java.util.concurrent.locks.ReentrantLock;
 import realizar.Cancel;
 import realizar.Model;
 import realizar.Prompt;
-import realizar.Runtime;
+import realizar.RealizarRuntime;
 
 /** Tests of handles that are closed, used and interrupted in callbacks, on platform threads and on virtual ones. */
 class ClosingTests {
@@ -83,8 +83,8 @@ class ClosingTests {
     /** A callback runs on the thread of its call: it has the locks of that thread, and does not wait for it. */
     private static void callbacks(Thread.Builder threads, Path path) throws Exception {
         var listened = new AtomicReference<String>("");
-        var of = new AtomicReference<Runtime>();
-        var runtime = new Runtime(1, 0, (level, text) -> {
+        var of = new AtomicReference<RealizarRuntime>();
+        var runtime = new RealizarRuntime(1, 0, (level, text) -> {
             try {
                 of.get().close();
             } catch (IllegalStateException e) {
@@ -108,7 +108,7 @@ class ClosingTests {
             })).close();
         }));
         closer.get().join();
-        check(listened.get().equals("Runtime is at work"), "the listener to the log: " + listened);
+        check(listened.get().equals("RealizarRuntime is at work"), "the listener to the log: " + listened);
     }
 
     private static void interrupts(Thread.Builder threads, Path path) throws Exception {

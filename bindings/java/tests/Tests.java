@@ -27,7 +27,7 @@ import realizar.Prompt;
 import realizar.RealizarException;
 import realizar.RealizarException.Status;
 import realizar.Reply;
-import realizar.Runtime;
+import realizar.RealizarRuntime;
 import realizar.Sampler;
 import realizar.Session;
 import realizar.Store;
@@ -429,7 +429,7 @@ class Tests {
 
         var lines = new java.util.concurrent.ConcurrentLinkedQueue<String>();
         var told = new long[2];
-        try (var runtime = new Runtime(1, 64 << 20, (level, text) -> { lines.add(level + text); throw new IllegalStateException("lost"); })) {
+        try (var runtime = new RealizarRuntime(1, 64 << 20, (level, text) -> { lines.add(level + text); throw new IllegalStateException("lost"); })) {
             var load = new Model.Load().runtime(runtime).progress((done, total) -> {
                 told[0] = done;
                 told[1] = total;
@@ -465,7 +465,7 @@ class Tests {
             var generation = session.generate(PROMPT, new Options().maxTokens(9))) {
             check(EXPECTED.startsWith(generation.readAll()) && model.info().weightBytes() == one.weightsHost(), "a model of bytes");
         }
-        check(Runtime.version().startsWith("0."), "a version");
+        check(RealizarRuntime.version().startsWith("0."), "a version");
     }
 
     private static void grammars(Model model) {
@@ -701,7 +701,7 @@ class Tests {
             generated.forEach((name, options) -> wrong.put(name, () -> session.generate(PROMPT, options)));
             wrong.put("capacity", () -> model.newSession(-1));
             wrong.put("threads", () -> Model.load(path, new Model.Load().threads(-1)));
-            wrong.put("memoryLimit", () -> new Runtime(1, -1, null));
+            wrong.put("memoryLimit", () -> new RealizarRuntime(1, -1, null));
             wrong.put("gpuLayers", () -> Model.load(path, new Model.Load().gpuLayers(-1)));
             wrong.put("device", () -> Model.load(path, new Model.Load().device(-1)));
             wrong.put("sessions", () -> Model.plan(path, new Model.Load(), -1, 0, ElementType.F16, ElementType.F16));

@@ -27,7 +27,7 @@ import realizar.Grammar
 import realizar.Model
 import realizar.Options
 import realizar.Part
-import realizar.Runtime
+import realizar.RealizarRuntime
 import realizar.Session
 import realizar.Store
 import realizar.Transcript
@@ -80,7 +80,7 @@ fun options(
 suspend fun loadModel(
     path: Path,
     threads: Int? = null,
-    runtime: Runtime? = null,
+    runtime: RealizarRuntime? = null,
     device: Int? = null,
     gpuLayers: Int? = null,
     packedPath: Path? = null,

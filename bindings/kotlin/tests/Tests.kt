@@ -24,7 +24,7 @@ import realizar.Options
 import realizar.Part
 import realizar.RealizarException
 import realizar.RealizarException.Status
-import realizar.Runtime
+import realizar.RealizarRuntime
 import realizar.Store
 import realizar.Transcript
 import realizar.kotlin.answer
@@ -121,9 +121,9 @@ suspend fun loading(path: Path) {
     work.cancel()
     cancelled.countDown()
     check(runCatching { work.await() }.exceptionOrNull() is CancellationException)
-    Runtime(1, 0, null).use { runtime ->
+    RealizarRuntime(1, 0, null).use { runtime ->
         val refused = runCatching { loadModel(path, runtime = runtime) { _, _ -> runtime.close() } }.exceptionOrNull()
-        check(refused is IllegalStateException && refused.message == "Runtime is at work") { "$refused" }
+        check(refused is IllegalStateException && refused.message == "RealizarRuntime is at work") { "$refused" }
     }
     val thrown = runCatching { loadModel(path) { done, _ -> check(done < 0) { "a callback" } } }.exceptionOrNull()
     check(thrown is IllegalStateException && thrown.message == "a callback") { "$thrown" }
@@ -201,7 +201,7 @@ suspend fun together(model: Model) = coroutineScope {
 /** A hundred conversations, some left midway, find room where there is room for two: the handles of each are freed. */
 suspend fun nothingStays(path: Path) {
     val plan = Model.plan(path, Model.Load(), 2, 512, ElementType.F16, ElementType.F16)
-    Runtime(1, plan.totalHost(), null).use { runtime ->
+    RealizarRuntime(1, plan.totalHost(), null).use { runtime ->
         loadModel(path, runtime = runtime).use { model ->
             repeat(100) {
                 model.conversation(capacity = 512).use { chat -> check(chat.sayFlow(PROMPT, options(maxTokens = 9)).take(2).toList().size == 2) }

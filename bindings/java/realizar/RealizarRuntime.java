@@ -1,7 +1,7 @@
 package realizar;
 
 /** Threads, a log and a memory limit, which several models share. */
-public final class Runtime extends Handle {
+public final class RealizarRuntime extends Handle {
     /** Receives the log of the library, on any thread. */
     @FunctionalInterface
     public interface Log {
@@ -24,11 +24,11 @@ public final class Runtime extends Handle {
 
     /** {@code threads}: 0 for one per processor core. {@code memoryLimit}: maximum bytes of weights and KV caches; 0:
      * no limit. {@code processors}: the processors that threads are bound to; none: threads are not bound. */
-    public Runtime(int threads, long memoryLimit, Log log, int... processors) {
+    public RealizarRuntime(int threads, long memoryLimit, Log log, int... processors) {
         super(make(threads, memoryLimit, log, processors), Header::rz_runtime_free);
     }
 
-    public Runtime(int threads) {
+    public RealizarRuntime(int threads) {
         this(threads, 0, null);
     }
 
