@@ -43,3 +43,5 @@ ln -sfn ../../package build/js/types/node_modules/realizar
 cp bindings/js/test/types.ts build/js/types/
 cd build/js/types
 node_modules/.bin/tsc --noEmit --strict --target es2022 --module nodenext --types node types.ts
+# Without the types of Node and of later standards too.
+node_modules/.bin/tsc --noEmit --strict --target es2022 --lib es2022,dom --module nodenext --typeRoots none types.ts

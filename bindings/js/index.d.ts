@@ -5,6 +5,13 @@ import type {
 
 export type { ElementType, Filter, Pooling, Reasoning } from "./options";
 
+declare global {
+  // As libraries of TypeScript newer than es2022 have it.
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+  }
+}
+
 /** Version of the library. */
 export const version: string;
 

@@ -1,1 +1,2 @@
 export * from "./index.js";
+export { default } from "./index.js";

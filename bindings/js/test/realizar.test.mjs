@@ -97,9 +97,10 @@ test("frames become a video", async (t) => {
   await assert.rejects(sees.encodeVideo({ data, ...size }, [0, 1]), invalid(/frames/));
 });
 
-test("CommonJS and modules are one package", () => {
+test("CommonJS and modules are one package", async () => {
   const required = createRequire(import.meta.url)(path.join(home, "index.js"));
   assert.equal(required.Model, Model);
+  assert.equal((await import(index)).default.Model, Model);
   assert.match(version, /^\d+\.\d+\.\d+/);
   assert.equal(devices()[0].kind, "cpu");
 });
