@@ -6,6 +6,7 @@ import java.io.OutputStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Predicate;
@@ -160,6 +161,8 @@ public final class Conversation extends Handle {
     /** Appends a text of a role, such as "user" or "system". Nothing is computed. Gives up an unfinished reply, as each
      * method does that changes the conversation. */
     public void add(String role, String text) {
+        Objects.requireNonNull(role, "role");
+        Objects.requireNonNull(text, "text");
         change((arena, conversation) -> {
             Memory name = Native.terminated(arena, role), bytes = Native.bytes(arena, text);
             return e ->
@@ -212,18 +215,23 @@ public final class Conversation extends Handle {
 
     /** Begins a reply to the messages. Its parts are computed when they are asked for. */
     public Reply reply(Options options) {
-        return begin(options, Header::rz_conversation_reply);
+        return reply(options, 0);
     }
 
     public Reply reply() {
         return reply(new Options());
     }
 
+    /** The same with flags beside those of the options. */
+    private Reply reply(Options options, int flags) {
+        return begin(options, flags, Header::rz_conversation_reply);
+    }
+
     /** Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game. {@link
      * Reply#step} computes, as for a reply; there are no parts, and no message is added. The options are the options
      * of the next reply: tools, reasoning and priority apply. */
     public Reply read(Options options) {
-        return begin(options, Header::rz_conversation_read);
+        return begin(options, 0, Header::rz_conversation_read);
     }
 
     public Reply read() {
@@ -235,13 +243,14 @@ public final class Conversation extends Handle {
         int apply(Memory conversation, Memory params, Memory error);
     }
 
-    private Reply begin(Options options, Beginning beginning) {
+    private Reply begin(Options options, int flags, Beginning beginning) {
+        Objects.requireNonNull(options, "options");
         var cancel = new Cancel();
-        begin(options, cancel, beginning);
+        begin(options, flags, cancel, beginning);
         return reply = new Reply(this, cancel, options);
     }
 
-    private void begin(Options options, Cancel stop, Beginning beginning) {
+    private void begin(Options options, int flags, Cancel stop, Beginning beginning) {
         call((arena, conversation) -> {
             var params = Native.sized(arena, Header.rz_reply_params);
             boolean compiles = options.grammar == null;
@@ -253,7 +262,7 @@ public final class Conversation extends Handle {
             Native.set(params, Header.rz_reply_params, "grammar_flags", compiles ? options.grammarFlags : 0);
             Native.set(params, Header.rz_reply_params, "grammar", grammar);
             Native.set(params, Header.rz_reply_params, "grammar_len", grammar.size);
-            Native.set(params, Header.rz_reply_params, "flags", options.replyFlags);
+            Native.set(params, Header.rz_reply_params, "flags", options.replyFlags | flags);
             Native.set(params, Header.rz_reply_params, "stops", Native.texts(arena, options.stops));
             Native.set(params, Header.rz_reply_params, "n_stops", (long) options.stops.size());
             Native.set(params, Header.rz_reply_params, "reasoning", options.reasoning.ordinal());
@@ -306,7 +315,7 @@ public final class Conversation extends Handle {
         say(text, new Options(), onText);
     }
 
-    /** The same with options of the reply, which get {@link Options#keep}. */
+    /** The same with options of the reply. */
     public void say(String text, Options options, Consumer<String> onText) {
         sayWhile(text, options, piece -> {
             onText.accept(piece);
@@ -319,7 +328,7 @@ public final class Conversation extends Handle {
         sayWhile(text, new Options(), onText);
     }
 
-    /** The same with options of the reply, which get {@link Options#keep}. */
+    /** The same with options of the reply. */
     public void sayWhile(String text, Options options, Predicate<String> onText) {
         addJson("[]"); // an unfinished reply is given up
         int before = info().messages();
@@ -334,8 +343,8 @@ public final class Conversation extends Handle {
 
     private Reply saying(int before, Options options) {
         try {
-            return reply(options.keep());
-        } catch (RealizarException e) {
+            return reply(options, Header.RZ_REPLY_KEEP);
+        } catch (RuntimeException e) {
             rewind(before);
             throw e;
         }

@@ -9,6 +9,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CancellationException;
 import java.util.stream.Collectors;
 
@@ -227,6 +228,7 @@ final class Native {
 
     /** UTF-8 without a NUL. A lone surrogate, which has none, is refused. */
     private static byte[] utf8(String text) {
+        Objects.requireNonNull(text, "text");
         try {
             var bytes = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
             return Arrays.copyOf(bytes.array(), bytes.limit());
@@ -257,7 +259,7 @@ final class Native {
 
     /** NUL-terminated UTF-8. */
     static Memory terminated(Arena arena, String text) {
-        if (text.indexOf('\0') >= 0) throw new IllegalArgumentException("a text with a NUL");
+        if (Objects.requireNonNull(text, "text").indexOf('\0') >= 0) throw new IllegalArgumentException("a text with a NUL");
         byte[] bytes = utf8(text);
         Memory out = arena.allocate(bytes.length + 1);
         out.copy(bytes);

@@ -590,6 +590,21 @@ class Tests {
             thrown(IllegalStateException.class, () -> chat.say(PROMPT, piece -> chat.add("user", "x")));
             check(chat.messages(3).get(0).get("content").equals("x"), "a change in the middle of a reply");
             chat.rewind(1);
+            // Options stay as they are, and wrong ones leave no message.
+            var three = new Options().maxTokens(3);
+            chat.say(PROMPT, three, piece -> {});
+            int spoken = chat.info().messages();
+            chat.add("user", PROMPT);
+            try (var left = chat.reply(three)) {
+                left.next();
+            }
+            check(chat.info().messages() == spoken + 1, "a reply that is not kept");
+            thrown(IllegalArgumentException.class, () -> chat.say(PROMPT, new Options().maxTokens(-1), piece -> {}));
+            check(chat.info().messages() == spoken + 1, "wrong options");
+            for (Runnable absent : List.<Runnable>of(() -> chat.add("user", null), () -> chat.say(null), () -> model.tokenize(null)))
+                check(thrown(NullPointerException.class, absent).getMessage().equals("text"), "no text");
+            check(thrown(NullPointerException.class, () -> chat.reply(null)).getMessage().equals("options"), "no options");
+            chat.rewind(spoken - 2);
             String said = chat.say(PROMPT);
             check(said.startsWith(String.join("", pieces)) && said.equals(chat.messages(2).get(0).get("content")), "the same text");
             chat.rewind(1);
