@@ -4,7 +4,7 @@ import java.util.List;
 
 /** Options of a generation or a reply. Zero in a number stands for the default: the most likely token, and as many
  * tokens as fit into the context. A reply without sampling options is sampled as the authors of the model advise. */
-public final class Options extends SamplingOptions<Options> {
+public final class Options extends SamplingOptions<Options> implements Cloneable {
     /** The sources of draft tokens, in the order of the library's numbers from 0. */
     enum Draft { NONE, LOOKUP, MODEL, MTP }
 
@@ -123,6 +123,15 @@ public final class Options extends SamplingOptions<Options> {
     public Options continuing() {
         replyFlags |= Header.RZ_REPLY_CONTINUE;
         return this;
+    }
+
+    /** Options that begin as these and change by themselves. */
+    public Options copy() {
+        try {
+            return (Options) clone();
+        } catch (CloneNotSupportedException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     /** How tokens are chosen. */

@@ -144,12 +144,12 @@ suspend fun Conversation.readAhead(options: Options = Options()) {
 
 /**
  * A message of the user, and the content of the reply piece by piece. What was said stays where the collector is
- * cancelled or has enough; where the reply fails the messages are as they were. The options get [Options.keep].
+ * cancelled or has enough; where the reply fails the messages are as they were.
  */
 fun Conversation.sayFlow(text: String, options: Options = Options()): Flow<String> = flow {
     add("user", text) // an unfinished reply is given up
     val before = info().messages() - 1
-    val parts = replyFlow(options.keep()).catch { failure ->
+    val parts = replyFlow(options.copy().keep()).catch { failure ->
         rewind(before)
         throw failure
     }

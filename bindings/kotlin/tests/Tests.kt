@@ -179,6 +179,14 @@ suspend fun cut(model: Model) = model.conversation(transcript = Transcript().use
 }
 
 suspend fun failing(model: Model) = model.conversation(capacity = 24).use { chat ->
+    // Options stay as they are: a reply with them is not kept.
+    chat.rewind(0)
+    val shared = options(maxTokens = 3)
+    chat.sayFlow(PROMPT, shared).collect()
+    chat.rewind(1)
+    chat.replyFlow(shared).take(1).collect()
+    check(chat.messages().size == 1) { chat.messages() }
+    chat.rewind(0)
     check(failure { chat.sayFlow("$PROMPT, ".repeat(20)).collect() } == Status.CONTEXT_FULL && chat.messages().isEmpty())
     check(failure { chat.replyFlow(options(schema = "{")).collect() } == Status.INVALID_ARGUMENT)
     check(chat.answer(PROMPT, options(maxTokens = 5)).isNotEmpty())
