@@ -116,9 +116,9 @@ def _all(values: Any, kind: Any, name: str) -> List[Any]:
     return found
 
 
-def _check_options(options: Iterable[str], kind: Any) -> None:
-    """Refuses names of options that there are not."""
-    known = list(kind.__annotations__)
+def _check_options(options: Iterable[str], kind: Any, *others: str) -> None:
+    """Refuses names of options that there are not. `others` are parameters of the call."""
+    known = [*kind.__annotations__, *others]
     for name in options:
         if name not in known:
             raise TypeError(f"the option {name} is unknown; the nearest is {get_close_matches(name, known, 1, 0)[0]}")
@@ -127,6 +127,11 @@ def _check_options(options: Iterable[str], kind: Any) -> None:
 def _numbers(group: str) -> Dict[str, int]:
     """The constants of a group of the header by the ends of their names: {"mmap": 2, ...} of "RZ_MODEL_"."""
     return {name[len(group) :].lower(): value for name, value in vars(_c).items() if name.startswith(group)}
+
+
+def _flag(value: Any, name: str, bit: int) -> int:
+    """The bit of a switch, or 0."""
+    return bit if _switch(value, name) else 0
 
 
 def _text(text: str, name: str) -> bytes:
@@ -450,6 +455,8 @@ class _Loading:
         packed_path, tested_path = take("packed_path", None), take("tested_path", None)
         self.watch = _Watch(take("progress", None), take("cancel", None))
         self.params = _c.rz_model_params(**fields)
+        if runtime is not None and not isinstance(runtime, Runtime):
+            raise InvalidArgument(f"runtime is {reprlib.repr(runtime)}; it must be a Runtime")
         self.is_own = runtime is None
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
         self.devices = _ids(devices, "devices")
@@ -548,6 +555,7 @@ def plan(
 ) -> Plan:  # fmt: skip
     """What a model, a path or files as of Model.from_files, will take with so many sessions, before a weight is read. `options` as of
     Model."""
+    _check_options(options, LoadOptions, "sessions", "capacity", "k_type", "v_type")
     is_path = isinstance(model, (str, os.PathLike))
     path = _path(model) if is_path else None  # type: ignore[arg-type]
     sources, kept = (None, None) if is_path else _sources(model)  # type: ignore[arg-type]
@@ -685,13 +693,13 @@ class Model(Handle):
         """Token ids of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of control
         tokens in the text become these tokens; not for text that users typed."""
         data = _text(text, "text")
-        flags = (special and _c.RZ_TOKENIZE_ADD_SPECIAL) | (parse and _c.RZ_TOKENIZE_PARSE_SPECIAL)
+        flags = _flag(special, "special", _c.RZ_TOKENIZE_ADD_SPECIAL) | _flag(parse, "parse", _c.RZ_TOKENIZE_PARSE_SPECIAL)
         return _ids_of(lambda *out: self._call("rz_tokenize_into", data, len(data), flags, *out, None), len(data) + 8)
 
     def detokenize(self, tokens: Tokens, *, special: bool = False) -> str:
         """The text of tokens, with control tokens where `special`."""
         ids = _ids(tokens)
-        flags = special and _c.RZ_DETOKENIZE_SPECIAL
+        flags = _flag(special, "special", _c.RZ_DETOKENIZE_SPECIAL)
         return sized(lambda *out: self._call("rz_detokenize_into", _at(ids), len(ids), flags, *out)).decode()
 
     def token_bytes(self, token: int) -> bytes:
@@ -712,7 +720,7 @@ class Model(Handle):
         """Messages as the text that the model was trained on, by the template in its file. `members`: others of the request, such as
         tools=[...] and variables={"enable_thinking": False}."""
         request = _request(messages, members)
-        flags = add_generation_prompt and _c.RZ_CHAT_ADD_GENERATION_PROMPT
+        flags = _flag(add_generation_prompt, "add_generation_prompt", _c.RZ_CHAT_ADD_GENERATION_PROMPT)
         return sized(lambda *out: self._call("rz_chat_render_into", request, len(request), flags, *out, None), 4096).decode()
 
     def tokenize_chat(self, messages: Messages, **members: "Unpack[Members]") -> List[int]:
@@ -765,7 +773,7 @@ class Model(Handle):
         else:
             lists = (ctypes.POINTER(c_uint32) * len(ids))(*map(_at, ids))
             lengths = (ctypes.c_size_t * len(ids))(*map(len, ids))
-        params = _c.rz_embed_params(pooling=pooling, raw=not normalize)
+        params = _c.rz_embed_params(pooling=pooling, raw=not _switch(normalize, "normalize"))
         rows = sum(map(len, ids)) if pooling == "none" else len(ids)
         if not ids:
             return np.empty((0, self.info.hidden_dim), dtype=np.float32)
@@ -931,7 +939,7 @@ def _grammar(kind: str, text: Any = "", whitespace: bool = False) -> Tuple[int, 
     number = _named(kind, "the kind of a grammar", _GRAMMARS)
     if kind in ("regex", "lark", "gbnf") and not isinstance(text, str):
         raise InvalidArgument(f"the grammar is {reprlib.repr(text)}; it must be a text, because its kind is {kind}")
-    return number, _WHITESPACE if whitespace else 0, (text if isinstance(text, str) else _json(text)).encode()
+    return number, _flag(whitespace, "whitespace", _WHITESPACE), (text if isinstance(text, str) else _json(text)).encode()
 
 
 _OVERFLOWS = _numbers("RZ_OVERFLOW_")
@@ -1214,7 +1222,7 @@ def _encoder_params(options: EncoderOptions) -> Any:
     fields: Dict[str, Any] = dict(options)
     kind, allow_unknown = fields.pop("kind", None), fields.pop("allow_unknown", False)
     flags = 0 if kind is None else _named(kind, "kind", _ENCODERS)
-    return _c.rz_encoder_params(**fields, flags=flags | (_c.RZ_MODEL_ALLOW_UNKNOWN if _switch(allow_unknown, "allow_unknown") else 0))
+    return _c.rz_encoder_params(**fields, flags=flags | _flag(allow_unknown, "allow_unknown", _c.RZ_MODEL_ALLOW_UNKNOWN))
 
 
 def _media_params(options: _o.MediaOptions, flags: int = 0) -> Any:
@@ -1313,7 +1321,7 @@ class Prompt(Handle):
                 part.media = medium
                 if ids is not None:
                     part.tokens, part.n_tokens = _at(ids), len(ids)
-            made = new("rz_prompt_new", pointer, array, len(taken), bare and _c.RZ_PROMPT_BARE)
+            made = new("rz_prompt_new", pointer, array, len(taken), _flag(bare, "bare", _c.RZ_PROMPT_BARE))
         super().__init__(made, "rz_prompt_free")
 
     @classmethod
@@ -1883,6 +1891,8 @@ class Conversation(Handle):
         or adapters with their scales. `store`: where prompts are looked up, and where they and replies are left. `cancel`
         stops all that is computed. `members`: tools=[...], tool_choice="required", parallel_tool_calls=False,
         variables={...} of the template."""
+        others = ("system", "messages", "capacity", "k_type", "v_type", "overflow", "adapters", "store", "cancel")
+        _check_options(members, Members, *others)
         first = [] if system is None else [{"role": "system", "content": system}]
         request, scales = _request([*first, *_list(messages, "messages")], members), _scales(adapters)
         params = _c.rz_conversation_params(overflow=_named(overflow, "overflow", _OVERFLOWS), n_adapters=len(scales))

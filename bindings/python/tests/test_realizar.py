@@ -970,6 +970,18 @@ sys.exit(7)
             for name, value in {"max_tokens": -1, "draft_max": 0.5, "logprobs": -1, "priority": 1 << 31}.items():
                 with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is "):
                     session.job(PROMPT, **{name: value})
+        calls = {
+            "special": lambda: self.model.tokenize("a", special="no"), "parse": lambda: self.model.tokenize("a", parse=1),
+            "normalize": lambda: self.model.embed([[1]], normalize=0), "whitespace": lambda: self.model.grammar("json", whitespace="no"),
+            "bare": lambda: realizar.Prompt(self.model, [[1]], bare=None), "runtime": lambda: realizar.Model(STORY, runtime=3),
+        }  # fmt: skip
+        for name, call in calls.items():
+            with self.assertRaisesRegex(realizar.InvalidArgument, f"^{name} is "):
+                call()
+        with self.assertRaisesRegex(TypeError, "the option sesions is unknown; the nearest is sessions"):
+            realizar.plan(STORY, sesions=2)
+        with self.assertRaisesRegex(TypeError, "the option overflw is unknown; the nearest is overflow"):
+            realizar.Conversation(self.model, overflw="forget")
         with self.assertRaisesRegex(TypeError, "the option thread is unknown; the nearest is threads"):
             realizar.Model(STORY, thread=2)
         with self.assertRaisesRegex(TypeError, "the option n_devices is unknown"):
