@@ -11,7 +11,7 @@ const UNBOUND: [&str; 2] = ["allocator", "kernels"];
 type Writer = fn(&Header) -> String;
 
 /// Paths of the generated files, below the root.
-pub const FILES: [(&str, Writer); 8] = [
+pub const FILES: [(&str, Writer); 10] = [
     ("bindings/python/realizar/_header.py", python),
     ("bindings/java/realizar/Header.java", java),
     ("bindings/java/realizar/Functions.java", java_functions),
@@ -19,7 +19,9 @@ pub const FILES: [(&str, Writer); 8] = [
     ("bindings/java/realizar/JniFunctions.java", java_jni),
     ("bindings/java/jni/functions.c", java_c),
     ("bindings/csharp/Realizar/Header.cs", csharp),
-    ("bindings/go/purego/header.go", go),
+    ("bindings/go/header.go", go),
+    ("bindings/go/header_cgo.go", go_cgo),
+    ("bindings/go/header_nocgo.go", go_nocgo),
 ];
 
 /// Types of C, and what they are in Python, Java, C# and Go.
@@ -510,7 +512,9 @@ fn csharp_type(header: &Header, value: &Value, frees: bool) -> String {
 
 const GO_HEAD: &str = "\
 // Code generated from realizar.h by the build, as make header does. DO NOT EDIT.
+";
 
+const GO_CONSTANTS: &str = "
 package realizar
 
 // The constants, structs and functions have the names of the header, by which the library is asked for them; constants
@@ -518,34 +522,100 @@ package realizar
 const (
 ";
 
+/// Constants and structs, which both ways of calling share.
 fn go(header: &Header) -> String {
-    let mut text = GO_HEAD.to_owned();
+    let mut text = GO_HEAD.to_owned() + GO_CONSTANTS;
     let constants = header
         .constants
         .iter()
         .map(|Constant { name, value, .. }| (name.replacen("RZ_", "rz_", 1), format!("= {value}")));
     text += &go_columns(constants.collect());
+    text += ")\n\n// Handles are objects of the library, known by pointers alone.\ntype (\n";
+    text += &go_columns(header.handles.iter().map(|name| (name.to_string(), "struct{ _ byte }".to_owned())).collect());
     text += ")\n";
     for &(name, fields) in &header.structs {
         let fields = fields.iter().map(|field| {
             let array = field.length.as_ref().map_or(String::new(), |length| format!("[{length}]"));
-            (field.name.clone(), array + &go_type(header, field))
+            (field.name.clone(), array + &go_type(field))
         });
         text += &format!("\ntype {name} struct {{\n{}}}\n", go_columns(fields.collect()));
     }
     let values = header.structs.iter().map(|(name, _)| format!("\t{name}{{}},\n")).collect::<String>();
-    text += &format!("\n// structs is one of each struct.\nvar structs = []any{{\n{values}}}\n");
+    text + &format!("\n// structs is one of each struct.\nvar structs = []any{{\n{values}}}\n")
+}
+
+/// The functions without cgo: a table that is filled in when the library is opened.
+fn go_nocgo(header: &Header) -> String {
+    let mut text = GO_HEAD.to_owned() + "\n//go:build !cgo\n\npackage realizar\n";
     text += "\n// functions is every function of the library.\ntype functions struct {\n";
-    let functions = header.functions.iter().map(|function| {
-        let parameters = function.each(|value| format!("{} {}", value.name, go_type(header, value)));
-        let result = match function.result.base.as_str() {
-            "void" => String::new(),
-            "char" => " string".to_owned(),
-            _ => format!(" {}", go_type(header, &function.result)),
-        };
-        (function.name.clone(), format!("func({parameters}){result}"))
-    });
+    let functions =
+        header.functions.iter().map(|function| (function.name.clone(), format!("func{}", go_signature(function))));
     text + &go_columns(functions.collect()) + "}\n"
+}
+
+const GO_CGO_HEAD: &str = "
+//go:build cgo
+
+package realizar
+
+/*
+#cgo pkg-config: realizar
+#include <realizar.h>
+";
+
+/// The functions with cgo: methods that call them. Functions with callbacks are called by functions of C, which make
+/// pointers of numbers.
+fn go_cgo(header: &Header) -> String {
+    let has_numbers =
+        |function: &Signature| function.parameters.iter().any(|value| value.is_callback() || value.is_user());
+    let mut text = GO_HEAD.to_owned() + GO_CGO_HEAD;
+    for function in header.functions.iter().filter(|function| has_numbers(function)) {
+        let parameters = function.each(|value| match value.is_callback() || value.is_user() {
+            true => format!("uintptr_t {}", value.name),
+            false => format!("{} {}{}", value.base, "*".repeat(value.pointers), value.name),
+        });
+        let arguments = function.each(|value| match (value.is_callback(), value.is_user()) {
+            (true, _) => format!("({}){}", value.base, value.name),
+            (false, true) => format!("(void *){}", value.name),
+            (false, false) => value.name.clone(),
+        });
+        let (name, result) = (&function.name, &function.result.base);
+        text += &format!("\nstatic {result} go_{name}({parameters}) {{\n\treturn {name}({arguments});\n}}\n");
+    }
+    text += "*/\nimport \"C\"\n\nimport \"unsafe\"\n\n// functions is every function of the library.\ntype functions struct{}\n";
+    for function in &header.functions {
+        let arguments = function.each(|value| match value.base.as_str() {
+            _ if value.is_callback() || value.is_user() => format!("C.uintptr_t({})", value.name),
+            "void" => format!("unsafe.Pointer({})", value.name),
+            base if value.pointers > 0 => {
+                format!("({}C.{base})(unsafe.Pointer({}))", "*".repeat(value.pointers), value.name)
+            }
+            base => format!("C.{base}({})", value.name),
+        });
+        let go = if has_numbers(function) { "go_" } else { "" };
+        let call = format!("C.{go}{}({arguments})", function.name);
+        let call = match go_result(function).trim() {
+            "" => call,
+            "string" => format!("return C.GoString({call})"),
+            result => format!("return {result}({call})"),
+        };
+        text += &format!("\nfunc (functions) {}{} {{\n\t{call}\n}}\n", function.name, go_signature(function));
+    }
+    text
+}
+
+/// Parameters and result.
+fn go_signature(function: &Signature) -> String {
+    let parameters = function.each(|value| format!("{} {}", value.name, go_type(value)));
+    format!("({parameters}){}", go_result(function))
+}
+
+fn go_result(function: &Signature) -> String {
+    match function.result.base.as_str() {
+        "void" => String::new(),
+        "char" => " string".to_owned(),
+        _ => format!(" {}", go_type(&function.result)),
+    }
 }
 
 /// Names and what stands behind them, in two columns as gofmt has them.
@@ -554,9 +624,8 @@ fn go_columns(rows: Vec<(String, String)>) -> String {
     rows.iter().map(|(name, rest)| format!("\t{name:width$} {rest}\n")).collect()
 }
 
-fn go_type(header: &Header, value: &Value) -> String {
+fn go_type(value: &Value) -> String {
     match value.base.as_str() {
-        _ if header.is_handle(value) => "*".repeat(value.pointers - 1) + "uintptr",
         _ if value.is_callback() || value.is_user() => "uintptr".to_owned(),
         "void" => "*byte".to_owned(),
         _ => "*".repeat(value.pointers) + value.plain(GO),

@@ -150,10 +150,10 @@ if proxy=$(package "realizar-$version-goproxy.zip") && printf '%s\n' go1.24 "$(g
     installed
     answers Go "$GOBIN/chat" "$model"
     cd "$temporary/go"
-    # The other module has the same names.
+    # The same program without cgo.
     quietly go mod init chat
-    sed 's|"realizar.dev/go"|"realizar.dev/go/purego"|' "$root/docs/snippets/start/chat.go" >main.go
-    if CGO_ENABLED=0 go get "realizar.dev/go/purego@v$version" >log 2>&1; then
+    cp "$root/docs/snippets/start/chat.go" main.go
+    if CGO_ENABLED=0 go get "realizar.dev/go@v$version" >log 2>&1; then
         CGO_ENABLED=0 quietly go build -o chat .
         installed
         answers "Go without cgo" env LD_LIBRARY_PATH="$temporary/archive/lib" ./chat "$model"

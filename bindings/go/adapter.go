@@ -1,26 +1,19 @@
 package realizar
 
-/*
-#include <stdlib.h>
-#include <realizar.h>
-*/
-import "C"
-
 import "unsafe"
 
 // Adapter is a low-rank adapter of a model, usable with any number of its sessions at once.
-type Adapter struct{ adapter *owned[*C.rz_adapter] }
+type Adapter struct{ adapter *owned[*rz_adapter] }
 
 // LoadAdapter loads a GGUF file or a folder of PEFT.
 func (m *Model) LoadAdapter(path string) (*Adapter, error) {
 	if err := noNUL("path", path); err != nil {
 		return nil, err
 	}
-	name := C.CString(path)
-	defer C.free(unsafe.Pointer(name))
-	return made(m.model, func(model *C.rz_model, out **C.rz_adapter, e *C.rz_error) C.rz_status {
-		return C.rz_adapter_load(model, name, nil, out, e)
-	}, func(handle *C.rz_adapter) { C.rz_adapter_free(handle) }, func(o *owned[*C.rz_adapter]) *Adapter { return &Adapter{o} })
+	name := cString(path)
+	return made(m.model, func(model *rz_model, out **rz_adapter, e *rz_error) int32 {
+		return lib.rz_adapter_load(model, name, nil, out, e)
+	}, lib.rz_adapter_free, func(o *owned[*rz_adapter]) *Adapter { return &Adapter{o} })
 }
 
 // Close frees the adapter; sessions that use it go on. Closing twice is fine.
@@ -43,13 +36,13 @@ func (s *Session) SetAdapters(adapters ...ScaledAdapter) error {
 		return err
 	}
 	defer release()
-	return use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_adapters_set(cache, unsafe.SliceData(handles), unsafe.SliceData(scales), C.size_t(len(adapters)), e)
+	return use(s.cache, func(cache *rz_cache, e *rz_error) int32 {
+		return lib.rz_cache_adapters_set(cache, unsafe.SliceData(handles), unsafe.SliceData(scales), uintptr(len(adapters)), e)
 	})
 }
 
 // acquireAdapters gives handles and factors, and what ends their use.
-func acquireAdapters(adapters []ScaledAdapter) (handles []*C.rz_adapter, scales []C.float, release func(), err error) {
+func acquireAdapters(adapters []ScaledAdapter) (handles []*rz_adapter, scales []float32, release func(), err error) {
 	release = func() {
 		for _, a := range adapters[:len(handles)] {
 			a.Adapter.adapter.release()
@@ -61,7 +54,7 @@ func acquireAdapters(adapters []ScaledAdapter) (handles []*C.rz_adapter, scales 
 			release()
 			return nil, nil, nil, err
 		}
-		handles, scales = append(handles, handle), append(scales, C.float(a.Scale))
+		handles, scales = append(handles, handle), append(scales, a.Scale)
 	}
 	return handles, scales, release, nil
 }

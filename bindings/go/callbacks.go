@@ -1,19 +1,32 @@
 package realizar
 
-/*
-#include <stddef.h>
-#include <stdint.h>
-*/
-import "C"
-
 import (
+	"context"
 	"errors"
 	"io"
-	"runtime/cgo"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 )
+
+// What callbacks are handed back: numbers of values, in place of pointers, which the library may not keep.
+var (
+	values sync.Map
+	number atomic.Uintptr
+)
+
+// keep gives a value its number, until forget.
+func keep(value any) (user uintptr, forget func()) {
+	user = number.Add(1)
+	values.Store(user, value)
+	return user, func() { values.Delete(user) }
+}
+
+func kept[T any](user uintptr) T {
+	value, _ := values.Load(user)
+	return value.(T)
+}
 
 // transfer is what a callback reads from or writes to, and the first error that it met.
 type transfer struct {
@@ -25,7 +38,7 @@ type transfer struct {
 }
 
 // errno notes an error and gives the number that ends the call of the library.
-func (t *transfer) errno(err error) C.int32_t {
+func (t *transfer) errno(err error) int32 {
 	if err == nil {
 		return 0
 	}
@@ -36,7 +49,7 @@ func (t *transfer) errno(err error) C.int32_t {
 	}
 	number := syscall.EIO
 	errors.As(err, &number)
-	return C.int32_t(max(number, 1))
+	return int32(max(number, 1))
 }
 
 // instead returns the error of a callback in place of the library's, which knows its number only.
@@ -49,43 +62,23 @@ func (t *transfer) instead(err error) error {
 	return err
 }
 
-// progress is who is told how far a load is, and the error that ended it.
-type progress struct {
-	call func(done, total uint64) error
-	err  error
+func onWrite(data *byte, n, user uintptr) int32 {
+	t := kept[*transfer](user)
+	return t.errno(guarded(func() error { return writeAll(t.writer, unsafe.Slice(data, n)) }))
 }
 
-//export realizarGoProgress
-func realizarGoProgress(done, total C.uint64_t, user unsafe.Pointer) C.int32_t {
-	p := (*cgo.Handle)(user).Value().(*progress)
-	if p.err = guarded(func() error { return p.call(uint64(done), uint64(total)) }); p.err != nil {
-		return 1
-	}
-	return 0
-}
-
-func transferOf(user unsafe.Pointer) *transfer { return (*cgo.Handle)(user).Value().(*transfer) }
-
-//export realizarGoWrite
-func realizarGoWrite(data unsafe.Pointer, n C.size_t, user unsafe.Pointer) C.int32_t {
-	t := transferOf(user)
-	return t.errno(guarded(func() error { return writeAll(t.writer, unsafe.Slice((*byte)(data), int(n))) }))
-}
-
-//export realizarGoRead
-func realizarGoRead(out unsafe.Pointer, n C.size_t, user unsafe.Pointer) C.int32_t {
-	t := transferOf(user)
+func onRead(out *byte, n, user uintptr) int32 {
+	t := kept[*transfer](user)
 	return t.errno(guarded(func() error {
-		_, err := io.ReadFull(t.reader, unsafe.Slice((*byte)(out), int(n)))
+		_, err := io.ReadFull(t.reader, unsafe.Slice(out, n))
 		return err
 	}))
 }
 
-//export realizarGoReadAt
-func realizarGoReadAt(offset C.uint64_t, out unsafe.Pointer, n C.size_t, user unsafe.Pointer) C.int32_t {
-	t := transferOf(user)
+func onReadAt(offset uint64, out *byte, n, user uintptr) int32 {
+	t := kept[*transfer](user)
 	return t.errno(guarded(func() error {
-		read, err := t.readerAt.ReadAt(unsafe.Slice((*byte)(out), int(n)), int64(offset))
+		read, err := t.readerAt.ReadAt(unsafe.Slice(out, n), int64(offset))
 		switch {
 		case read == int(n):
 			return nil
@@ -94,4 +87,64 @@ func realizarGoReadAt(offset C.uint64_t, out unsafe.Pointer, n C.size_t, user un
 		}
 		return err
 	}))
+}
+
+// save writes an object to w, until it is closed.
+func save[H any](object *owned[H], w io.Writer, f func(handle H, write, user uintptr, cancel *rz_cancel, e *rz_error) int32) error {
+	cancel, stop, err := object.watch(context.Background())
+	if err != nil {
+		return err
+	}
+	defer stop()
+	t := transfer{writer: w}
+	user, forget := keep(&t)
+	defer forget()
+	return t.instead(object.ended(context.Background(), use(object, func(handle H, e *rz_error) int32 {
+		return f(handle, writeCallback(), user, cancel, e)
+	})))
+}
+
+// restored is what f reads from r by the library.
+func restored[T any](r io.Reader, f func(read, user uintptr) (T, error)) (T, error) {
+	t := transfer{reader: r}
+	user, forget := keep(&t)
+	defer forget()
+	made, err := f(readCallback(), user)
+	return made, t.instead(err)
+}
+
+// progress is who is told how far a load is, and the error that ended it.
+type progress struct {
+	call func(done, total uint64) error
+	err  error
+}
+
+// tell has a call tell how far it is, until forget. Without anybody to be told there is no callback.
+func (p *progress) tell() (callback, user uintptr, forget func()) {
+	if p.call == nil {
+		return 0, 0, func() {}
+	}
+	user, forget = keep(p)
+	return progressCallback(), user, forget
+}
+
+// instead is the error that ended a call which was told of: that of who was told counts first.
+func (p *progress) instead(err error) error {
+	if err != nil && p.err != nil {
+		return resumed(p.err)
+	}
+	return err
+}
+
+func onProgress(done, total uint64, user uintptr) int32 {
+	p := kept[*progress](user)
+	if p.err = guarded(func() error { return p.call(done, total) }); p.err != nil {
+		return 1
+	}
+	return 0
+}
+
+func onLog(level int32, message *byte, n, user uintptr) {
+	defer func() { _ = recover() }() // there may be no goroutine to go on in
+	kept[func(LogLevel, string)](user)(LogLevel(level), string(unsafe.Slice(message, n)))
 }

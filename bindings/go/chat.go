@@ -1,10 +1,5 @@
 package realizar
 
-/*
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"unsafe"
 )
@@ -34,9 +29,9 @@ func (m *Model) RenderChat(transcript *Transcript) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rendered, err := sized(m.model, 4096, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_chat_render_into(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
-			C.RZ_CHAT_ADD_GENERATION_PROMPT, (*C.char)(unsafe.Pointer(out)), capacity, n, nil, e)
+	rendered, err := sized(m.model, 4096, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return lib.rz_chat_render_into(handle, unsafe.SliceData(text), uintptr(len(text)),
+			rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, nil, e)
 	})
 	return string(rendered), err
 }
@@ -48,8 +43,8 @@ func (m *Model) TokenizeChat(transcript *Transcript) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sized(m.model, len(text), func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_chat_tokenize_into(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
-			C.RZ_CHAT_ADD_GENERATION_PROMPT, (*C.uint32_t)(out), capacity, n, nil, e)
+	return sized(m.model, len(text), func(handle *rz_model, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return lib.rz_chat_tokenize_into(handle, unsafe.SliceData(text), uintptr(len(text)),
+			rz_CHAT_ADD_GENERATION_PROMPT, out, capacity, n, nil, e)
 	})
 }

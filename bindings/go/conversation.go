@@ -1,11 +1,5 @@
 package realizar
 
-/*
-#include <stdlib.h>
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"context"
 	"encoding/json"
@@ -25,7 +19,7 @@ import (
 // belongs to one call at a time, and keeps its model alive.
 type Conversation struct {
 	busy         sync.Mutex // held by what changes the messages, and by loops over replies
-	conversation *owned[*C.rz_conversation]
+	conversation *owned[*rz_conversation]
 	scope        *owned[context.Context] // of the conversation and its forks
 	reply        *atomic.Pointer[begun]
 }
@@ -41,8 +35,8 @@ type begun struct {
 type Overflow uint32
 
 const (
-	OverflowFail   Overflow = C.RZ_OVERFLOW_FAIL   // the reply fails with ErrContextFull
-	OverflowForget Overflow = C.RZ_OVERFLOW_FORGET // the oldest turns are left out of its prompt, whole ones
+	OverflowFail   Overflow = rz_OVERFLOW_FAIL   // the reply fails with ErrContextFull
+	OverflowForget Overflow = rz_OVERFLOW_FORGET // the oldest turns are left out of its prompt, whole ones
 )
 
 // ConversationOptions are optional; the zero value means the defaults.
@@ -74,13 +68,11 @@ func (o *ConversationOptions) json() ([]byte, error) {
 
 // NewConversation makes a conversation. It fails with [ErrUnsupported] where the model has no chat template.
 func (m *Model) NewConversation(options *ConversationOptions) (*Conversation, error) {
-	return m.conversation(options, func(model *C.rz_model, params *C.rz_conversation_params, out **C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_new(model, params, out, e)
-	})
+	return m.conversation(options, lib.rz_conversation_new)
 }
 
 func (m *Model) conversation(options *ConversationOptions,
-	f func(model *C.rz_model, params *C.rz_conversation_params, out **C.rz_conversation, e *C.rz_error) C.rz_status) (*Conversation, error) {
+	f func(model *rz_model, params *rz_conversation_params, out **rz_conversation, e *rz_error) int32) (*Conversation, error) {
 	if options == nil {
 		options = &ConversationOptions{}
 	}
@@ -104,11 +96,11 @@ func (m *Model) conversation(options *ConversationOptions,
 		return nil, err
 	}
 	defer release()
-	params := C.rz_conversation_params{
-		overflow: C.uint32_t(options.Overflow), json: (*C.char)(unsafe.Pointer(pinned(&pinner, text))), json_len: C.size_t(len(text)),
-		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: C.size_t(len(adapters)), cache: &cache, store: store,
+	params := rz_conversation_params{
+		overflow: uint32(options.Overflow), json: pinned(&pinner, text), json_len: uintptr(len(text)),
+		adapters: pinned(&pinner, adapters), scales: pinned(&pinner, scales), n_adapters: uintptr(len(adapters)), cache: &cache, store: store,
 	}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	params.struct_size = uint32(unsafe.Sizeof(params))
 	pinner.Pin(&cache)
 	model, err := m.model.acquire()
 	if err != nil {
@@ -118,7 +110,7 @@ func (m *Model) conversation(options *ConversationOptions,
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	cancel, stop, err := watch(ctx)
+	cancel, stop, err := newCancel(ctx)
 	if err != nil {
 		m.model.release()
 		return nil, err
@@ -128,8 +120,8 @@ func (m *Model) conversation(options *ConversationOptions,
 		m.model.release()
 	})
 	params.cancel = cancel
-	var e C.rz_error
-	var handle *C.rz_conversation
+	var e rz_error
+	var handle *rz_conversation
 	if err := check(f(model, &params, &handle, &e), &e); err != nil {
 		scope.close()
 		return nil, ended(ctx, err)
@@ -138,32 +130,32 @@ func (m *Model) conversation(options *ConversationOptions,
 }
 
 // makeConversation makes a conversation that releases its scope in the end.
-func makeConversation(handle *C.rz_conversation, scope *owned[context.Context]) *Conversation {
+func makeConversation(handle *rz_conversation, scope *owned[context.Context]) *Conversation {
 	reply := new(atomic.Pointer[begun])
 	reply.Store(&begun{ctx: context.Background(), stop: func() {}, width: 1})
-	c := &Conversation{scope: scope, reply: reply, conversation: own(handle, func(handle *C.rz_conversation) {
-		C.rz_conversation_free(handle)
+	c := &Conversation{scope: scope, reply: reply, conversation: own(handle, func(handle *rz_conversation) {
+		lib.rz_conversation_free(handle)
 		reply.Load().stop()
 		scope.release()
 	})}
-	runtime.AddCleanup(c, (*owned[*C.rz_conversation]).close, c.conversation)
+	runtime.AddCleanup(c, (*owned[*rz_conversation]).drop, c.conversation)
 	return c
 }
 
-// Close frees the conversation, at any moment. Closing twice is fine.
+// Close frees the conversation, at any moment, and ends a running reply early. Closing twice is fine.
 func (c *Conversation) Close() error {
 	c.conversation.close()
 	return nil
 }
 
 // change makes one call that changes the messages.
-func (c *Conversation) change(f func(handle *C.rz_conversation, e *C.rz_error) C.rz_status) error {
+func (c *Conversation) change(f func(handle *rz_conversation, e *rz_error) int32) error {
 	handle, leave, err := c.conversation.enter(&c.busy, "conversation")
 	if err != nil {
 		return err
 	}
 	defer leave()
-	var e C.rz_error
+	var e rz_error
 	return check(f(handle, &e), &e)
 }
 
@@ -172,13 +164,11 @@ func (c *Conversation) Add(role, text string) error {
 	if err := noNUL("role", role); err != nil {
 		return err
 	}
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status { return addText(handle, role, text, e) })
+	return c.change(func(handle *rz_conversation, e *rz_error) int32 { return addText(handle, role, text, e) })
 }
 
-func addText(handle *C.rz_conversation, role, text string, e *C.rz_error) C.rz_status {
-	name := C.CString(role)
-	defer C.free(unsafe.Pointer(name))
-	return C.rz_conversation_add_text(handle, name, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)), e)
+func addText(handle *rz_conversation, role, text string, e *rz_error) int32 {
+	return lib.rz_conversation_add_text(handle, cString(role), unsafe.StringData(text), uintptr(len(text)), e)
 }
 
 // AddMessages appends messages, each of which becomes a JSON object as in [Transcript]: results of tools, parts of
@@ -188,11 +178,11 @@ func (c *Conversation) AddMessages(messages ...any) error {
 	if err != nil {
 		return err
 	}
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status { return addJSON(handle, text, e) })
+	return c.change(func(handle *rz_conversation, e *rz_error) int32 { return addJSON(handle, text, e) })
 }
 
-func addJSON(handle *C.rz_conversation, text []byte, e *C.rz_error) C.rz_status {
-	return C.rz_conversation_add(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), nil, 0, e)
+func addJSON(handle *rz_conversation, text []byte, e *rz_error) int32 {
+	return lib.rz_conversation_add(handle, unsafe.SliceData(text), uintptr(len(text)), nil, 0, e)
 }
 
 // Rewind forgets the messages behind the first n, to edit or to answer anew. An unfinished reply is given up first.
@@ -201,8 +191,8 @@ func (c *Conversation) Rewind(n int) error {
 	if err != nil {
 		return err
 	}
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_rewind(handle, messages, e)
+	return c.change(func(handle *rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversation_rewind(handle, messages, e)
 	})
 }
 
@@ -210,9 +200,9 @@ func (c *Conversation) Rewind(n int) error {
 type Reasoning uint32
 
 const (
-	ReasoningModel Reasoning = C.RZ_REASONING_MODEL // as its chat template has it by itself
-	ReasoningOff   Reasoning = C.RZ_REASONING_OFF
-	ReasoningOn    Reasoning = C.RZ_REASONING_ON
+	ReasoningModel Reasoning = rz_REASONING_MODEL // as its chat template has it by itself
+	ReasoningOff   Reasoning = rz_REASONING_OFF
+	ReasoningOn    Reasoning = rz_REASONING_ON
 )
 
 // ReplyOptions are optional; the zero value means the defaults.
@@ -251,7 +241,7 @@ func (c *Conversation) Begin(ctx context.Context, options *ReplyOptions) error {
 	return c.begin(ctx, handle, options)
 }
 
-func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, options *ReplyOptions) error {
+func (c *Conversation) begin(ctx context.Context, handle *rz_conversation, options *ReplyOptions) error {
 	if options == nil {
 		options = &ReplyOptions{}
 	}
@@ -259,21 +249,21 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 	defer pinner.Unpin()
 	grammar := []byte(options.Grammar)
 	var counts counts
-	params := C.rz_reply_params{
-		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: C.uint32_t(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
-		grammar_kind: C.uint32_t(options.GrammarKind), grammar_flags: C.uint32_t(options.GrammarFlags), grammar: (*C.char)(unsafe.Pointer(pinned(&pinner, grammar))), grammar_len: C.size_t(len(grammar)),
-		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.orNone(options.Logprobs, "Logprobs"),
-		priority: C.int32_t(options.Priority),
+	params := rz_reply_params{
+		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), reasoning: uint32(options.Reasoning), reasoning_tokens: counts.of(options.ReasoningTokens, "ReasoningTokens"),
+		grammar_kind: uint32(options.GrammarKind), grammar_flags: uint32(options.GrammarFlags), grammar: pinned(&pinner, grammar), grammar_len: uintptr(len(grammar)),
+		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), logprobs: counts.orNone(options.Logprobs, "Logprobs"),
+		priority: options.Priority,
 	}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	params.struct_size = uint32(unsafe.Sizeof(params))
 	if counts.err != nil {
 		return counts.err
 	}
 	if options.Keep {
-		params.flags |= C.RZ_REPLY_KEEP
+		params.flags |= rz_REPLY_KEEP
 	}
 	if options.Continue {
-		params.flags |= C.RZ_REPLY_CONTINUE
+		params.flags |= rz_REPLY_CONTINUE
 	}
 	if options.Sampling != nil {
 		sampler, err := options.Sampling.params(&pinner)
@@ -287,13 +277,12 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 	if err != nil {
 		return err
 	}
-	params.json, params.json_len = (*C.char)(unsafe.Pointer(pinned(&pinner, text))), C.size_t(len(text))
-	stops, free, err := cStops(options.Stops)
+	params.json, params.json_len = pinned(&pinner, text), uintptr(len(text))
+	stops, err := cStops(&pinner, options.Stops)
 	if err != nil {
 		return err
 	}
-	defer free()
-	params.stops, params.n_stops = pinned(&pinner, stops), C.size_t(len(stops))
+	params.stops, params.n_stops = pinned(&pinner, stops), uintptr(len(stops))
 	draft, release, err := options.DraftModel.acquire()
 	if err != nil {
 		return err
@@ -304,15 +293,15 @@ func (c *Conversation) begin(ctx context.Context, handle *C.rz_conversation, opt
 		return err
 	}
 	defer releaseCompiled()
-	cancel, stop, err := watch(ctx)
+	cancel, stop, err := c.conversation.watch(ctx)
 	if err != nil {
 		return err
 	}
 	params.compiled_grammar, params.draft_model, params.cancel = compiled, draft, cancel
-	var e C.rz_error
-	if err := check(C.rz_conversation_reply(handle, &params, &e), &e); err != nil {
+	var e rz_error
+	if err := check(lib.rz_conversation_reply(handle, &params, &e), &e); err != nil {
 		stop()
-		return err
+		return c.conversation.ended(ctx, err)
 	}
 	c.reply.Swap(&begun{ctx, stop, max(options.Logprobs, 0) + 1}).stop()
 	return nil
@@ -344,7 +333,7 @@ func (c *Conversation) Say(ctx context.Context, text string, options *ReplyOptio
 			return
 		}
 		defer leave()
-		var e C.rz_error
+		var e rz_error
 		if err := check(addText(handle, "user", text, &e), &e); err != nil {
 			yield("", err)
 			return
@@ -363,7 +352,7 @@ func (c *Conversation) Say(ctx context.Context, text string, options *ReplyOptio
 				said = true
 				return yield(part.Text, nil)
 			}); err != nil && !(said && (errors.Is(err, ErrCancelled) || errors.Is(err, ErrDeadline))) {
-				C.rz_conversation_rewind(handle, C.uint32_t(info.Messages-1), nil)
+				lib.rz_conversation_rewind(handle, uint32(info.Messages-1), nil)
 			}
 		}
 		if err != nil {
@@ -373,7 +362,7 @@ func (c *Conversation) Say(ctx context.Context, text string, options *ReplyOptio
 }
 
 // speak makes a whole reply. One that is unfinished at the end, which may be a panic of the loop, is given up.
-func (c *Conversation) speak(ctx context.Context, handle *C.rz_conversation, options *ReplyOptions, yield func(part Part) bool) error {
+func (c *Conversation) speak(ctx context.Context, handle *rz_conversation, options *ReplyOptions, yield func(part Part) bool) error {
 	if err := c.begin(ctx, handle, options); err != nil {
 		return err
 	}
@@ -434,8 +423,8 @@ func take(conversations []*Conversation) (leave func(), err error) {
 
 // advance is Step for who has taken the conversation.
 func (c *Conversation) advance(budget time.Duration) (more bool, err error) {
-	return step([]*Conversation{c}, func(handles []*C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_step(handles[0], C.uint64_t(microseconds(budget)), e)
+	return step([]*Conversation{c}, func(handles []*rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversation_step(handles[0], microseconds(budget), e)
 	})
 }
 
@@ -448,13 +437,13 @@ func StepConversations(conversations []*Conversation, budget time.Duration) (mor
 		return false, err
 	}
 	defer leave()
-	return step(conversations, func(handles []*C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversations_step(unsafe.SliceData(handles), C.size_t(len(handles)), C.uint64_t(microseconds(budget)), e)
+	return step(conversations, func(handles []*rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversations_step(unsafe.SliceData(handles), uintptr(len(handles)), microseconds(budget), e)
 	})
 }
 
 // steps gives the context that ends the reply: the conversation's where that has ended, else the reply's.
-func (c *Conversation) steps() (*owned[*C.rz_conversation], context.Context) {
+func (c *Conversation) steps() (*owned[*rz_conversation], context.Context) {
 	if c.scope.object.Err() != nil {
 		return c.conversation, c.scope.object
 	}
@@ -473,16 +462,12 @@ func (c *Conversation) Parts() ([]Part, error) {
 
 // ready is Parts for who has taken the conversation.
 func (c *Conversation) ready() ([]Part, error) {
-	return partsOf(c.conversation, func(handle *C.rz_conversation, kind, flags, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_next_into(handle, kind, flags, index, out, capacity, n, e)
-	})
+	return partsOf(c.conversation, lib.rz_conversation_next_into)
 }
 
 // Logprobs are those of the tokens of content that are new since the last call, of a reply with ReplyOptions.Logprobs.
 func (c *Conversation) Logprobs() ([]TokenLogprobs, error) {
-	return logprobsOf(c.conversation, c.reply.Load().width, func(handle *C.rz_conversation, tokens *C.uint32_t, logprobs *C.float, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_logprobs_into(handle, tokens, logprobs, capacity, n, e)
-	})
+	return logprobsOf(c.conversation, c.reply.Load().width, lib.rz_conversation_logprobs_into)
 }
 
 // Messages are those from number first on: as they were added, and replies with "content", "reasoning_content",
@@ -492,8 +477,8 @@ func (c *Conversation) Messages(first int) (messages []map[string]any, err error
 	if err != nil {
 		return nil, err
 	}
-	text, err := sized(c.conversation, 4096, func(handle *C.rz_conversation, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_json_into(handle, from, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+	text, err := sized(c.conversation, 4096, func(handle *rz_conversation, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return lib.rz_conversation_json_into(handle, from, out, capacity, n, e)
 	})
 	if err != nil {
 		return nil, err
@@ -504,9 +489,9 @@ func (c *Conversation) Messages(first int) (messages []map[string]any, err error
 
 // Fork makes a second conversation with the same past, between replies.
 func (c *Conversation) Fork() (*Conversation, error) {
-	var fork *C.rz_conversation
-	if err := use(c.conversation, func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		status := C.rz_conversation_fork(handle, &fork, e)
+	var fork *rz_conversation
+	if err := use(c.conversation, func(handle *rz_conversation, e *rz_error) int32 {
+		status := lib.rz_conversation_fork(handle, &fork, e)
 		if status >= 0 {
 			_, _ = c.scope.acquire() // which is never closed
 		}
@@ -534,17 +519,17 @@ type ConversationInfo struct {
 
 // Info is the state of the conversation and of its last reply.
 func (c *Conversation) Info() (ConversationInfo, error) {
-	var info C.rz_conversation_info
-	info.struct_size = C.uint32_t(unsafe.Sizeof(info))
-	if err := use(c.conversation, func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_info_get(handle, &info, e)
+	var info rz_conversation_info
+	info.struct_size = uint32(unsafe.Sizeof(info))
+	if err := use(c.conversation, func(handle *rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversation_info_get(handle, &info, e)
 	}); err != nil {
 		return ConversationInfo{}, err
 	}
 	_, ctx := c.steps()
 	return ConversationInfo{
 		Messages: int(info.n_messages), FirstInPrompt: int(info.first_in_prompt), MediaCount: int(info.n_media),
-		Unfinished: info.state == C.RZ_STATE_PROMPT || info.state == C.RZ_STATE_TOKENS,
+		Unfinished: info.state == rz_STATE_PROMPT || info.state == rz_STATE_TOKENS,
 		End:        EndReason(info.end_reason), Stopped: stopped(ctx, info.stopped),
 		Prompt: int(info.prompt_tokens), Reused: int(info.reused_tokens), PromptDone: int(info.prompt_done),
 		Tokens: int(info.n_tokens), ReasoningTokens: int(info.reasoning_tokens), Drafted: int(info.drafted), Accepted: int(info.accepted),

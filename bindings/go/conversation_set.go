@@ -1,10 +1,5 @@
 package realizar
 
-/*
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"context"
 	"runtime"
@@ -44,7 +39,7 @@ func (c *Conversation) BeginRead(ctx context.Context, options *ReplyOptions) err
 	return c.beginRead(ctx, handle, options)
 }
 
-func (c *Conversation) beginRead(ctx context.Context, handle *C.rz_conversation, options *ReplyOptions) error {
+func (c *Conversation) beginRead(ctx context.Context, handle *rz_conversation, options *ReplyOptions) error {
 	if options == nil {
 		options = &ReplyOptions{}
 	}
@@ -54,20 +49,20 @@ func (c *Conversation) beginRead(ctx context.Context, handle *C.rz_conversation,
 	if err != nil {
 		return err
 	}
-	params := C.rz_reply_params{
-		reasoning: C.uint32_t(options.Reasoning), priority: C.int32_t(options.Priority),
-		json: (*C.char)(unsafe.Pointer(pinned(&pinner, text))), json_len: C.size_t(len(text)),
+	params := rz_reply_params{
+		reasoning: uint32(options.Reasoning), priority: options.Priority,
+		json: pinned(&pinner, text), json_len: uintptr(len(text)),
 	}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
-	cancel, stop, err := watch(ctx)
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	cancel, stop, err := c.conversation.watch(ctx)
 	if err != nil {
 		return err
 	}
 	params.cancel = cancel
-	var e C.rz_error
-	if err := check(C.rz_conversation_read(handle, &params, &e), &e); err != nil {
+	var e rz_error
+	if err := check(lib.rz_conversation_read(handle, &params, &e), &e); err != nil {
 		stop()
-		return err
+		return c.conversation.ended(ctx, err)
 	}
 	c.reply.Swap(&begun{ctx, stop, 1}).stop()
 	return nil
@@ -95,23 +90,19 @@ func (c *Conversation) Read(ctx context.Context, options *ReplyOptions) error {
 
 // Stop ends an unfinished reply at once. What it has said becomes a message, with [ReplyOptions.Keep] or without.
 func (c *Conversation) Stop() error {
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status { return C.rz_conversation_stop(handle, e) })
+	return c.change(lib.rz_conversation_stop)
 }
 
 // Err is the error with which the last reply has ended, where that was one of its own; else nil.
 func (c *Conversation) Err() error {
-	return use(c.conversation, func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_error(handle, e)
-	})
+	return use(c.conversation, lib.rz_conversation_error)
 }
 
 // Release gives the memory of what is remembered back, such as for a program in the background, and keeps the messages.
 // The next reply computes them again. Release, SetCapacity and SetAdapters fail with [ErrBusy] while a reply is
 // unfinished.
 func (c *Conversation) Release() error {
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_release(handle, e)
-	})
+	return c.change(lib.rz_conversation_release)
 }
 
 // SetCapacity makes room for so many tokens, 0 as in [SessionOptions]. The next reply computes all again.
@@ -120,15 +111,15 @@ func (c *Conversation) SetCapacity(capacity int) error {
 	if err != nil {
 		return err
 	}
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_capacity_set(handle, tokens, e)
+	return c.change(func(handle *rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversation_capacity_set(handle, tokens, e)
 	})
 }
 
 // SetOverflow chooses what later replies do where there is no room.
 func (c *Conversation) SetOverflow(overflow Overflow) error {
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_overflow_set(handle, C.uint32_t(overflow), e)
+	return c.change(func(handle *rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversation_overflow_set(handle, uint32(overflow), e)
 	})
 }
 
@@ -139,8 +130,8 @@ func (c *Conversation) SetAdapters(adapters ...ScaledAdapter) error {
 		return err
 	}
 	defer release()
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_adapters_set(handle, unsafe.SliceData(handles), unsafe.SliceData(scales), C.size_t(len(adapters)), e)
+	return c.change(func(handle *rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversation_adapters_set(handle, unsafe.SliceData(handles), unsafe.SliceData(scales), uintptr(len(adapters)), e)
 	})
 }
 
@@ -151,7 +142,7 @@ func (c *Conversation) SetStore(store *Store) error {
 		return err
 	}
 	defer release()
-	return c.change(func(handle *C.rz_conversation, e *C.rz_error) C.rz_status {
-		return C.rz_conversation_store_set(handle, shared, e)
+	return c.change(func(handle *rz_conversation, e *rz_error) int32 {
+		return lib.rz_conversation_store_set(handle, shared, e)
 	})
 }

@@ -1,4 +1,4 @@
-// The tests of what changes a conversation between its replies, of this package and of the one without cgo.
+// The tests of what changes a conversation between its replies.
 package realizar
 
 import (

@@ -1,4 +1,4 @@
-// The tests of conversations, of this package and of the one without cgo, for which tests/go.sh puts this file there.
+// The tests of conversations.
 package realizar
 
 import (

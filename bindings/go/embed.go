@@ -1,10 +1,5 @@
 package realizar
 
-/*
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"context"
 	"runtime"
@@ -15,12 +10,12 @@ import (
 type Pooling uint32
 
 const (
-	PoolingModel Pooling = C.RZ_POOLING_MODEL // the one that the model was made with
-	PoolingNone  Pooling = C.RZ_POOLING_NONE  // a vector for each token
-	PoolingMean  Pooling = C.RZ_POOLING_MEAN
-	PoolingCLS   Pooling = C.RZ_POOLING_CLS
-	PoolingLast  Pooling = C.RZ_POOLING_LAST
-	PoolingRank  Pooling = C.RZ_POOLING_RANK // the scores of a reranker
+	PoolingModel Pooling = rz_POOLING_MODEL // the one that the model was made with
+	PoolingNone  Pooling = rz_POOLING_NONE  // a vector for each token
+	PoolingMean  Pooling = rz_POOLING_MEAN
+	PoolingCLS   Pooling = rz_POOLING_CLS
+	PoolingLast  Pooling = rz_POOLING_LAST
+	PoolingRank  Pooling = rz_POOLING_RANK // the scores of a reranker
 )
 
 // EmbedOptions are optional; the zero value means the model's pooling and vectors of length 1.
@@ -29,18 +24,18 @@ type EmbedOptions struct {
 	Raw     bool // vectors keep their lengths
 }
 
-func (o *EmbedOptions) params() (params C.rz_embed_params) {
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
-	params.pooling = C.uint32_t(o.Pooling)
+func (o *EmbedOptions) params() (params rz_embed_params) {
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	params.pooling = uint32(o.Pooling)
 	if o.Raw {
-		params.flags = C.RZ_EMBED_RAW
+		params.flags = rz_EMBED_RAW
 	}
 	return params
 }
 
-// EmbedTexts is [Model.Embed] for texts, which [Model.Tokenize] turns into tokens, with the tokens that begin and end a
-// text.
-func (m *Model) EmbedTexts(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {
+// Embed turns texts into vectors, with the tokens that begin and end a text as [Model.Tokenize] adds them: one for each
+// text, or with [PoolingNone] one for each token of all texts. It stops early when the context ends.
+func (m *Model) Embed(ctx context.Context, texts []string, options *EmbedOptions) ([][]float32, error) {
 	tokens := make([][]uint32, len(texts))
 	for i, text := range texts {
 		var err error
@@ -48,46 +43,66 @@ func (m *Model) EmbedTexts(ctx context.Context, texts []string, options *EmbedOp
 			return nil, err
 		}
 	}
-	return m.Embed(ctx, tokens, options)
+	return m.EmbedTokens(ctx, tokens, options)
 }
 
-// Embed turns texts, which are tokens as Tokenize makes them, into vectors: one for each text, or with [PoolingNone]
-// one for each token of all texts. It stops early when the context ends.
-func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {
+// EmbedTokens is [Model.Embed] for tokens.
+func (m *Model) EmbedTokens(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {
+	// C reads the lists of tokens through pointers that lie in memory of Go.
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	n, sum := uintptr(len(texts)), 0
+	tokens, lengths := make([]*uint32, n), make([]uintptr, n)
+	for i, text := range texts {
+		tokens[i], lengths[i] = pinned(&pinner, text), uintptr(len(text))
+		sum += len(text)
+	}
+	return m.embed(ctx, options, len(texts), sum, func(model *rz_model, params *rz_embed_params, out *float32, capacity uintptr, size *uintptr, cancel *rz_cancel, e *rz_error) int32 {
+		return lib.rz_embed_into(model, params, unsafe.SliceData(tokens), unsafe.SliceData(lengths), n, out, capacity, size, cancel, e)
+	})
+}
+
+// EmbedPrompts is [Model.Embed] for prompts, which may have pictures.
+func (m *Model) EmbedPrompts(ctx context.Context, prompts []*Prompt, options *EmbedOptions) ([][]float32, error) {
+	list, sum := make([]*rz_prompt, len(prompts)), 0
+	for i, prompt := range prompts {
+		var err error
+		if list[i], err = prompt.prompt.acquire(); err != nil {
+			return nil, err
+		}
+		defer prompt.prompt.release()
+		sum += prompt.Len()
+	}
+	return m.embed(ctx, options, len(list), sum, func(model *rz_model, params *rz_embed_params, out *float32, capacity uintptr, size *uintptr, cancel *rz_cancel, e *rz_error) int32 {
+		return lib.rz_embed_prompts_into(model, params, unsafe.SliceData(list), uintptr(len(list)), out, capacity, size, cancel, e)
+	})
+}
+
+// embed is the vectors that f writes, of so many texts and tokens in all.
+func (m *Model) embed(ctx context.Context, options *EmbedOptions, texts, tokens int,
+	f func(model *rz_model, params *rz_embed_params, out *float32, capacity uintptr, n *uintptr, cancel *rz_cancel, e *rz_error) int32) ([][]float32, error) {
 	if options == nil {
 		options = &EmbedOptions{}
 	}
-	if len(texts) == 0 {
+	if texts == 0 {
 		return nil, nil
 	}
-	cancel, stop, err := watch(ctx)
+	if options.Pooling == PoolingNone {
+		texts = tokens
+	}
+	cancel, stop, err := m.model.watch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
 	params := options.params()
-	// C reads the lists of tokens through pointers that lie in memory of Go.
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	n := len(texts)
-	vectors := n
-	if options.Pooling == PoolingNone {
-		vectors = 0
-	}
-	tokens, lengths := make([]*C.uint32_t, n), make([]C.size_t, n)
-	for i, text := range texts {
-		tokens[i], lengths[i] = (*C.uint32_t)(pinned(&pinner, text)), C.size_t(len(text))
-		if options.Pooling == PoolingNone {
-			vectors += len(text)
-		}
-	}
-	values, err := sized(m.model, 0, func(handle *C.rz_model, out *float32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_embed_into(handle, &params, &tokens[0], &lengths[0], C.size_t(len(texts)), (*C.float)(out), capacity, n, cancel, e)
+	values, err := sized(m.model, 0, func(model *rz_model, out *float32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return f(model, &params, out, capacity, n, cancel, e)
 	})
 	if err != nil {
-		return nil, ended(ctx, err)
+		return nil, m.model.ended(ctx, err)
 	}
-	return divided(values, vectors), nil
+	return divided(values, texts), nil
 }
 
 // divided is values as vectors of one length.

@@ -1,14 +1,9 @@
 package realizar
 
-/*
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"context"
 	"errors"
-	"runtime"
+	"fmt"
 	"syscall"
 )
 
@@ -16,31 +11,36 @@ import (
 type Code int32
 
 const (
-	ErrInvalidArgument   Code = C.RZ_ERR_INVALID_ARGUMENT
-	ErrBusy              Code = C.RZ_ERR_BUSY
-	ErrOutOfMemory       Code = C.RZ_ERR_OUT_OF_MEMORY
-	ErrDeviceOutOfMemory Code = C.RZ_ERR_DEVICE_OUT_OF_MEMORY
-	ErrLimit             Code = C.RZ_ERR_LIMIT
-	ErrIO                Code = C.RZ_ERR_IO
-	ErrFormat            Code = C.RZ_ERR_FORMAT
-	ErrUnsupported       Code = C.RZ_ERR_UNSUPPORTED
-	ErrVersion           Code = C.RZ_ERR_VERSION
-	ErrCancelled         Code = C.RZ_ERR_CANCELLED
-	ErrDeadline          Code = C.RZ_ERR_DEADLINE
-	ErrContextFull       Code = C.RZ_ERR_CONTEXT_FULL
-	ErrBufferTooSmall    Code = C.RZ_ERR_BUFFER_TOO_SMALL
-	ErrDeviceUnavailable Code = C.RZ_ERR_DEVICE_UNAVAILABLE
-	ErrDeviceLost        Code = C.RZ_ERR_DEVICE_LOST
-	ErrMismatch          Code = C.RZ_ERR_MISMATCH
-	ErrPanic             Code = C.RZ_ERR_PANIC
-	ErrPoisoned          Code = C.RZ_ERR_POISONED
-	ErrNotFound          Code = C.RZ_ERR_NOT_FOUND
-	ErrNotReady          Code = C.RZ_ERR_NOT_READY
-	ErrResources         Code = C.RZ_ERR_RESOURCES
+	ErrInvalidArgument   Code = rz_ERR_INVALID_ARGUMENT
+	ErrBusy              Code = rz_ERR_BUSY
+	ErrOutOfMemory       Code = rz_ERR_OUT_OF_MEMORY
+	ErrDeviceOutOfMemory Code = rz_ERR_DEVICE_OUT_OF_MEMORY
+	ErrLimit             Code = rz_ERR_LIMIT
+	ErrIO                Code = rz_ERR_IO
+	ErrFormat            Code = rz_ERR_FORMAT
+	ErrUnsupported       Code = rz_ERR_UNSUPPORTED
+	ErrVersion           Code = rz_ERR_VERSION
+	ErrCancelled         Code = rz_ERR_CANCELLED
+	ErrDeadline          Code = rz_ERR_DEADLINE
+	ErrContextFull       Code = rz_ERR_CONTEXT_FULL
+	ErrBufferTooSmall    Code = rz_ERR_BUFFER_TOO_SMALL
+	ErrDeviceUnavailable Code = rz_ERR_DEVICE_UNAVAILABLE
+	ErrDeviceLost        Code = rz_ERR_DEVICE_LOST
+	ErrMismatch          Code = rz_ERR_MISMATCH
+	ErrPanic             Code = rz_ERR_PANIC
+	ErrPoisoned          Code = rz_ERR_POISONED
+	ErrNotFound          Code = rz_ERR_NOT_FOUND
+	ErrNotReady          Code = rz_ERR_NOT_READY
+	ErrResources         Code = rz_ERR_RESOURCES
 )
 
 // Error gives the name of the status, such as "RZ_ERR_FORMAT".
-func (c Code) Error() string { return C.GoString(C.rz_status_name(C.rz_status(c))) }
+func (c Code) Error() string {
+	if Open("") != nil {
+		return fmt.Sprintf("status %d", int32(c))
+	}
+	return lib.rz_status_name(int32(c))
+}
 
 // ErrClosed is returned by every method of something that was closed.
 var ErrClosed = errors.New("realizar: used after Close")
@@ -70,35 +70,11 @@ func (e *Error) Unwrap() []error {
 }
 
 // check turns a status into an error; what is not negative is no error.
-func check(status C.rz_status, e *C.rz_error) error {
+func check(status int32, e *rz_error) error {
 	if status >= 0 {
 		return nil
 	}
-	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Needed: uint64(e.needed), Message: C.GoString(&e.message[0])}
-}
-
-// use calls f with an object, which stays valid meanwhile.
-func use[H any](object *owned[H], f func(handle H, e *C.rz_error) C.rz_status) error {
-	handle, err := object.acquire()
-	if err != nil {
-		return err
-	}
-	defer object.release()
-	var e C.rz_error
-	return check(f(handle, &e), &e)
-}
-
-// made is what stands for a new object, which f makes out of another one and free ends.
-func made[F, H, T any](from *owned[F], f func(from F, out *H, e *C.rz_error) C.rz_status, free func(H),
-	stands func(*owned[H]) *T) (*T, error) {
-	var handle H
-	if err := use(from, func(from F, e *C.rz_error) C.rz_status { return f(from, &handle, e) }); err != nil {
-		return nil, err
-	}
-	o := own(handle, free)
-	t := stands(o)
-	runtime.AddCleanup(t, (*owned[H]).close, o)
-	return t, nil
+	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Needed: e.needed, Message: stringOf(e.message[:])}
 }
 
 // ended names the context as the cause of a call that it ended.

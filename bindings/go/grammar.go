@@ -1,23 +1,18 @@
 package realizar
 
-/*
-#include <realizar.h>
-*/
-import "C"
-
 import "unsafe"
 
 // GrammarKind is the language in which a grammar is written.
 type GrammarKind uint32
 
 const (
-	GrammarJSONSchema GrammarKind = C.RZ_GRAMMAR_JSON_SCHEMA
-	GrammarRegex      GrammarKind = C.RZ_GRAMMAR_REGEX
-	GrammarLark       GrammarKind = C.RZ_GRAMMAR_LARK
-	GrammarGBNF       GrammarKind = C.RZ_GRAMMAR_GBNF
-	GrammarJSON       GrammarKind = C.RZ_GRAMMAR_JSON    // any JSON value, of an empty text
-	GrammarChoices    GrammarKind = C.RZ_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
-	GrammarTools      GrammarKind = C.RZ_GRAMMAR_TOOLS   // the reply to a [Transcript] in JSON: text, or calls of its tools
+	GrammarJSONSchema GrammarKind = rz_GRAMMAR_JSON_SCHEMA
+	GrammarRegex      GrammarKind = rz_GRAMMAR_REGEX
+	GrammarLark       GrammarKind = rz_GRAMMAR_LARK
+	GrammarGBNF       GrammarKind = rz_GRAMMAR_GBNF
+	GrammarJSON       GrammarKind = rz_GRAMMAR_JSON    // any JSON value, of an empty text
+	GrammarChoices    GrammarKind = rz_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
+	GrammarTools      GrammarKind = rz_GRAMMAR_TOOLS   // the reply to a [Transcript] in JSON: text, or calls of its tools
 )
 
 // GrammarFlags change a grammar.
@@ -25,20 +20,20 @@ type GrammarFlags uint32
 
 const (
 	// GrammarWhitespace is for kinds of JSON: white space between its parts.
-	GrammarWhitespace GrammarFlags = C.RZ_GRAMMAR_FLAG_WHITESPACE
+	GrammarWhitespace GrammarFlags = rz_GRAMMAR_FLAG_WHITESPACE
 	// GrammarBestEffort is for GrammarJSONSchema: keywords that cannot be compiled are left out and logged.
-	GrammarBestEffort GrammarFlags = C.RZ_GRAMMAR_FLAG_BEST_EFFORT
+	GrammarBestEffort GrammarFlags = rz_GRAMMAR_FLAG_BEST_EFFORT
 )
 
 // Grammar says what may be written. It is usable with any number of samplers at once.
-type Grammar struct{ grammar *owned[*C.rz_grammar] }
+type Grammar struct{ grammar *owned[*rz_grammar] }
 
 // NewGrammar compiles a grammar for the vocabulary of the model.
 func (m *Model) NewGrammar(kind GrammarKind, text string, flags GrammarFlags) (*Grammar, error) {
-	return made(m.model, func(model *C.rz_model, out **C.rz_grammar, e *C.rz_error) C.rz_status {
-		return C.rz_grammar_new(model, C.uint32_t(kind), C.uint32_t(flags), (*C.char)(unsafe.Pointer(unsafe.StringData(text))),
-			C.size_t(len(text)), nil, out, e)
-	}, func(handle *C.rz_grammar) { C.rz_grammar_free(handle) }, func(o *owned[*C.rz_grammar]) *Grammar { return &Grammar{o} })
+	return made(m.model, func(model *rz_model, out **rz_grammar, e *rz_error) int32 {
+		return lib.rz_grammar_new(model, uint32(kind), uint32(flags), unsafe.StringData(text),
+			uintptr(len(text)), nil, out, e)
+	}, lib.rz_grammar_free, func(o *owned[*rz_grammar]) *Grammar { return &Grammar{o} })
 }
 
 // Close frees the grammar; samplers that use it go on. Closing twice is fine.
@@ -48,7 +43,7 @@ func (g *Grammar) Close() error {
 }
 
 // acquire returns the handle, NULL for nil, and a function that ends its use.
-func (g *Grammar) acquire() (*C.rz_grammar, func(), error) {
+func (g *Grammar) acquire() (*rz_grammar, func(), error) {
 	if g == nil {
 		return nil, func() {}, nil
 	}
@@ -63,7 +58,7 @@ func (s *Sampler) SetGrammar(g *Grammar) error {
 		return err
 	}
 	defer release()
-	return use(s.sampler, func(sampler *C.rz_sampler, e *C.rz_error) C.rz_status {
-		return C.rz_sampler_grammar_set(sampler, handle, e)
+	return use(s.sampler, func(sampler *rz_sampler, e *rz_error) int32 {
+		return lib.rz_sampler_grammar_set(sampler, handle, e)
 	})
 }

@@ -1,4 +1,4 @@
-// The tests of what callbacks and arguments may do wrong, of this package and of the one without cgo.
+// The tests of what callbacks and arguments may do wrong.
 package realizar
 
 import (

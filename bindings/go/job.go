@@ -1,11 +1,5 @@
 package realizar
 
-/*
-#include <stdlib.h>
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"context"
 	"fmt"
@@ -19,7 +13,7 @@ import (
 // Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use
 // until the job is closed.
 type Job struct {
-	job   *owned[*C.rz_job]
+	job   *owned[*rz_job]
 	ctx   context.Context
 	width int // entries in a row of log-probabilities
 }
@@ -46,10 +40,10 @@ type JobOptions struct {
 type Draft uint32
 
 const (
-	DraftNone   Draft = C.RZ_DRAFT_NONE   // none but for what a grammar forces
-	DraftLookup Draft = C.RZ_DRAFT_LOOKUP // out of the text itself
-	DraftModel  Draft = C.RZ_DRAFT_MODEL  // by a small model
-	DraftMTP    Draft = C.RZ_DRAFT_MTP    // by a layer of the model itself, loaded with LoadOptions.MTP
+	DraftNone   Draft = rz_DRAFT_NONE   // none but for what a grammar forces
+	DraftLookup Draft = rz_DRAFT_LOOKUP // out of the text itself
+	DraftModel  Draft = rz_DRAFT_MODEL  // by a small model
+	DraftMTP    Draft = rz_DRAFT_MTP    // by a layer of the model itself, loaded with LoadOptions.MTP
 )
 
 // EndReason is why a job has ended.
@@ -57,13 +51,13 @@ type EndReason uint32
 
 const (
 	EndNone      EndReason = 0 // it has not
-	EndToken     EndReason = C.RZ_END_TOKEN
-	EndLength    EndReason = C.RZ_END_LENGTH
-	EndStop      EndReason = C.RZ_END_STOP
-	EndContext   EndReason = C.RZ_END_CONTEXT
-	EndGrammar   EndReason = C.RZ_END_GRAMMAR
-	EndFailed    EndReason = C.RZ_END_FAILED    // by an error of its own: Job.Err, Conversation.Err
-	EndCancelled EndReason = C.RZ_END_CANCELLED // by Conversation.Stop, or given up with ReplyOptions.Keep
+	EndToken     EndReason = rz_END_TOKEN
+	EndLength    EndReason = rz_END_LENGTH
+	EndStop      EndReason = rz_END_STOP
+	EndContext   EndReason = rz_END_CONTEXT
+	EndGrammar   EndReason = rz_END_GRAMMAR
+	EndFailed    EndReason = rz_END_FAILED    // by an error of its own: Job.Err, Conversation.Err
+	EndCancelled EndReason = rz_END_CANCELLED // by Conversation.Stop, or given up with ReplyOptions.Keep
 )
 
 // JobInfo is the state of a job.
@@ -101,21 +95,20 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		return nil, err
 	}
 	defer releaseMedia()
-	stops, free, err := cStops(options.Stops)
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	stops, err := cStops(&pinner, options.Stops)
 	if err != nil {
 		return nil, err
 	}
-	defer free()
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
 	var counts counts
-	params := C.rz_job_params{
-		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), tokens: (*C.uint32_t)(pinned(&pinner, prompt)), n_tokens: C.size_t(len(prompt)),
-		sampler: sampler, grammar: grammar, stops: pinned(&pinner, stops), n_stops: C.size_t(len(stops)),
-		draft: C.uint32_t(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), draft_model: draft, logprobs: counts.orNone(options.Logprobs, "Logprobs"),
-		priority: C.int32_t(options.Priority), prompt: media, prompt_first: C.size_t(counts.of(options.PromptFirst, "PromptFirst")),
+	params := rz_job_params{
+		max_tokens: counts.of(options.MaxTokens, "MaxTokens"), tokens: pinned(&pinner, prompt), n_tokens: uintptr(len(prompt)),
+		sampler: sampler, grammar: grammar, stops: pinned(&pinner, stops), n_stops: uintptr(len(stops)),
+		draft: uint32(options.Draft), draft_max: counts.of(options.DraftMax, "DraftMax"), draft_model: draft, logprobs: counts.orNone(options.Logprobs, "Logprobs"),
+		priority: options.Priority, prompt: media, prompt_first: uintptr(counts.of(options.PromptFirst, "PromptFirst")),
 	}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	params.struct_size = uint32(unsafe.Sizeof(params))
 	if counts.err != nil {
 		return nil, counts.err
 	}
@@ -124,9 +117,9 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		if err != nil {
 			return nil, err
 		}
-		params.chat, params.chat_len = (*C.char)(unsafe.Pointer(pinned(&pinner, chat))), C.size_t(len(chat))
+		params.chat, params.chat_len = pinned(&pinner, chat), uintptr(len(chat))
 	}
-	cancel, stop, err := watch(ctx)
+	cancel, stop, err := newCancel(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -141,39 +134,35 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *JobOptio
 		held.release()
 	}
 	params.cancel = cancel
-	var e C.rz_error
-	var handle *C.rz_job
-	if err := check(C.rz_job_new(cache, &params, &handle, &e), &e); err != nil {
+	var e rz_error
+	var handle *rz_job
+	if err := check(lib.rz_job_new(cache, &params, &handle, &e), &e); err != nil {
 		end()
 		return nil, err
 	}
-	j := &Job{ctx: ctx, width: max(options.Logprobs, 0) + 1, job: own(handle, func(handle *C.rz_job) {
-		C.rz_job_free(handle)
+	j := &Job{ctx: ctx, width: max(options.Logprobs, 0) + 1, job: own(handle, func(handle *rz_job) {
+		lib.rz_job_free(handle)
 		end()
-	})}
-	runtime.AddCleanup(j, (*owned[*C.rz_job]).close, j.job)
+	}, cancel)}
+	runtime.AddCleanup(j, (*owned[*rz_job]).drop, j.job)
 	return j, nil
 }
 
-// cStops are stop strings for C, until free.
-func cStops(stops []string) (list []*C.char, free func(), err error) {
-	free = func() {
-		for _, stop := range list {
-			C.free(unsafe.Pointer(stop))
-		}
-	}
+// cStops are stop strings for C, in place until the pinner lets them go.
+func cStops(pinner *runtime.Pinner, stops []string) ([]*byte, error) {
+	list := make([]*byte, len(stops))
 	for i, stop := range stops {
 		if err := noNUL(fmt.Sprintf("stop string %d", i), stop); err != nil {
-			free()
-			return nil, nil, err
+			return nil, err
 		}
-		list = append(list, C.CString(stop))
+		list[i] = cString(stop)
+		pinner.Pin(list[i])
 	}
-	return list, free, nil
+	return list, nil
 }
 
-// Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. Closing twice
-// is fine.
+// Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. A running step
+// ends early. Closing twice is fine.
 func (j *Job) Close() error {
 	j.job.close()
 	return nil
@@ -196,8 +185,8 @@ func microseconds(budget time.Duration) uint64 {
 
 // Step works on the job for about a budget of time. It tells whether there is more to do.
 func (j *Job) Step(budget time.Duration) (more bool, err error) {
-	return step([]*Job{j}, func(jobs []*C.rz_job, e *C.rz_error) C.rz_status {
-		return C.rz_job_step(jobs[0], C.uint64_t(microseconds(budget)), e)
+	return step([]*Job{j}, func(jobs []*rz_job, e *rz_error) int32 {
+		return lib.rz_job_step(jobs[0], microseconds(budget), e)
 	})
 }
 
@@ -205,17 +194,17 @@ func (j *Job) Step(budget time.Duration) (more bool, err error) {
 // more to do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one
 // whose context has ended is left out while others go on.
 func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
-	return step(jobs, func(jobs []*C.rz_job, e *C.rz_error) C.rz_status {
-		return C.rz_jobs_step(unsafe.SliceData(jobs), C.size_t(len(jobs)), C.uint64_t(microseconds(budget)), e)
+	return step(jobs, func(jobs []*rz_job, e *rz_error) int32 {
+		return lib.rz_jobs_step(unsafe.SliceData(jobs), uintptr(len(jobs)), microseconds(budget), e)
 	})
 }
 
-func (j *Job) steps() (*owned[*C.rz_job], context.Context) { return j.job, j.ctx }
+func (j *Job) steps() (*owned[*rz_job], context.Context) { return j.job, j.ctx }
 
 // step makes one step of objects, each of which has a context.
 func step[H any, T interface {
 	steps() (*owned[H], context.Context)
-}](all []T, f func(handles []H, e *C.rz_error) C.rz_status) (more bool, err error) {
+}](all []T, f func(handles []H, e *rz_error) int32) (more bool, err error) {
 	handles, asked := make([]H, len(all)), context.Background()
 	for i, each := range all {
 		object, ctx := each.steps()
@@ -227,18 +216,22 @@ func step[H any, T interface {
 			return false, over(ctx)
 		}
 	}
-	var e C.rz_error
+	var e rz_error
 	status := f(handles, &e)
 	err = check(status, &e)
 	for i := 0; i < len(all) && err != nil && asked.Err() == nil; i++ {
 		_, asked = all[i].steps()
 	}
-	return status == C.RZ_AGAIN, ended(asked, err)
+	for _, each := range all {
+		object, _ := each.steps()
+		err = object.ended(asked, err)
+	}
+	return status == rz_AGAIN, err
 }
 
 // Err is the error with which the job has ended, where that was one of its own; else nil.
 func (j *Job) Err() error {
-	return use(j.job, func(handle *C.rz_job, e *C.rz_error) C.rz_status { return C.rz_job_error(handle, e) })
+	return use(j.job, lib.rz_job_error)
 }
 
 // Stream works on the job to its end and gives its text in pieces, each whole UTF-8; an error comes last.
@@ -264,24 +257,18 @@ func (j *Job) Stream() iter.Seq2[string, error] {
 
 // Text is what is new since the last call, whole UTF-8, stop strings cut out.
 func (j *Job) Text() (string, error) {
-	text, err := sized(j.job, 256, func(handle *C.rz_job, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_job_text_into(handle, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
-	})
+	text, err := sized(j.job, 256, lib.rz_job_text_into)
 	return string(text), err
 }
 
 // Parts are those of a reply that are new since the last call, of a job with JobOptions.Chat.
 func (j *Job) Parts() ([]Part, error) {
-	return partsOf(j.job, func(handle *C.rz_job, kind, flags, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_job_next_into(handle, kind, flags, index, out, capacity, n, e)
-	})
+	return partsOf(j.job, lib.rz_job_next_into)
 }
 
 // Tokens are those that are new since the last call, one that ends the text included.
 func (j *Job) Tokens() ([]uint32, error) {
-	return sized(j.job, 64, func(handle *C.rz_job, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_job_tokens_into(handle, (*C.uint32_t)(out), capacity, n, e)
-	})
+	return sized(j.job, 64, lib.rz_job_tokens_into)
 }
 
 // TokenLogprobs is a token that was made, and the likeliest ones in its place, the likeliest first.
@@ -292,18 +279,16 @@ type TokenLogprobs struct {
 
 // Logprobs are those of the tokens that are new since the last call, of a job with JobOptions.Logprobs.
 func (j *Job) Logprobs() ([]TokenLogprobs, error) {
-	return logprobsOf(j.job, j.width, func(handle *C.rz_job, tokens *C.uint32_t, logprobs *C.float, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_job_logprobs_into(handle, tokens, logprobs, capacity, n, e)
-	})
+	return logprobsOf(j.job, j.width, lib.rz_job_logprobs_into)
 }
 
 // logprobsOf is the rows that an object has ready, of so many entries each.
 func logprobsOf[H any](object *owned[H], width int,
-	read func(handle H, tokens *C.uint32_t, logprobs *C.float, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) (rows []TokenLogprobs, err error) {
+	read func(handle H, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, e *rz_error) int32) (rows []TokenLogprobs, err error) {
 	var values []float32
-	tokens, err := sized(object, 64, func(handle H, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+	tokens, err := sized(object, 64, func(handle H, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		values = make([]float32, capacity)
-		return read(handle, (*C.uint32_t)(out), (*C.float)(unsafe.SliceData(values)), capacity, n, e)
+		return read(handle, out, unsafe.SliceData(values), capacity, n, e)
 	})
 	all := paired(tokens, values)
 	for ; err == nil && len(all) >= width; all = all[width:] {
@@ -314,9 +299,9 @@ func logprobsOf[H any](object *owned[H], width int,
 
 // Info is the state of the job.
 func (j *Job) Info() (JobInfo, error) {
-	var info C.rz_job_info
-	info.struct_size = C.uint32_t(unsafe.Sizeof(info))
-	if err := use(j.job, func(handle *C.rz_job, e *C.rz_error) C.rz_status { return C.rz_job_info_get(handle, &info, e) }); err != nil {
+	var info rz_job_info
+	info.struct_size = uint32(unsafe.Sizeof(info))
+	if err := use(j.job, func(handle *rz_job, e *rz_error) int32 { return lib.rz_job_info_get(handle, &info, e) }); err != nil {
 		return JobInfo{}, err
 	}
 	return JobInfo{
@@ -328,7 +313,7 @@ func (j *Job) Info() (JobInfo, error) {
 }
 
 // stopped is why steps end now; nil where they do not.
-func stopped(ctx context.Context, status C.int32_t) error {
+func stopped(ctx context.Context, status int32) error {
 	if status >= 0 {
 		return nil
 	}

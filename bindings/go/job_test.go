@@ -1,4 +1,4 @@
-// The tests of jobs, of this package and of the one without cgo, for which tests/go.sh puts this file there.
+// The tests of jobs.
 package realizar
 
 import (

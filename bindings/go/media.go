@@ -1,18 +1,5 @@
 package realizar
 
-/*
-#include <stdlib.h>
-#include <realizar.h>
-
-int32_t realizarGoProgress(uint64_t done, uint64_t total, void *user);
-int32_t realizarGoWrite(void *data, size_t n, void *user);
-int32_t realizarGoRead(void *out, size_t n, void *user);
-static rz_progress_callback progress_callback(void) { return realizarGoProgress; }
-static rz_write_callback write_callback(void) { return (rz_write_callback)realizarGoWrite; }
-static rz_read_callback read_callback(void) { return realizarGoRead; }
-*/
-import "C"
-
 import (
 	"context"
 	"fmt"
@@ -21,7 +8,6 @@ import (
 	"io"
 	"math"
 	"runtime"
-	"runtime/cgo"
 	"strings"
 	"time"
 	"unsafe"
@@ -30,26 +16,26 @@ import (
 )
 
 // Encoder makes media of pictures, for a model that sees. It may be used by any number of goroutines at once.
-type Encoder struct{ encoder *owned[*C.rz_encoder] }
+type Encoder struct{ encoder *owned[*rz_encoder] }
 
 // Media are the rows of a picture or a sound, which a model takes among its tokens, in any number of prompts. They may
 // be used by any number of goroutines at once.
 type Media struct {
-	media *owned[*C.rz_media]
+	media *owned[*rz_media]
 	ctx   context.Context // ends steps
 }
 
 // Prompt is tokens and media in their order. It may be used by any number of goroutines at once.
-type Prompt struct{ prompt *owned[*C.rz_prompt] }
+type Prompt struct{ prompt *owned[*rz_prompt] }
 
 // PixelFormat is the order of the bytes of a pixel.
 type PixelFormat uint32
 
 const (
-	PixelsRGB8  PixelFormat = C.RZ_PIXELS_RGB8  // three bytes, red first
-	PixelsRGBA8 PixelFormat = C.RZ_PIXELS_RGBA8 // four bytes, the fourth of which is alpha
-	PixelsBGRA8 PixelFormat = C.RZ_PIXELS_BGRA8 // four bytes, blue first
-	PixelsGray8 PixelFormat = C.RZ_PIXELS_GRAY8 // one byte
+	PixelsRGB8  PixelFormat = rz_PIXELS_RGB8  // three bytes, red first
+	PixelsRGBA8 PixelFormat = rz_PIXELS_RGBA8 // four bytes, the fourth of which is alpha
+	PixelsBGRA8 PixelFormat = rz_PIXELS_BGRA8 // four bytes, blue first
+	PixelsGray8 PixelFormat = rz_PIXELS_GRAY8 // one byte
 )
 
 // Pixels are a picture in memory, its rows from the top.
@@ -137,15 +123,15 @@ type EncoderPlan struct {
 type MediaKind uint32
 
 const (
-	Image  MediaKind = C.RZ_MEDIA_IMAGE
-	Audio  MediaKind = C.RZ_MEDIA_AUDIO
-	Text   MediaKind = C.RZ_MEDIA_TEXT   // the source of an encoder and a decoder
-	Vector MediaKind = C.RZ_MEDIA_VECTOR // the vector of a picture, which is compared with those of texts
-	Video  MediaKind = C.RZ_MEDIA_VIDEO  // frames of a video
+	Image  MediaKind = rz_MEDIA_IMAGE
+	Audio  MediaKind = rz_MEDIA_AUDIO
+	Text   MediaKind = rz_MEDIA_TEXT   // the source of an encoder and a decoder
+	Vector MediaKind = rz_MEDIA_VECTOR // the vector of a picture, which is compared with those of texts
+	Video  MediaKind = rz_MEDIA_VIDEO  // frames of a video
 )
 
 // TokenMedia stands in the tokens of sessions and prompts for a row of a medium.
-const TokenMedia uint32 = C.RZ_TOKEN_MEDIA
+const TokenMedia uint32 = rz_TOKEN_MEDIA
 
 // MediaInfo describes a medium.
 type MediaInfo struct {
@@ -168,29 +154,29 @@ type MediaInfo struct {
 // folder with a config.json, that of the model where it has both; or the encoder of a model of the Hub,
 // "hf:owner/name". It stops early when the context ends.
 func (m *Model) LoadEncoder(ctx context.Context, path string, options *EncoderOptions) (*Encoder, error) {
-	return withEncoder(ctx, path, options, func(name *C.char, params *C.rz_encoder_params) (*Encoder, error) {
-		return made(m.model, func(model *C.rz_model, out **C.rz_encoder, e *C.rz_error) C.rz_status {
-			return C.rz_encoder_load(model, name, params, out, e)
-		}, func(encoder *C.rz_encoder) { C.rz_encoder_free(encoder) },
-			func(encoder *owned[*C.rz_encoder]) *Encoder { return &Encoder{encoder} })
+	return m.withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (*Encoder, error) {
+		return made(m.model, func(model *rz_model, out **rz_encoder, e *rz_error) int32 {
+			return lib.rz_encoder_load(model, name, params, out, e)
+		}, lib.rz_encoder_free,
+			func(encoder *owned[*rz_encoder]) *Encoder { return &Encoder{encoder} })
 	})
 }
 
 // PlanEncoder tells what [Model.LoadEncoder] will take, before a weight is read.
 func (m *Model) PlanEncoder(ctx context.Context, path string, options *EncoderOptions) (EncoderPlan, error) {
-	var p C.rz_encoder_plan
-	p.struct_size = C.uint32_t(unsafe.Sizeof(p))
-	_, err := withEncoder(ctx, path, options, func(name *C.char, params *C.rz_encoder_params) (*Encoder, error) {
-		return nil, use(m.model, func(model *C.rz_model, e *C.rz_error) C.rz_status {
-			return C.rz_encoder_plan_get(model, name, nil, 0, params, &p, e)
+	var p rz_encoder_plan
+	p.struct_size = uint32(unsafe.Sizeof(p))
+	_, err := m.withEncoder(ctx, path, options, func(name *byte, params *rz_encoder_params) (*Encoder, error) {
+		return nil, use(m.model, func(model *rz_model, e *rz_error) int32 {
+			return lib.rz_encoder_plan_get(model, name, nil, 0, params, &p, e)
 		})
 	})
-	return EncoderPlan{int(p.max_rows), uint64(p.weights_host), uint64(p.scratch_host), uint64(p.row)}, err
+	return EncoderPlan{int(p.max_rows), p.weights_host, p.scratch_host, p.row}, err
 }
 
 // withEncoder calls f with the options as the library takes them.
-func withEncoder(ctx context.Context, path string, options *EncoderOptions,
-	f func(name *C.char, params *C.rz_encoder_params) (*Encoder, error)) (*Encoder, error) {
+func (m *Model) withEncoder(ctx context.Context, path string, options *EncoderOptions,
+	f func(name *byte, params *rz_encoder_params) (*Encoder, error)) (*Encoder, error) {
 	if options == nil {
 		options = &EncoderOptions{}
 	}
@@ -204,44 +190,30 @@ func withEncoder(ctx context.Context, path string, options *EncoderOptions,
 	if err := noNUL("path", path); err != nil {
 		return nil, err
 	}
-	cancel, stop, err := watch(ctx)
+	cancel, stop, err := m.model.watch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	name := C.CString(path)
-	defer C.free(unsafe.Pointer(name))
+	name := cString(path)
 	rows, err := whole(options.MaxRows, "MaxRows")
 	if err != nil {
 		return nil, err
 	}
-	params := C.rz_encoder_params{
-		device: C.uint32_t(options.Device), quantize: C.uint32_t(options.Quantize), max_rows: rows, cancel: cancel,
+	params := rz_encoder_params{
+		device: options.Device, quantize: uint32(options.Quantize), max_rows: rows, cancel: cancel,
 	}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
-	params.flags = C.uint32_t(options.Kind) & (C.RZ_ENCODER_IMAGE | C.RZ_ENCODER_AUDIO)
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	params.flags = uint32(options.Kind) & (rz_ENCODER_IMAGE | rz_ENCODER_AUDIO)
 	if options.AllowUnknown {
-		params.flags |= C.RZ_MODEL_ALLOW_UNKNOWN
+		params.flags |= rz_MODEL_ALLOW_UNKNOWN
 	}
 	told := progress{call: options.Progress}
-	if told.call != nil {
-		var pinner runtime.Pinner
-		defer pinner.Unpin()
-		handle := cgo.NewHandle(&told)
-		defer handle.Delete()
-		pinner.Pin(&handle)
-		params.progress, params.progress_user = C.progress_callback(), unsafe.Pointer(&handle)
-	}
+	var forget func()
+	params.progress, params.progress_user, forget = told.tell()
+	defer forget()
 	encoder, err := f(name, &params)
-	return encoder, told.instead(ctx, err)
-}
-
-// instead is the error that ended a call which was told of: that of who was told counts first.
-func (p *progress) instead(ctx context.Context, err error) error {
-	if err != nil && p.err != nil {
-		return resumed(p.err)
-	}
-	return ended(ctx, err)
+	return encoder, told.instead(m.model.ended(ctx, err))
 }
 
 // Close frees the encoder; its media stay. Closing twice is fine.
@@ -252,21 +224,21 @@ func (e *Encoder) Close() error {
 
 // Info describes the encoder.
 func (e *Encoder) Info() (EncoderInfo, error) {
-	var c C.rz_encoder_info
-	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := use(e.encoder, func(encoder *C.rz_encoder, e *C.rz_error) C.rz_status { return C.rz_encoder_info_get(encoder, &c, e) })
+	var c rz_encoder_info
+	c.struct_size = uint32(unsafe.Sizeof(c))
+	err := use(e.encoder, func(encoder *rz_encoder, e *rz_error) int32 { return lib.rz_encoder_info_get(encoder, &c, e) })
 	return EncoderInfo{
-		Projector: C.GoString(&c.projector[0]), Mutual: c.is_mutual != 0, RowDim: int(c.row_dim), NLayers: int(c.n_layers),
+		Projector: stringOf(c.projector[:]), Mutual: c.is_mutual != 0, RowDim: int(c.row_dim), NLayers: int(c.n_layers),
 		TileSide: int(c.tile_side), Grain: int(c.grain), MinRows: int(c.min_rows), MaxRows: int(c.max_rows),
-		WeightBytes: uint64(c.weight_bytes), ScratchBytes: uint64(c.scratch_bytes),
-		Kinds: kinds(uint32(c.kinds)), SampleRate: int(c.sample_rate),
+		WeightBytes: c.weight_bytes, ScratchBytes: c.scratch_bytes,
+		Kinds: kinds(c.kinds), SampleRate: int(c.sample_rate),
 	}, err
 }
 
 // EncodeImage encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.
 func (e *Encoder) EncodeImage(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
-	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_image(encoder, unsafe.Pointer(unsafe.SliceData(file)), C.size_t(len(file)), params, out, e)
+	return e.encode(ctx, options, func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32 {
+		return lib.rz_media_from_image(encoder, unsafe.SliceData(file), uintptr(len(file)), params, out, e)
 	})
 }
 
@@ -278,8 +250,8 @@ func (e *Encoder) EncodePixels(ctx context.Context, pixels Pixels, options *Medi
 	if err != nil {
 		return nil, err
 	}
-	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_pixels(encoder, &p, params, out, e)
+	return e.encode(ctx, options, func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32 {
+		return lib.rz_media_from_pixels(encoder, &p, params, out, e)
 	})
 }
 
@@ -291,26 +263,26 @@ func (e *Encoder) EncodeFrames(ctx context.Context, frames []Pixels, times []flo
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	list := make([]C.rz_pixels, len(frames))
+	list := make([]rz_pixels, len(frames))
 	for i := range frames {
 		var err error
 		if list[i], err = frames[i].pinned(&pinner); err != nil {
 			return nil, err
 		}
 	}
-	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_frames(encoder, unsafe.SliceData(list), (*C.double)(unsafe.SliceData(times)), C.size_t(len(times)), params, out, e)
+	return e.encode(ctx, options, func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32 {
+		return lib.rz_media_from_frames(encoder, unsafe.SliceData(list), unsafe.SliceData(times), uintptr(len(times)), params, out, e)
 	})
 }
 
 // pinned are the pixels as the library takes them.
-func (p *Pixels) pinned(pinner *runtime.Pinner) (c C.rz_pixels, err error) {
+func (p *Pixels) pinned(pinner *runtime.Pinner) (c rz_pixels, err error) {
 	if err = p.check(); err == nil {
-		c = C.rz_pixels{
-			format: C.uint32_t(p.Format), width: C.uint32_t(p.Width), height: C.uint32_t(p.Height),
-			stride: C.size_t(p.Stride), data: unsafe.Pointer(pinned(pinner, p.Data)),
+		c = rz_pixels{
+			format: uint32(p.Format), width: uint32(p.Width), height: uint32(p.Height),
+			stride: uintptr(p.Stride), data: pinned(pinner, p.Data),
 		}
-		c.struct_size = C.uint32_t(unsafe.Sizeof(c))
+		c.struct_size = uint32(unsafe.Sizeof(c))
 	}
 	return c, err
 }
@@ -323,15 +295,15 @@ func (e *Encoder) EncodeSamples(ctx context.Context, samples []float32, channels
 	if err != nil {
 		return nil, err
 	}
-	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_samples(encoder, (*C.float)(unsafe.SliceData(samples)), C.size_t(len(samples)), n, C.uint32_t(rate), params, out, e)
+	return e.encode(ctx, options, func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32 {
+		return lib.rz_media_from_samples(encoder, unsafe.SliceData(samples), uintptr(len(samples)), n, rate, params, out, e)
 	})
 }
 
 // EncodeAudio is [Encoder.EncodeSamples] for the bytes of a WAV, MP3, FLAC or Ogg file.
 func (e *Encoder) EncodeAudio(ctx context.Context, file []byte, options *MediaOptions) (*Media, error) {
-	return e.encode(ctx, options, func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_audio(encoder, unsafe.Pointer(unsafe.SliceData(file)), C.size_t(len(file)), params, out, e)
+	return e.encode(ctx, options, func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32 {
+		return lib.rz_media_from_audio(encoder, unsafe.SliceData(file), uintptr(len(file)), params, out, e)
 	})
 }
 
@@ -345,63 +317,74 @@ func kinds(bits uint32) (all []MediaKind) {
 	return all
 }
 
-func (o *MediaOptions) params() (params C.rz_media_params, err error) {
+func (o *MediaOptions) params() (params rz_media_params, err error) {
 	var counts counts
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	params.struct_size = uint32(unsafe.Sizeof(params))
 	if o != nil {
 		params.min_rows, params.max_rows = counts.of(o.MinRows, "MinRows"), counts.of(o.MaxRows, "MaxRows")
 		params.max_tiles, params.max_pixels = counts.of(o.MaxTiles, "MaxTiles"), counts.of(o.MaxPixels, "MaxPixels")
-		params.background = C.uint32_t(o.Background)
+		params.background = o.Background
 		if o.InSteps {
-			params.flags = C.RZ_ENCODE_STEPS
+			params.flags = rz_ENCODE_STEPS
 		}
 	}
 	return params, counts.err
 }
 
 func (e *Encoder) encode(ctx context.Context, options *MediaOptions,
-	f func(encoder *C.rz_encoder, params *C.rz_media_params, out **C.rz_media, e *C.rz_error) C.rz_status) (*Media, error) {
-	cancel, stop, err := watch(ctx)
-	if err != nil {
-		return nil, err
-	}
+	f func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32) (*Media, error) {
 	params, err := options.params()
 	if err != nil {
 		return nil, err
 	}
-	told := progress{}
-	params.cancel = cancel
 	if params.flags != 0 {
-		media, err := made(e.encoder, func(encoder *C.rz_encoder, out **C.rz_media, e *C.rz_error) C.rz_status {
-			return f(encoder, &params, out, e)
-		}, func(media *C.rz_media) {
-			C.rz_media_free(media)
-			stop()
-		}, func(media *owned[*C.rz_media]) *Media { return &Media{media, ctx} })
-		if err != nil {
-			stop()
-		}
-		return media, ended(ctx, err)
+		return e.encodeInSteps(ctx, &params, f)
+	}
+	cancel, stop, err := e.encoder.watch(ctx)
+	if err != nil {
+		return nil, err
 	}
 	defer stop()
-	if options != nil && options.Progress != nil {
-		var pinner runtime.Pinner
-		defer pinner.Unpin()
+	params.cancel = cancel
+	told := progress{}
+	if options != nil {
 		told.call = options.Progress
-		handle := cgo.NewHandle(&told)
-		defer handle.Delete()
-		pinner.Pin(&handle)
-		params.progress, params.progress_user = C.progress_callback(), unsafe.Pointer(&handle)
 	}
-	media, err := makeMedia(e.encoder, func(encoder *C.rz_encoder, out **C.rz_media, e *C.rz_error) C.rz_status {
+	var forget func()
+	params.progress, params.progress_user, forget = told.tell()
+	defer forget()
+	media, err := makeMedia(e.encoder, func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
 		return f(encoder, &params, out, e)
 	})
-	return media, told.instead(ctx, err)
+	return media, told.instead(e.encoder.ended(ctx, err))
 }
 
-func makeMedia[F any](from *owned[F], f func(from F, out **C.rz_media, e *C.rz_error) C.rz_status) (*Media, error) {
-	return made(from, f, func(media *C.rz_media) { C.rz_media_free(media) },
-		func(media *owned[*C.rz_media]) *Media { return &Media{media, context.Background()} })
+// encodeInSteps begins a medium, whose steps end with the context and with the medium.
+func (e *Encoder) encodeInSteps(ctx context.Context, params *rz_media_params,
+	f func(encoder *rz_encoder, params *rz_media_params, out **rz_media, e *rz_error) int32) (*Media, error) {
+	cancel, stop, err := newCancel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	params.cancel = cancel
+	media, err := made(e.encoder, func(encoder *rz_encoder, out **rz_media, e *rz_error) int32 {
+		return f(encoder, params, out, e)
+	}, func(media *rz_media) {
+		lib.rz_media_free(media)
+		stop()
+	}, func(media *owned[*rz_media]) *Media {
+		media.running[cancel] = true
+		return &Media{media, ctx}
+	})
+	if err != nil {
+		stop()
+	}
+	return media, ended(ctx, err)
+}
+
+func makeMedia[F any](from *owned[F], f func(from F, out **rz_media, e *rz_error) int32) (*Media, error) {
+	return made(from, f, lib.rz_media_free,
+		func(media *owned[*rz_media]) *Media { return &Media{media, context.Background()} })
 }
 
 // Measure is what [Media.Info] would say of a picture of so many pixels, or of a sound of width samples of a channel at
@@ -416,8 +399,8 @@ func (e *Encoder) Measure(width, height int, options *MediaOptions) (MediaInfo, 
 	if err != nil {
 		return MediaInfo{}, err
 	}
-	return mediaInfo(e.encoder, func(encoder *C.rz_encoder, out *C.rz_media_info, e *C.rz_error) C.rz_status {
-		return C.rz_media_measure(encoder, w, h, &params, out, e)
+	return mediaInfo(e.encoder, func(encoder *rz_encoder, out *rz_media_info, e *rz_error) int32 {
+		return lib.rz_media_measure(encoder, w, h, &params, out, e)
 	})
 }
 
@@ -432,8 +415,8 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 	if counts.err != nil {
 		return nil, counts.err
 	}
-	return makeMedia(m.model, func(model *C.rz_model, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_rows(model, C.uint32_t(kind), (*C.float)(unsafe.SliceData(rows)), C.size_t(len(rows)/rowDim),
+	return makeMedia(m.model, func(model *rz_model, out **rz_media, e *rz_error) int32 {
+		return lib.rz_media_from_rows(model, uint32(kind), unsafe.SliceData(rows), uintptr(len(rows)/rowDim),
 			dim, across, down, out, e)
 	})
 }
@@ -441,37 +424,28 @@ func (m *Model) MediaFromRows(kind MediaKind, rows []float32, rowDim, columns, l
 // MediaFromTokens makes the source of a model with an encoder and a decoder (Info.ReadsSource): what its encoder makes
 // of a text, and the token that the decoder starts from. A prompt of it is all that a session of the model begins with.
 func (m *Model) MediaFromTokens(ctx context.Context, tokens []uint32) (*Media, error) {
-	cancel, stop, err := watch(ctx)
+	cancel, stop, err := m.model.watch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	media, err := makeMedia(m.model, func(model *C.rz_model, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_from_tokens(model, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), cancel, out, e)
+	media, err := makeMedia(m.model, func(model *rz_model, out **rz_media, e *rz_error) int32 {
+		return lib.rz_media_from_tokens(model, unsafe.SliceData(tokens), uintptr(len(tokens)), cancel, out, e)
 	})
-	return media, ended(ctx, err)
+	return media, m.model.ended(ctx, err)
 }
 
 // LoadMedia reads a medium that was saved for the same model; no encoder is needed.
 func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
-	t := transfer{reader: r}
-	handle := cgo.NewHandle(&t)
-	defer handle.Delete()
-	media, err := makeMedia(m.model, func(model *C.rz_model, out **C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_load(model, C.read_callback(), unsafe.Pointer(&handle), nil, out, e)
+	return restored(r, func(read, user uintptr) (*Media, error) {
+		return makeMedia(m.model, func(model *rz_model, out **rz_media, e *rz_error) int32 {
+			return lib.rz_media_load(model, read, user, nil, out, e)
+		})
 	})
-	return media, t.instead(err)
 }
 
 // Save writes the medium to w, for [Model.LoadMedia].
-func (m *Media) Save(w io.Writer) error {
-	t := transfer{writer: w}
-	handle := cgo.NewHandle(&t)
-	defer handle.Delete()
-	return t.instead(use(m.media, func(media *C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_save(media, C.write_callback(), unsafe.Pointer(&handle), nil, e)
-	}))
-}
+func (m *Media) Save(w io.Writer) error { return save(m.media, w, lib.rz_media_save) }
 
 // Close frees the medium; prompts and sessions that have it go on. Closing twice is fine.
 func (m *Media) Close() error {
@@ -479,39 +453,35 @@ func (m *Media) Close() error {
 	return nil
 }
 
-func (m *Media) steps() (*owned[*C.rz_media], context.Context) { return m.media, m.ctx }
+func (m *Media) steps() (*owned[*rz_media], context.Context) { return m.media, m.ctx }
 
 // Step works for about a budget of time on a medium that was made with [MediaOptions].InSteps. It tells whether there
 // is more to do.
 func (m *Media) Step(budget time.Duration) (more bool, err error) {
-	return step([]*Media{m}, func(media []*C.rz_media, e *C.rz_error) C.rz_status {
-		return C.rz_media_step(media[0], C.uint64_t(microseconds(budget)), e)
+	return step([]*Media{m}, func(media []*rz_media, e *rz_error) int32 {
+		return lib.rz_media_step(media[0], microseconds(budget), e)
 	})
 }
 
 // Rows are those of the medium, one behind the other, each of MediaInfo.RowDim numbers.
 func (m *Media) Rows() ([]float32, error) {
-	return sized(m.media, 0, func(media *C.rz_media, out *float32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_media_rows_into(media, (*C.float)(out), capacity, n, e)
-	})
+	return sized(m.media, 0, lib.rz_media_rows_into)
 }
 
 // Info describes the medium.
 func (m *Media) Info() (MediaInfo, error) {
-	return mediaInfo(m.media, func(media *C.rz_media, out *C.rz_media_info, e *C.rz_error) C.rz_status {
-		return C.rz_media_info_get(media, out, e)
-	})
+	return mediaInfo(m.media, lib.rz_media_info_get)
 }
 
-func mediaInfo[H any](of *owned[H], f func(of H, out *C.rz_media_info, e *C.rz_error) C.rz_status) (MediaInfo, error) {
-	var c C.rz_media_info
-	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := use(of, func(of H, e *C.rz_error) C.rz_status { return f(of, &c, e) })
+func mediaInfo[H any](of *owned[H], f func(of H, out *rz_media_info, e *rz_error) int32) (MediaInfo, error) {
+	var c rz_media_info
+	c.struct_size = uint32(unsafe.Sizeof(c))
+	err := use(of, func(of H, e *rz_error) int32 { return f(of, &c, e) })
 	return MediaInfo{
 		Kind: MediaKind(c.kind), Rows: int(c.n_rows), Tokens: int(c.n_tokens), RowDim: int(c.row_dim), Columns: int(c.columns),
 		Lines: int(c.lines), TileColumns: int(c.tile_columns), TileLines: int(c.tile_lines), Overview: c.has_overview != 0,
 		Width: int(c.width), Height: int(c.height), SeenWidth: int(c.seen_width), SeenHeight: int(c.seen_height),
-		Pairs: int(c.pairs), Bytes: uint64(c.bytes), EncodeTime: time.Duration(c.encode_ns), Hash: *(*[32]byte)(unsafe.Pointer(&c.hash)),
+		Pairs: int(c.pairs), Bytes: c.bytes, EncodeTime: time.Duration(c.encode_ns), Hash: c.hash,
 	}, err
 }
 
@@ -526,9 +496,9 @@ type PromptPart struct {
 func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	list := make([]C.rz_part, len(parts))
+	list := make([]rz_part, len(parts))
 	for i, part := range parts {
-		list[i].tokens, list[i].n_tokens = (*C.uint32_t)(pinned(&pinner, part.Tokens)), C.size_t(len(part.Tokens))
+		list[i].tokens, list[i].n_tokens = pinned(&pinner, part.Tokens), uintptr(len(part.Tokens))
 		if part.Media != nil {
 			media, err := part.Media.media.acquire()
 			if err != nil {
@@ -538,14 +508,14 @@ func (m *Model) NewPrompt(parts []PromptPart, bare bool) (*Prompt, error) {
 			list[i].media = media
 		}
 	}
-	var flags C.uint32_t
+	var flags uint32
 	if bare {
-		flags = C.RZ_PROMPT_BARE
+		flags = rz_PROMPT_BARE
 	}
-	return made(m.model, func(model *C.rz_model, out **C.rz_prompt, e *C.rz_error) C.rz_status {
-		return C.rz_prompt_new(model, unsafe.SliceData(list), C.size_t(len(list)), flags, out, e)
-	}, func(prompt *C.rz_prompt) { C.rz_prompt_free(prompt) },
-		func(prompt *owned[*C.rz_prompt]) *Prompt { return &Prompt{prompt} })
+	return made(m.model, func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
+		return lib.rz_prompt_new(model, unsafe.SliceData(list), uintptr(len(list)), flags, out, e)
+	}, lib.rz_prompt_free,
+		func(prompt *owned[*rz_prompt]) *Prompt { return &Prompt{prompt} })
 }
 
 // NewChatPrompt makes a prompt of messages, up to where the assistant speaks next. Their content may have parts with
@@ -560,11 +530,11 @@ func (m *Model) NewChatPrompt(transcript *Transcript, media ...*Media) (*Prompt,
 		return nil, err
 	}
 	defer release()
-	return made(m.model, func(model *C.rz_model, out **C.rz_prompt, e *C.rz_error) C.rz_status {
-		return C.rz_prompt_from_chat(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
-			C.RZ_CHAT_ADD_GENERATION_PROMPT, unsafe.SliceData(list), C.size_t(len(list)), nil, out, e)
-	}, func(prompt *C.rz_prompt) { C.rz_prompt_free(prompt) },
-		func(prompt *owned[*C.rz_prompt]) *Prompt { return &Prompt{prompt} })
+	return made(m.model, func(model *rz_model, out **rz_prompt, e *rz_error) int32 {
+		return lib.rz_prompt_from_chat(model, unsafe.SliceData(text), uintptr(len(text)),
+			rz_CHAT_ADD_GENERATION_PROMPT, unsafe.SliceData(list), uintptr(len(list)), nil, out, e)
+	}, lib.rz_prompt_free,
+		func(prompt *owned[*rz_prompt]) *Prompt { return &Prompt{prompt} })
 }
 
 // Close frees the prompt. Closing twice is fine.
@@ -575,22 +545,20 @@ func (p *Prompt) Close() error {
 
 // Len is the number of tokens, each row of a medium counted as one; 0 once it is closed.
 func (p *Prompt) Len() (n int) {
-	_ = use(p.prompt, func(prompt *C.rz_prompt, _ *C.rz_error) C.rz_status {
-		n = int(C.rz_prompt_len(prompt))
-		return C.RZ_OK
+	_ = use(p.prompt, func(prompt *rz_prompt, _ *rz_error) int32 {
+		n = int(lib.rz_prompt_len(prompt))
+		return rz_OK
 	})
 	return n
 }
 
 // Tokens are those of the prompt, with [TokenMedia] for each row of a medium.
 func (p *Prompt) Tokens() ([]uint32, error) {
-	return sized(p.prompt, 0, func(prompt *C.rz_prompt, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_prompt_tokens_into(prompt, (*C.uint32_t)(out), capacity, n, e)
-	})
+	return sized(p.prompt, 0, lib.rz_prompt_tokens_into)
 }
 
 // acquire returns the handle, NULL for nil, and a function that ends its use.
-func (p *Prompt) acquire() (*C.rz_prompt, func(), error) {
+func (p *Prompt) acquire() (*rz_prompt, func(), error) {
 	if p == nil {
 		return nil, func() {}, nil
 	}
@@ -605,9 +573,9 @@ func (s *Session) MatchPrompt(prompt *Prompt) (int, error) {
 		return 0, err
 	}
 	defer prompt.prompt.release()
-	var common C.uint32_t
-	err = use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_match_prompt(cache, object, &common, e)
+	var common uint32
+	err = use(s.cache, func(cache *rz_cache, e *rz_error) int32 {
+		return lib.rz_cache_match_prompt(cache, object, &common, e)
 	})
 	return int(common), err
 }
@@ -624,7 +592,7 @@ func (s *Session) PrefillPrompt(ctx context.Context, prompt *Prompt, first int) 
 	if err != nil {
 		return err
 	}
-	return s.append(ctx, func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status {
-		return C.rz_prefill_prompt(cache, object, C.size_t(from), cancel, e)
+	return s.append(ctx, func(cache *rz_cache, cancel *rz_cancel, e *rz_error) int32 {
+		return lib.rz_prefill_prompt(cache, object, uintptr(from), cancel, e)
 	})
 }

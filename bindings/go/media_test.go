@@ -1,5 +1,4 @@
-// The tests of media and prompts, of this package and of the one without cgo, for which tests/go.sh puts this file
-// there.
+// The tests of media and prompts.
 package realizar
 
 import (
@@ -287,7 +286,7 @@ func TestPromptsAreEmbeddedAndStored(t *testing.T) {
 	must(t, err)
 	defer whole.Close()
 	for _, pooling := range []Pooling{PoolingMean, PoolingNone} {
-		want, err := model.Embed(t.Context(), [][]uint32{tokens}, &EmbedOptions{Pooling: pooling})
+		want, err := model.EmbedTokens(t.Context(), [][]uint32{tokens}, &EmbedOptions{Pooling: pooling})
 		must(t, err)
 		has, err := model.EmbedPrompts(t.Context(), []*Prompt{whole}, &EmbedOptions{Pooling: pooling})
 		if err != nil || !slices.EqualFunc(has, want, slices.Equal[[]float32]) {

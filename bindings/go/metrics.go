@@ -1,10 +1,5 @@
 package realizar
 
-/*
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"time"
 	"unsafe"
@@ -25,8 +20,8 @@ type Metrics struct {
 type DeviceKind uint32
 
 const (
-	CPU DeviceKind = C.RZ_DEVICE_CPU
-	GPU DeviceKind = C.RZ_DEVICE_GPU
+	CPU DeviceKind = rz_DEVICE_CPU
+	GPU DeviceKind = rz_DEVICE_GPU
 )
 
 // DeviceMetrics tell what one kind of device has done: a dispatch is one pass through its layers.
@@ -38,10 +33,10 @@ type DeviceMetrics struct {
 
 // Metrics reads the counters of the model.
 func (m *Model) Metrics() (Metrics, error) {
-	var c C.rz_metrics
-	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_metrics_get(handle, &c, e) })
-	phase := func(p C.rz_phase_metrics) Phase { return Phase{uint64(p.count), time.Duration(p.sum_ns)} }
+	var c rz_metrics
+	c.struct_size = uint32(unsafe.Sizeof(c))
+	err := use(m.model, func(handle *rz_model, e *rz_error) int32 { return lib.rz_metrics_get(handle, &c, e) })
+	phase := func(p rz_phase_metrics) Phase { return Phase{p.count, time.Duration(p.sum_ns)} }
 	return Metrics{
 		Load: phase(c.load), Tokenize: phase(c.tokenize), Prefill: phase(c.prefill),
 		Decode: phase(c.decode), Sample: phase(c.sample), Detokenize: phase(c.detokenize), Encode: phase(c.encode),
@@ -50,26 +45,26 @@ func (m *Model) Metrics() (Metrics, error) {
 
 // DeviceMetrics reads the counters of one kind of device.
 func (m *Model) DeviceMetrics(kind DeviceKind) (DeviceMetrics, error) {
-	var c C.rz_backend_metrics
-	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status {
-		return C.rz_backend_metrics_get(handle, C.uint32_t(kind), &c, e)
+	var c rz_backend_metrics
+	c.struct_size = uint32(unsafe.Sizeof(c))
+	err := use(m.model, func(handle *rz_model, e *rz_error) int32 {
+		return lib.rz_backend_metrics_get(handle, uint32(kind), &c, e)
 	})
 	metrics := DeviceMetrics{
-		Dispatches: uint64(c.dispatches), Bytes: uint64(c.bytes),
+		Dispatches: c.dispatches, Bytes: c.bytes,
 		LatencySum: time.Duration(c.latency_sum_ns), LatencyMin: time.Duration(c.latency_min_ns),
 		LatencyMax: time.Duration(c.latency_max_ns), LatencyMean: time.Duration(c.latency_mean_ns),
 	}
 	for i, n := range c.latency_histogram {
-		metrics.LatencyHistogram[i] = uint64(n)
+		metrics.LatencyHistogram[i] = n
 	}
 	return metrics, err
 }
 
 // ResetMetrics sets the counters to zero.
 func (m *Model) ResetMetrics() error {
-	return use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status {
-		C.rz_metrics_reset(handle)
-		return C.RZ_OK
+	return use(m.model, func(handle *rz_model, e *rz_error) int32 {
+		lib.rz_metrics_reset(handle)
+		return rz_OK
 	})
 }

@@ -1,21 +1,11 @@
 package realizar
 
-/*
-#include <stdlib.h>
-#include <realizar.h>
-
-int32_t realizarGoProgress(uint64_t done, uint64_t total, void *user);
-static rz_progress_callback progress_callback(void) { return realizarGoProgress; }
-*/
-import "C"
-
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"runtime"
-	"runtime/cgo"
 	"strings"
 	"unsafe"
 
@@ -23,7 +13,7 @@ import (
 )
 
 // Model is a loaded model. It may be used by any number of goroutines at once.
-type Model struct{ model *owned[*C.rz_model] }
+type Model struct{ model *owned[*rz_model] }
 
 // None is a real 0 in options whose 0 stands for a default and whose comments name None.
 const None = -1
@@ -32,9 +22,9 @@ const None = -1
 type Place uint32
 
 const (
-	PlaceAuto Place = C.RZ_PLACE_AUTO // on GPUs as many as fit, from the last layer on
-	PlaceCPU  Place = C.RZ_PLACE_CPU  // on the CPU
-	PlaceGPU  Place = C.RZ_PLACE_GPU  // on GPUs, in the last layers, as many as take at most so many bytes together
+	PlaceAuto Place = rz_PLACE_AUTO // on GPUs as many as fit, from the last layer on
+	PlaceCPU  Place = rz_PLACE_CPU  // on the CPU
+	PlaceGPU  Place = rz_PLACE_GPU  // on GPUs, in the last layers, as many as take at most so many bytes together
 )
 
 // Placement is a place for the experts (MoE) of layers that are on GPUs.
@@ -94,10 +84,9 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 	if err := noNUL("path", path); err != nil {
 		return nil, err
 	}
-	name := C.CString(path)
-	defer C.free(unsafe.Pointer(name))
-	return loadWith(ctx, options, func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status {
-		return C.rz_model_load(name, params, handle, e)
+	name := cString(path)
+	return loadWith(ctx, options, func(params *rz_model_params, handle **rz_model, e *rz_error) int32 {
+		return lib.rz_model_load(name, params, handle, e)
 	})
 }
 
@@ -129,26 +118,29 @@ func Fetch(ctx context.Context, model string, progress func(done, total uint64) 
 
 // loadWith loads by a function that is given the parameters.
 func loadWith(ctx context.Context, options *LoadOptions,
-	f func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status) (*Model, error) {
-	var handle *C.rz_model
-	shared, err := withParams(ctx, options, func(params *C.rz_model_params, e *C.rz_error) C.rz_status {
+	f func(params *rz_model_params, handle **rz_model, e *rz_error) int32) (*Model, error) {
+	var handle *rz_model
+	shared, err := withParams(ctx, options, func(params *rz_model_params, e *rz_error) int32 {
 		return f(params, &handle, e)
 	})
 	if err != nil {
 		return nil, err
 	}
 	// The log of the runtime is called until the model is gone.
-	m := &Model{own(handle, func(handle *C.rz_model) {
-		C.rz_model_free(handle)
+	m := &Model{own(handle, func(handle *rz_model) {
+		lib.rz_model_free(handle)
 		shared.release()
 	})}
-	runtime.AddCleanup(m, (*owned[*C.rz_model]).close, m.model)
+	runtime.AddCleanup(m, (*owned[*rz_model]).drop, m.model)
 	return m, nil
 }
 
 // withParams calls f with the parameters of a load. Without an error the runtime is the caller's to release.
 func withParams(ctx context.Context, options *LoadOptions,
-	f func(params *C.rz_model_params, e *C.rz_error) C.rz_status) (*owned[*C.rz_runtime], error) {
+	f func(params *rz_model_params, e *rz_error) int32) (*owned[*rz_runtime], error) {
+	if err := Open(""); err != nil {
+		return nil, err
+	}
 	if options == nil {
 		options = &LoadOptions{}
 	}
@@ -164,18 +156,18 @@ func withParams(ctx context.Context, options *LoadOptions,
 	var counts counts
 	layers, beside := counts.orNone(options.GPULayers, "GPULayers"), counts.of(options.PromptTokensBeside, "PromptTokensBeside")
 	copied := counts.orNone(options.ExpertsCopiedFrom, "ExpertsCopiedFrom")
-	placements := make([]C.rz_placement, len(options.Placements))
+	placements := make([]rz_placement, len(options.Placements))
 	for i, p := range options.Placements {
-		placements[i] = C.rz_placement{
-			what: C.RZ_PLACED_EXPERTS, place: C.uint32_t(p.Place), first_layer: counts.of(p.FirstLayer, "FirstLayer"),
-			n_layers: counts.of(p.Layers, "Layers"), bytes: C.uint64_t(p.Bytes),
+		placements[i] = rz_placement{
+			what: rz_PLACED_EXPERTS, place: uint32(p.Place), first_layer: counts.of(p.FirstLayer, "FirstLayer"),
+			n_layers: counts.of(p.Layers, "Layers"), bytes: p.Bytes,
 		}
-		placements[i].struct_size = C.uint32_t(unsafe.Sizeof(placements[i]))
+		placements[i].struct_size = uint32(unsafe.Sizeof(placements[i]))
 	}
 	if counts.err != nil {
 		return nil, counts.err
 	}
-	cancel, stop, err := watch(ctx)
+	cancel, stop, err := newCancel(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -192,57 +184,55 @@ func withParams(ctx context.Context, options *LoadOptions,
 	if err != nil {
 		return nil, err
 	}
-	params := C.rz_model_params{
-		runtime: threads, device: C.uint32_t(options.Device), gpu_layers: layers,
-		quantize: C.uint32_t(options.Quantize), cancel: cancel, mixed_prefill_tokens: beside, experts_copied_from: copied,
+	params := rz_model_params{
+		runtime: threads, device: options.Device, gpu_layers: layers,
+		quantize: uint32(options.Quantize), cancel: cancel, mixed_prefill_tokens: beside, experts_copied_from: copied,
 	}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
-	if options.PackedPath != "" {
-		params.packed_path = C.CString(options.PackedPath)
-		defer C.free(unsafe.Pointer(params.packed_path))
-	}
-	if options.TestedPath != "" {
-		params.tested_path = C.CString(options.TestedPath)
-		defer C.free(unsafe.Pointer(params.tested_path))
-	}
+	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
+	if options.PackedPath != "" {
+		params.packed_path = cString(options.PackedPath)
+		pinner.Pin(params.packed_path)
+	}
+	if options.TestedPath != "" {
+		params.tested_path = cString(options.TestedPath)
+		pinner.Pin(params.tested_path)
+	}
 	template := []byte(options.ChatTemplate)
-	params.chat_template, params.chat_template_len = (*C.char)(unsafe.Pointer(pinned(&pinner, template))), C.size_t(len(template))
-	params.devices, params.n_devices = (*C.uint32_t)(pinned(&pinner, options.Devices)), C.size_t(len(options.Devices))
-	params.device_split = (*C.float)(pinned(&pinner, options.Shares))
-	params.placements, params.n_placements = (*C.rz_placement)(pinned(&pinner, placements)), C.size_t(len(placements))
-	for flag, set := range map[C.uint32_t]bool{
-		C.RZ_MODEL_DETERMINISTIC: options.Deterministic,
-		C.RZ_MODEL_MMAP:          options.Mmap,
-		C.RZ_MODEL_TEXT_ONLY:     options.TextOnly,
-		C.RZ_MODEL_MTP:           options.MTP,
-		C.RZ_MODEL_PROFILE:       options.Profile,
-		C.RZ_MODEL_ALLOW_UNKNOWN: options.AllowUnknown,
-		C.RZ_MODEL_BF16_PRODUCTS: options.BF16Products,
+	params.chat_template, params.chat_template_len = pinned(&pinner, template), uintptr(len(template))
+	params.devices, params.n_devices = pinned(&pinner, options.Devices), uintptr(len(options.Devices))
+	params.device_split = pinned(&pinner, options.Shares)
+	params.placements, params.n_placements = pinned(&pinner, placements), uintptr(len(placements))
+	for flag, set := range map[uint32]bool{
+		rz_MODEL_DETERMINISTIC: options.Deterministic,
+		rz_MODEL_MMAP:          options.Mmap,
+		rz_MODEL_TEXT_ONLY:     options.TextOnly,
+		rz_MODEL_MTP:           options.MTP,
+		rz_MODEL_PROFILE:       options.Profile,
+		rz_MODEL_ALLOW_UNKNOWN: options.AllowUnknown,
+		rz_MODEL_BF16_PRODUCTS: options.BF16Products,
 	} {
 		if set {
 			params.flags |= flag
 		}
 	}
 	told := progress{call: options.Progress}
-	if options.Progress != nil {
-		handle := cgo.NewHandle(&told)
-		defer handle.Delete()
-		pinner.Pin(&handle)
-		params.progress, params.progress_user = C.progress_callback(), unsafe.Pointer(&handle)
-	}
+	var forget func()
+	params.progress, params.progress_user, forget = told.tell()
+	defer forget()
 
-	var e C.rz_error
+	var e rz_error
 	if err := check(f(&params, &e), &e); err != nil {
 		shared.runtime.release()
-		return nil, told.instead(ctx, err)
+		return nil, told.instead(ended(ctx, err))
 	}
 	return shared.runtime, nil
 }
 
-// Close ends the use of the model: later calls of its methods fail with [ErrClosed]. Running calls and sessions go on,
-// and the memory is freed with the last of them. Close never waits. Closing twice is fine.
+// Close ends the use of the model: later calls of its methods fail with [ErrClosed], and those that embed, or load an
+// encoder, end early. Sessions and conversations go on, and the memory is freed with the last of them. Close never
+// waits. Closing twice is fine.
 func (m *Model) Close() error {
 	m.model.close()
 	return nil
@@ -267,48 +257,48 @@ type Info struct {
 }
 
 // NoToken stands where a model has no such token.
-const NoToken uint32 = C.RZ_TOKEN_NONE
+const NoToken uint32 = rz_TOKEN_NONE
 
 // Info describes the model.
 func (m *Model) Info() (Info, error) {
-	var c C.rz_model_info
-	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_info_get(handle, &c, e) })
+	var c rz_model_info
+	c.struct_size = uint32(unsafe.Sizeof(c))
+	err := use(m.model, func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_info_get(handle, &c, e) })
 	var devices []uint32
 	var layers []int
-	for i := C.uint32_t(0); i < c.n_devices && err == nil; i++ {
-		var device C.rz_model_device
-		device.struct_size = C.uint32_t(unsafe.Sizeof(device))
-		err = use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status {
-			return C.rz_model_device_get(handle, i, &device, e)
+	for i := uint32(0); i < c.n_devices && err == nil; i++ {
+		var device rz_model_device
+		device.struct_size = uint32(unsafe.Sizeof(device))
+		err = use(m.model, func(handle *rz_model, e *rz_error) int32 {
+			return lib.rz_model_device_get(handle, i, &device, e)
 		})
-		devices, layers = append(devices, uint32(device.device)), append(layers, int(device.n_layers))
+		devices, layers = append(devices, device.device), append(layers, int(device.n_layers))
 	}
 	return Info{
 		Devices: devices, DeviceLayers: layers,
-		Architecture: C.GoString(&c.architecture[0]), Name: C.GoString(&c.name[0]),
+		Architecture: stringOf(c.architecture[:]), Name: stringOf(c.name[:]),
 		NLayers: int(c.n_layers), HiddenDim: int(c.hidden_dim), FFNDim: int(c.ffn_dim),
 		NHeads: int(c.n_heads), NKVHeads: int(c.n_kv_heads), HeadDim: int(c.head_dim),
 		VocabSize: int(c.vocab_size), ContextLength: int(c.context_length),
-		NParams: uint64(c.n_params), WeightBytes: uint64(c.weight_bytes),
-		Device: uint32(c.device), GPULayers: int(c.gpu_layers),
-		HasTemplate: c.chat_template&C.RZ_TEMPLATE_PRESENT != 0, BOS: uint32(c.bos_token), EOS: uint32(c.eos_token),
-		TemplateWritesBOS: c.chat_template&C.RZ_TEMPLATE_WRITES_BOS != 0, Unknown: int(c.n_unknown),
-		ReadsSource: c.reads_source != 0, ISA: C.GoString(&c.isa[0]),
+		NParams: c.n_params, WeightBytes: c.weight_bytes,
+		Device: c.device, GPULayers: int(c.gpu_layers),
+		HasTemplate: c.chat_template&rz_TEMPLATE_PRESENT != 0, BOS: c.bos_token, EOS: c.eos_token,
+		TemplateWritesBOS: c.chat_template&rz_TEMPLATE_WRITES_BOS != 0, Unknown: int(c.n_unknown),
+		ReadsSource: c.reads_source != 0, ISA: stringOf(c.isa[:]),
 	}, err
 }
 
 // AdvisedSampling is what the makers of the model advise, nil where they do not. Nothing of it takes effect by itself.
 func (m *Model) AdvisedSampling() (*Sampling, error) {
-	var c C.rz_model_sampling
-	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := use(m.model, func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_sampling_get(handle, &c, e) })
+	var c rz_model_sampling
+	c.struct_size = uint32(unsafe.Sizeof(c))
+	err := use(m.model, func(handle *rz_model, e *rz_error) int32 { return lib.rz_model_sampling_get(handle, &c, e) })
 	if err != nil || c.advised == 0 {
 		return nil, err
 	}
 	return &Sampling{
-		Temperature: float32(c.temperature), TopK: int(c.top_k), TopP: float32(c.top_p), MinP: float32(c.min_p),
-		RepeatPenalty: float32(c.repeat_penalty), PenaltyWindow: int(c.penalty_window),
+		Temperature: c.temperature, TopK: int(c.top_k), TopP: c.top_p, MinP: c.min_p,
+		RepeatPenalty: c.repeat_penalty, PenaltyWindow: int(c.penalty_window),
 		TemperatureFirst: true, // they advise it for transformers
 	}, nil
 }
@@ -318,10 +308,9 @@ func (m *Model) Meta(key string) (string, error) {
 	if err := noNUL("key", key); err != nil {
 		return "", err
 	}
-	name := C.CString(key)
-	defer C.free(unsafe.Pointer(name))
-	text, err := sized(m.model, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_model_meta_into(handle, name, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+	name := cString(key)
+	text, err := sized(m.model, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return lib.rz_model_meta_into(handle, name, out, capacity, n, e)
 	})
 	return string(text), err
 }
@@ -329,8 +318,8 @@ func (m *Model) Meta(key string) (string, error) {
 // MetaKeys lists the keys of the metadata in alphabetical order.
 func (m *Model) MetaKeys() (keys []string, err error) {
 	for {
-		key, err := sized(m.model, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-			return C.rz_model_meta_key_into(handle, C.size_t(len(keys)), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		key, err := sized(m.model, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+			return lib.rz_model_meta_key_into(handle, uintptr(len(keys)), out, capacity, n, e)
 		})
 		if errors.Is(err, ErrNotFound) {
 			return keys, nil
@@ -347,11 +336,10 @@ func (m *Model) MetaList(key string) (elements []string, err error) {
 	if _, err := m.Meta(key); err != nil {
 		return nil, err
 	}
-	name := C.CString(key)
-	defer C.free(unsafe.Pointer(name))
+	name := cString(key)
 	for {
-		element, err := sized(m.model, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-			return C.rz_model_meta_element_into(handle, name, C.size_t(len(elements)), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		element, err := sized(m.model, 256, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+			return lib.rz_model_meta_element_into(handle, name, uintptr(len(elements)), out, capacity, n, e)
 		})
 		if errors.Is(err, ErrNotFound) {
 			return elements, nil
@@ -364,8 +352,8 @@ func (m *Model) MetaList(key string) (elements []string, err error) {
 
 // TokenBytes are the bytes of one token, which may be a part of a character.
 func (m *Model) TokenBytes(token uint32) ([]byte, error) {
-	return sized(m.model, 64, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_token_bytes_into(handle, C.uint32_t(token), unsafe.Pointer(out), capacity, n, nil, e)
+	return sized(m.model, 64, func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return lib.rz_token_bytes_into(handle, token, out, capacity, n, nil, e)
 	})
 }
 
@@ -376,57 +364,57 @@ func (m *Model) IsEnd(token uint32) bool {
 		return false
 	}
 	defer m.model.release()
-	return C.rz_token_is_end(handle, C.uint32_t(token)) != 0
+	return lib.rz_token_is_end(handle, token) != 0
 }
 
 // Tokenize cuts text into tokens. With special, the tokens that begin and end a text are added if the model asks for
 // them. With parse, "<|im_end|>" and the like in the text become special tokens, which must not be used for text that
 // users typed.
 func (m *Model) Tokenize(text string, special, parse bool) ([]uint32, error) {
-	var flags C.uint32_t
+	var flags uint32
 	if special {
-		flags |= C.RZ_TOKENIZE_ADD_SPECIAL
+		flags |= rz_TOKENIZE_ADD_SPECIAL
 	}
 	if parse {
-		flags |= C.RZ_TOKENIZE_PARSE_SPECIAL
+		flags |= rz_TOKENIZE_PARSE_SPECIAL
 	}
 	return tokenize(m.model, text, flags)
 }
 
-func tokenize(model *owned[*C.rz_model], text string, flags C.uint32_t) ([]uint32, error) {
-	return sized(model, len(text)+2, func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_tokenize_into(handle, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)), flags,
-			(*C.uint32_t)(out), capacity, n, nil, e)
+func tokenize(model *owned[*rz_model], text string, flags uint32) ([]uint32, error) {
+	return sized(model, len(text)+2, func(handle *rz_model, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return lib.rz_tokenize_into(handle, unsafe.StringData(text), uintptr(len(text)), flags,
+			out, capacity, n, nil, e)
 	})
 }
 
 // Detokenize is the text of tokens, with special tokens written out or left away.
 func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
-	var flags C.uint32_t
+	var flags uint32
 	if special {
-		flags = C.RZ_DETOKENIZE_SPECIAL
+		flags = rz_DETOKENIZE_SPECIAL
 	}
-	text, err := sized(m.model, 8*len(tokens), func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_detokenize_into(handle, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), flags,
-			(*C.char)(unsafe.Pointer(out)), capacity, n, e)
+	text, err := sized(m.model, 8*len(tokens), func(handle *rz_model, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return lib.rz_detokenize_into(handle, unsafe.SliceData(tokens), uintptr(len(tokens)), flags,
+			out, capacity, n, e)
 	})
 	return string(text), err
 }
 
 // sized calls f with a buffer that grows once to the size that f asks for.
 func sized[H, T any](object *owned[H], capacity int,
-	f func(handle H, out *T, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) ([]T, error) {
+	f func(handle H, out *T, capacity uintptr, n *uintptr, e *rz_error) int32) ([]T, error) {
 	handle, err := object.acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer object.release()
-	var e C.rz_error
+	var e rz_error
 	for {
-		var n C.size_t
+		var n uintptr
 		out := make([]T, capacity)
-		status := f(handle, unsafe.SliceData(out), C.size_t(len(out)), &n, &e)
-		if status != C.RZ_ERR_BUFFER_TOO_SMALL {
+		status := f(handle, unsafe.SliceData(out), uintptr(len(out)), &n, &e)
+		if status != rz_ERR_BUFFER_TOO_SMALL {
 			return out[:n], check(status, &e)
 		}
 		capacity = int(n)
@@ -443,7 +431,7 @@ func pinned[T any](pinner *runtime.Pinner, all []T) *T {
 }
 
 // whole converts a number to an unsigned 32-bit integer of C.
-func whole(n int, name string) (C.uint32_t, error) {
+func whole(n int, name string) (uint32, error) {
 	var c counts
 	number := c.of(n, name)
 	return number, c.err
@@ -453,16 +441,16 @@ func whole(n int, name string) (C.uint32_t, error) {
 type counts struct{ err error }
 
 // orNone takes None too.
-func (c *counts) orNone(n int, name string) C.uint32_t {
+func (c *counts) orNone(n int, name string) uint32 {
 	if n == None {
-		return C.RZ_NONE
+		return rz_NONE
 	}
 	return c.of(n, name)
 }
 
-func (c *counts) of(n int, name string) C.uint32_t {
+func (c *counts) of(n int, name string) uint32 {
 	if n >= 0 && uint64(n) <= math.MaxUint32 {
-		return C.uint32_t(n)
+		return uint32(n)
 	}
 	if c.err == nil {
 		c.err = &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%s is %d; it must be a whole number from 0 to %d", name, n, uint32(math.MaxUint32))}
@@ -471,7 +459,7 @@ func (c *counts) of(n int, name string) C.uint32_t {
 }
 
 // acquire returns the handle, NULL for nil, and a function that ends its use.
-func (m *Model) acquire() (*C.rz_model, func(), error) {
+func (m *Model) acquire() (*rz_model, func(), error) {
 	if m == nil {
 		return nil, func() {}, nil
 	}

@@ -1,11 +1,5 @@
 package realizar
 
-/*
-#include <stdlib.h>
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"context"
 	"unsafe"
@@ -35,9 +29,9 @@ type PlanDevice struct {
 
 // planned is a plan as the library writes it.
 type planned struct {
-	plan    C.rz_model_plan
-	devices [C.RZ_DEVICES_MAX]C.rz_model_plan_device
-	n       C.size_t
+	plan    rz_model_plan
+	devices [rz_DEVICES_MAX]rz_model_plan_device
+	n       uintptr
 }
 
 // PlanLoad tells what [Load] and so many sessions will take, before a weight is read.
@@ -49,10 +43,9 @@ func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *S
 	if err != nil {
 		return Plan{}, err
 	}
-	name := C.CString(path)
-	defer C.free(unsafe.Pointer(name))
-	return plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *planned, e *C.rz_error) C.rz_status {
-		return C.rz_model_plan_get(name, nil, 0, params, cache, n, &out.plan, &out.devices[0], C.RZ_DEVICES_MAX, &out.n, e)
+	name := cString(path)
+	return plan(ctx, options, session, func(params *rz_model_params, cache *rz_cache_params, out *planned, e *rz_error) int32 {
+		return lib.rz_model_plan_get(name, nil, 0, params, cache, n, &out.plan, &out.devices[0], rz_DEVICES_MAX, &out.n, e)
 	})
 }
 
@@ -62,9 +55,9 @@ func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, s
 	if err != nil {
 		return Plan{}, err
 	}
-	err = withSources(sources, func(raw *C.rz_source, n C.size_t) error {
-		found, err = plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *planned, e *C.rz_error) C.rz_status {
-			return C.rz_model_plan_get(nil, raw, n, params, cache, caches, &out.plan, &out.devices[0], C.RZ_DEVICES_MAX, &out.n, e)
+	err = withSources(sources, func(raw *rz_source, n uintptr) error {
+		found, err = plan(ctx, options, session, func(params *rz_model_params, cache *rz_cache_params, out *planned, e *rz_error) int32 {
+			return lib.rz_model_plan_get(nil, raw, n, params, cache, caches, &out.plan, &out.devices[0], rz_DEVICES_MAX, &out.n, e)
 		})
 		return err
 	})
@@ -72,33 +65,33 @@ func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, s
 }
 
 func plan(ctx context.Context, options *LoadOptions, session *SessionOptions,
-	f func(params *C.rz_model_params, cache *C.rz_cache_params, out *planned, e *C.rz_error) C.rz_status) (Plan, error) {
+	f func(params *rz_model_params, cache *rz_cache_params, out *planned, e *rz_error) int32) (Plan, error) {
 	cache, err := session.params()
 	if err != nil {
 		return Plan{}, err
 	}
 	var out planned
-	out.plan.struct_size = C.uint32_t(unsafe.Sizeof(out.plan))
+	out.plan.struct_size = uint32(unsafe.Sizeof(out.plan))
 	for i := range out.devices {
-		out.devices[i].struct_size = C.uint32_t(unsafe.Sizeof(out.devices[i]))
+		out.devices[i].struct_size = uint32(unsafe.Sizeof(out.devices[i]))
 	}
-	shared, err := withParams(ctx, options, func(params *C.rz_model_params, e *C.rz_error) C.rz_status { return f(params, &cache, &out, e) })
+	shared, err := withParams(ctx, options, func(params *rz_model_params, e *rz_error) int32 { return f(params, &cache, &out, e) })
 	if err != nil {
 		return Plan{}, err
 	}
 	shared.release()
 	c := &out.plan
 	found := Plan{
-		GPULayers: int(c.gpu_layers), WeightsHost: uint64(c.weights_host), WeightsDevice: uint64(c.weights_device),
-		CacheHost: uint64(c.cache_host), CacheDevice: uint64(c.cache_device), CacheToken: uint64(c.cache_token),
-		ScratchHost: uint64(c.scratch_host), ScratchDevice: uint64(c.scratch_device), LoadPeakHost: uint64(c.load_peak_host),
-		TotalHost: uint64(c.total_host), TotalDevice: uint64(c.total_device),
-		ExpertsHost: uint64(c.experts_host), ExpertsDevice: uint64(c.experts_device),
+		GPULayers: int(c.gpu_layers), WeightsHost: c.weights_host, WeightsDevice: c.weights_device,
+		CacheHost: c.cache_host, CacheDevice: c.cache_device, CacheToken: c.cache_token,
+		ScratchHost: c.scratch_host, ScratchDevice: c.scratch_device, LoadPeakHost: c.load_peak_host,
+		TotalHost: c.total_host, TotalDevice: c.total_device,
+		ExpertsHost: c.experts_host, ExpertsDevice: c.experts_device,
 		FirstExpertsHost: int(c.experts_host_first), NExpertsHost: int(c.experts_host_layers),
 	}
 	for _, d := range out.devices[:out.n] {
 		found.Devices = append(found.Devices, PlanDevice{
-			uint32(d.device), int(d.n_layers), uint64(d.weights), uint64(d.cache), uint64(d.scratch), uint64(d.total),
+			d.device, int(d.n_layers), d.weights, d.cache, d.scratch, d.total,
 		})
 	}
 	return found, nil

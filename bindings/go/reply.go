@@ -1,11 +1,7 @@
 package realizar
 
-/*
-#include <realizar.h>
-*/
-import "C"
-
 import (
+	"sync"
 	"unsafe"
 )
 
@@ -13,12 +9,12 @@ import (
 type PartKind uint32
 
 const (
-	PartReasoning     PartKind = C.RZ_CHAT_EVENT_REASONING
-	PartContent       PartKind = C.RZ_CHAT_EVENT_CONTENT
-	PartToolID        PartKind = C.RZ_CHAT_EVENT_TOOL_ID        // whole; a call begins with it, and its message has the same
-	PartToolName      PartKind = C.RZ_CHAT_EVENT_TOOL_NAME      // whole
-	PartToolArguments PartKind = C.RZ_CHAT_EVENT_TOOL_ARGUMENTS // a piece of a JSON object
-	PartEnd           PartKind = C.RZ_CHAT_EVENT_END
+	PartReasoning     PartKind = rz_CHAT_EVENT_REASONING
+	PartContent       PartKind = rz_CHAT_EVENT_CONTENT
+	PartToolID        PartKind = rz_CHAT_EVENT_TOOL_ID        // whole; a call begins with it, and its message has the same
+	PartToolName      PartKind = rz_CHAT_EVENT_TOOL_NAME      // whole
+	PartToolArguments PartKind = rz_CHAT_EVENT_TOOL_ARGUMENTS // a piece of a JSON object
+	PartEnd           PartKind = rz_CHAT_EVENT_END
 )
 
 // Part is a part of a reply.
@@ -30,7 +26,10 @@ type Part struct {
 }
 
 // ChatParser takes a reply apart while its tokens come. It belongs to one call at a time.
-type ChatParser struct{ parser *owned[*C.rz_chat_parser] }
+type ChatParser struct {
+	busy   sync.Mutex
+	parser *owned[*rz_chat_parser]
+}
 
 // NewChatParser makes a parser for the reply to a transcript.
 func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {
@@ -38,45 +37,49 @@ func (m *Model) NewChatParser(transcript *Transcript) (*ChatParser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return made(m.model, func(model *C.rz_model, out **C.rz_chat_parser, e *C.rz_error) C.rz_status {
-		return C.rz_chat_parser_new(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), nil, out, e)
-	}, func(handle *C.rz_chat_parser) { C.rz_chat_parser_free(handle) }, func(o *owned[*C.rz_chat_parser]) *ChatParser { return &ChatParser{o} })
+	return made(m.model, func(model *rz_model, out **rz_chat_parser, e *rz_error) int32 {
+		return lib.rz_chat_parser_new(model, unsafe.SliceData(text), uintptr(len(text)), nil, out, e)
+	}, lib.rz_chat_parser_free, func(o *owned[*rz_chat_parser]) *ChatParser { return &ChatParser{parser: o} })
 }
 
 // Push adds a token and returns the parts that it completes, often none.
 func (p *ChatParser) Push(token uint32) ([]Part, error) {
-	return p.parts(func(parser *C.rz_chat_parser, e *C.rz_error) C.rz_status {
-		return C.rz_chat_parser_push(parser, C.uint32_t(token), e)
+	return p.parts(func(parser *rz_chat_parser, e *rz_error) int32 {
+		return lib.rz_chat_parser_push(parser, token, e)
 	})
 }
 
 // End ends the reply and returns the rest of it.
 func (p *ChatParser) End() ([]Part, error) {
-	return p.parts(func(parser *C.rz_chat_parser, e *C.rz_error) C.rz_status { return C.rz_chat_parser_end(parser, e) })
+	return p.parts(lib.rz_chat_parser_end)
 }
 
-func (p *ChatParser) parts(step func(parser *C.rz_chat_parser, e *C.rz_error) C.rz_status) (parts []Part, err error) {
-	if err := use(p.parser, step); err != nil {
+func (p *ChatParser) parts(step func(parser *rz_chat_parser, e *rz_error) int32) (parts []Part, err error) {
+	handle, leave, err := p.parser.enter(&p.busy, "parser")
+	if err != nil {
 		return nil, err
 	}
-	return partsOf(p.parser, func(handle *C.rz_chat_parser, kind, flags, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_chat_parser_next_into(handle, kind, flags, index, out, capacity, n, e)
-	})
+	defer leave()
+	var e rz_error
+	if err := check(step(handle, &e), &e); err != nil {
+		return nil, err
+	}
+	return partsOf(p.parser, lib.rz_chat_parser_next_into)
 }
 
 // partsOf is the parts that an object has ready.
 func partsOf[H any](object *owned[H],
-	next func(handle H, kind, flags, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) (parts []Part, err error) {
+	next func(handle H, kind, flags, index *uint32, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32) (parts []Part, err error) {
 	for {
-		var kind, flags, index C.uint32_t
-		text, err := sized(object, 256, func(handle H, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-			return next(handle, &kind, &flags, &index, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		var kind, flags, index uint32
+		text, err := sized(object, 256, func(handle H, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+			return next(handle, &kind, &flags, &index, out, capacity, n, e)
 		})
 		if err != nil || kind == 0 {
 			return parts, err
 		}
 		parts = append(parts, Part{
-			Kind: PartKind(kind), Call: int(index), Text: string(text), Unparsed: flags&C.RZ_CHAT_EVENT_FLAG_UNPARSED != 0,
+			Kind: PartKind(kind), Call: int(index), Text: string(text), Unparsed: flags&rz_CHAT_EVENT_FLAG_UNPARSED != 0,
 		})
 	}
 }

@@ -1,19 +1,7 @@
 package realizar
 
-/*
-#include <stdint.h>
-#include <stdlib.h>
-#include <realizar.h>
-
-void realizarGoLog(int32_t level, char *message, size_t len, void *user);
-static rz_log_callback log_callback(void) { return (rz_log_callback)realizarGoLog; }
-*/
-import "C"
-
 import (
-	"fmt"
 	"runtime"
-	"runtime/cgo"
 	"unsafe"
 )
 
@@ -21,9 +9,9 @@ import (
 type LogLevel int32
 
 const (
-	LogError   LogLevel = C.RZ_LOG_ERROR
-	LogWarning LogLevel = C.RZ_LOG_WARNING
-	LogInfo    LogLevel = C.RZ_LOG_INFO
+	LogError   LogLevel = rz_LOG_ERROR
+	LogWarning LogLevel = rz_LOG_WARNING
+	LogInfo    LogLevel = rz_LOG_INFO
 )
 
 // RuntimeOptions are optional; the zero value means the defaults.
@@ -35,47 +23,42 @@ type RuntimeOptions struct {
 }
 
 // Runtime is what several models share: threads, a limit on memory, a log.
-type Runtime struct{ runtime *owned[*C.rz_runtime] }
+type Runtime struct{ runtime *owned[*rz_runtime] }
 
 // NewRuntime makes a runtime.
 func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	if options == nil {
 		options = &RuntimeOptions{}
 	}
-	if version := C.rz_abi_version(); version != C.RZ_ABI_VERSION {
-		return nil, &Error{Code: ErrVersion, Message: fmt.Sprintf("librealizar %s has the interface %d, %d is needed",
-			Version(), version, C.RZ_ABI_VERSION)}
+	if err := Open(""); err != nil {
+		return nil, err
 	}
 	threads, err := whole(options.Threads, "Threads")
 	if err != nil {
 		return nil, err
 	}
-	params := C.rz_runtime_params{threads: threads, memory_limit: C.uint64_t(options.MemoryLimit)}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	params := rz_runtime_params{threads: threads, memory_limit: options.MemoryLimit}
+	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	params.cpus, params.n_cpus = (*C.uint32_t)(pinned(&pinner, options.CPUs)), C.size_t(len(options.CPUs))
-	var log *cgo.Handle // in memory of C, which may keep it
+	params.cpus, params.n_cpus = pinned(&pinner, options.CPUs), uintptr(len(options.CPUs))
+	forget := func() {}
 	if options.Log != nil {
-		log = (*cgo.Handle)(C.malloc(C.size_t(unsafe.Sizeof(*log))))
-		*log = cgo.NewHandle(options.Log)
-		params.log, params.log_user = C.log_callback(), unsafe.Pointer(log)
+		params.log = logCallback()
+		params.log_user, forget = keep(options.Log)
 	}
-	free := func(handle *C.rz_runtime) {
-		C.rz_runtime_free(handle)
-		if log != nil {
-			log.Delete()
-			C.free(unsafe.Pointer(log))
-		}
+	free := func(handle *rz_runtime) {
+		lib.rz_runtime_free(handle)
+		forget()
 	}
-	var e C.rz_error
-	var handle *C.rz_runtime
-	if err := check(C.rz_runtime_new(&params, &handle, &e), &e); err != nil {
+	var e rz_error
+	var handle *rz_runtime
+	if err := check(lib.rz_runtime_new(&params, &handle, &e), &e); err != nil {
 		free(nil)
 		return nil, err
 	}
 	r := &Runtime{own(handle, free)}
-	runtime.AddCleanup(r, (*owned[*C.rz_runtime]).close, r.runtime)
+	runtime.AddCleanup(r, (*owned[*rz_runtime]).drop, r.runtime)
 	return r, nil
 }
 
@@ -85,15 +68,15 @@ func (r *Runtime) SetThreads(n int) error {
 	if err != nil {
 		return err
 	}
-	return use(r.runtime, func(handle *C.rz_runtime, e *C.rz_error) C.rz_status {
-		return C.rz_runtime_threads_set(handle, threads, e)
+	return use(r.runtime, func(handle *rz_runtime, e *rz_error) int32 {
+		return lib.rz_runtime_threads_set(handle, threads, e)
 	})
 }
 
 // SetMemoryLimit changes the ceiling on memory in bytes; 0: none. It may be below what is in use, which stays.
 func (r *Runtime) SetMemoryLimit(bytes uint64) error {
-	return use(r.runtime, func(handle *C.rz_runtime, e *C.rz_error) C.rz_status {
-		return C.rz_runtime_memory_limit_set(handle, C.uint64_t(bytes), e)
+	return use(r.runtime, func(handle *rz_runtime, e *rz_error) int32 {
+		return lib.rz_runtime_memory_limit_set(handle, bytes, e)
 	})
 }
 
@@ -107,12 +90,12 @@ type RuntimeInfo struct {
 
 // Info tells the threads in effect and the memory in use.
 func (r *Runtime) Info() (RuntimeInfo, error) {
-	var c C.rz_runtime_info
-	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-	err := use(r.runtime, func(handle *C.rz_runtime, e *C.rz_error) C.rz_status {
-		return C.rz_runtime_info_get(handle, &c, e)
+	var c rz_runtime_info
+	c.struct_size = uint32(unsafe.Sizeof(c))
+	err := use(r.runtime, func(handle *rz_runtime, e *rz_error) int32 {
+		return lib.rz_runtime_info_get(handle, &c, e)
 	})
-	return RuntimeInfo{int(c.threads), uint64(c.memory_used), uint64(c.memory_peak), uint64(c.memory_limit)}, err
+	return RuntimeInfo{int(c.threads), c.memory_used, c.memory_peak, c.memory_limit}, err
 }
 
 // Close frees the runtime once the models that were loaded with it are closed too. It never waits. Closing twice is
@@ -132,17 +115,20 @@ type Device struct {
 	Unavailable             string // why
 }
 
-// Devices lists what there is to compute on, the CPU first.
+// Devices lists what there is to compute on, the CPU first; nothing where the library cannot be loaded.
 func Devices() []Device {
-	devices := make([]Device, 0, C.rz_device_count())
+	if Open("") != nil {
+		return nil
+	}
+	devices := make([]Device, 0, lib.rz_device_count())
 	for i := range cap(devices) {
-		var c C.rz_device_info
-		c.struct_size = C.uint32_t(unsafe.Sizeof(c))
-		C.rz_device_info_get(C.uint32_t(i+1), &c, nil)
+		var c rz_device_info
+		c.struct_size = uint32(unsafe.Sizeof(c))
+		lib.rz_device_info_get(uint32(i+1), &c, nil)
 		devices = append(devices, Device{
-			Name: C.GoString(&c.name[0]), ISA: C.GoString(&c.isa[0]), ID: C.GoString(&c.id[0]), Kind: DeviceKind(c.kind),
-			MemoryTotal: uint64(c.memory_total), MemoryFree: uint64(c.memory_free),
-			Available: c.available != 0, Unavailable: C.GoString(&c.unavailable[0]),
+			Name: stringOf(c.name[:]), ISA: stringOf(c.isa[:]), ID: stringOf(c.id[:]), Kind: DeviceKind(c.kind),
+			MemoryTotal: c.memory_total, MemoryFree: c.memory_free,
+			Available: c.available != 0, Unavailable: stringOf(c.unavailable[:]),
 		})
 	}
 	return devices

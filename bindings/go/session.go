@@ -1,10 +1,5 @@
 package realizar
 
-/*
-#include <realizar.h>
-*/
-import "C"
-
 import (
 	"context"
 	"unsafe"
@@ -13,8 +8,8 @@ import (
 // Session is tokens with what the model remembers of them, for work token by token and for jobs; chats are easier with
 // a [Conversation]. It keeps its model alive.
 type Session struct {
-	model *owned[*C.rz_model]
-	cache *owned[*C.rz_cache]
+	model *owned[*rz_model]
+	cache *owned[*rz_cache]
 }
 
 // ElementType is the type of the elements of tensors and caches. 0: what the library takes for the place where it is
@@ -22,38 +17,38 @@ type Session struct {
 type ElementType uint32
 
 const (
-	TypeDefault ElementType = C.RZ_TYPE_DEFAULT
-	TypeF32     ElementType = C.RZ_TYPE_F32
-	TypeF16     ElementType = C.RZ_TYPE_F16
-	TypeBF16    ElementType = C.RZ_TYPE_BF16
-	TypeF8_E4M3 ElementType = C.RZ_TYPE_F8_E4M3
-	TypeQ4_0    ElementType = C.RZ_TYPE_Q4_0
-	TypeQ4_1    ElementType = C.RZ_TYPE_Q4_1
-	TypeQ5_0    ElementType = C.RZ_TYPE_Q5_0
-	TypeQ5_1    ElementType = C.RZ_TYPE_Q5_1
-	TypeQ8_0    ElementType = C.RZ_TYPE_Q8_0
-	TypeQ2_K    ElementType = C.RZ_TYPE_Q2_K
-	TypeQ3_K    ElementType = C.RZ_TYPE_Q3_K
-	TypeQ4_K    ElementType = C.RZ_TYPE_Q4_K
-	TypeQ5_K    ElementType = C.RZ_TYPE_Q5_K
-	TypeQ6_K    ElementType = C.RZ_TYPE_Q6_K
-	TypeIQ1_S   ElementType = C.RZ_TYPE_IQ1_S
-	TypeIQ1_M   ElementType = C.RZ_TYPE_IQ1_M
-	TypeIQ2_XXS ElementType = C.RZ_TYPE_IQ2_XXS
-	TypeIQ2_XS  ElementType = C.RZ_TYPE_IQ2_XS
-	TypeIQ2_S   ElementType = C.RZ_TYPE_IQ2_S
-	TypeIQ3_XXS ElementType = C.RZ_TYPE_IQ3_XXS
-	TypeIQ3_S   ElementType = C.RZ_TYPE_IQ3_S
-	TypeIQ4_NL  ElementType = C.RZ_TYPE_IQ4_NL
-	TypeIQ4_XS  ElementType = C.RZ_TYPE_IQ4_XS
-	TypeTQ1_0   ElementType = C.RZ_TYPE_TQ1_0
-	TypeTQ2_0   ElementType = C.RZ_TYPE_TQ2_0
-	TypeMXFP4   ElementType = C.RZ_TYPE_MXFP4
-	TypeNVFP4   ElementType = C.RZ_TYPE_NVFP4
-	TypeQ1_0    ElementType = C.RZ_TYPE_Q1_0
-	TypeQ2_0    ElementType = C.RZ_TYPE_Q2_0
-	TypePQ2_0   ElementType = C.RZ_TYPE_PQ2_0
-	TypePTQ1_0  ElementType = C.RZ_TYPE_PTQ1_0
+	TypeDefault ElementType = rz_TYPE_DEFAULT
+	TypeF32     ElementType = rz_TYPE_F32
+	TypeF16     ElementType = rz_TYPE_F16
+	TypeBF16    ElementType = rz_TYPE_BF16
+	TypeF8_E4M3 ElementType = rz_TYPE_F8_E4M3
+	TypeQ4_0    ElementType = rz_TYPE_Q4_0
+	TypeQ4_1    ElementType = rz_TYPE_Q4_1
+	TypeQ5_0    ElementType = rz_TYPE_Q5_0
+	TypeQ5_1    ElementType = rz_TYPE_Q5_1
+	TypeQ8_0    ElementType = rz_TYPE_Q8_0
+	TypeQ2_K    ElementType = rz_TYPE_Q2_K
+	TypeQ3_K    ElementType = rz_TYPE_Q3_K
+	TypeQ4_K    ElementType = rz_TYPE_Q4_K
+	TypeQ5_K    ElementType = rz_TYPE_Q5_K
+	TypeQ6_K    ElementType = rz_TYPE_Q6_K
+	TypeIQ1_S   ElementType = rz_TYPE_IQ1_S
+	TypeIQ1_M   ElementType = rz_TYPE_IQ1_M
+	TypeIQ2_XXS ElementType = rz_TYPE_IQ2_XXS
+	TypeIQ2_XS  ElementType = rz_TYPE_IQ2_XS
+	TypeIQ2_S   ElementType = rz_TYPE_IQ2_S
+	TypeIQ3_XXS ElementType = rz_TYPE_IQ3_XXS
+	TypeIQ3_S   ElementType = rz_TYPE_IQ3_S
+	TypeIQ4_NL  ElementType = rz_TYPE_IQ4_NL
+	TypeIQ4_XS  ElementType = rz_TYPE_IQ4_XS
+	TypeTQ1_0   ElementType = rz_TYPE_TQ1_0
+	TypeTQ2_0   ElementType = rz_TYPE_TQ2_0
+	TypeMXFP4   ElementType = rz_TYPE_MXFP4
+	TypeNVFP4   ElementType = rz_TYPE_NVFP4
+	TypeQ1_0    ElementType = rz_TYPE_Q1_0
+	TypeQ2_0    ElementType = rz_TYPE_Q2_0
+	TypePQ2_0   ElementType = rz_TYPE_PQ2_0
+	TypePTQ1_0  ElementType = rz_TYPE_PTQ1_0
 )
 
 // SessionOptions are optional; the zero value means the defaults.
@@ -62,13 +57,13 @@ type SessionOptions struct {
 	KType, VType ElementType // TypeF16 (default), TypeQ8_0, TypeQ4_0 (better for values than keys), TypeF32
 }
 
-func (o *SessionOptions) params() (params C.rz_cache_params, err error) {
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+func (o *SessionOptions) params() (params rz_cache_params, err error) {
+	params.struct_size = uint32(unsafe.Sizeof(params))
 	if o != nil {
 		if params.capacity, err = whole(o.Capacity, "Capacity"); err != nil {
 			return params, err
 		}
-		params.k_type, params.v_type = C.uint32_t(o.KType), C.uint32_t(o.VType)
+		params.k_type, params.v_type = uint32(o.KType), uint32(o.VType)
 	}
 	return params, nil
 }
@@ -79,26 +74,26 @@ func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return makeSession(m.model, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_new(model, &params, cache, e)
+	return makeSession(m.model, func(model *rz_model, cache **rz_cache, e *rz_error) int32 {
+		return lib.rz_cache_new(model, &params, cache, e)
 	})
 }
 
 // makeSession makes a session of what is left of a model.
-func makeSession(model *owned[*C.rz_model],
-	f func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status) (*Session, error) {
-	return keeping(model, f, func(cache *C.rz_cache) { C.rz_cache_free(cache) },
-		func(model *owned[*C.rz_model], cache *owned[*C.rz_cache]) *Session { return &Session{model, cache} })
+func makeSession(model *owned[*rz_model],
+	f func(model *rz_model, cache **rz_cache, e *rz_error) int32) (*Session, error) {
+	return keeping(model, f, lib.rz_cache_free,
+		func(model *owned[*rz_model], cache *owned[*rz_cache]) *Session { return &Session{model, cache} })
 }
 
 // keeping makes something of what is left of a model, and keeps that alive: Close of the model ends it for others only.
-func keeping[H, T any](model *owned[*C.rz_model], f func(model *C.rz_model, out *H, e *C.rz_error) C.rz_status, free func(H),
-	stands func(model *owned[*C.rz_model], object *owned[H]) *T) (*T, error) {
+func keeping[H, T any](model *owned[*rz_model], f func(model *rz_model, out *H, e *rz_error) int32, free func(H),
+	stands func(model *owned[*rz_model], object *owned[H]) *T) (*T, error) {
 	handle, err := model.acquire()
 	if err != nil {
 		return nil, err
 	}
-	kept := own(handle, func(*C.rz_model) { model.release() })
+	kept := own(handle, func(*rz_model) { model.release() })
 	t, err := made(kept, f, func(object H) {
 		free(object)
 		kept.close()
@@ -109,7 +104,8 @@ func keeping[H, T any](model *owned[*C.rz_model], f func(model *C.rz_model, out 
 	return t, err
 }
 
-// Close frees the session; a running job of it goes on to its end. Closing twice is fine.
+// Close frees the session and ends a running call of it early; a job of it goes on to its end. It never waits. Closing
+// twice is fine.
 func (s *Session) Close() error {
 	s.cache.close()
 	return nil
@@ -122,25 +118,25 @@ func (s *Session) Fork() (*Session, error) {
 		return nil, err
 	}
 	defer s.cache.release()
-	return makeSession(s.model, func(_ *C.rz_model, fork **C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_fork(cache, fork, e)
+	return makeSession(s.model, func(_ *rz_model, fork **rz_cache, e *rz_error) int32 {
+		return lib.rz_cache_fork(cache, fork, e)
 	})
 }
 
 // Len is the number of tokens in the session; 0 once it is closed.
 func (s *Session) Len() (n int) {
-	_ = use(s.cache, func(cache *C.rz_cache, _ *C.rz_error) C.rz_status {
-		n = int(C.rz_cache_len(cache))
-		return C.RZ_OK
+	_ = use(s.cache, func(cache *rz_cache, _ *rz_error) int32 {
+		n = int(lib.rz_cache_len(cache))
+		return rz_OK
 	})
 	return n
 }
 
 // Capacity is the number of tokens that there is room for; 0 once it is closed.
 func (s *Session) Capacity() (n int) {
-	_ = use(s.cache, func(cache *C.rz_cache, _ *C.rz_error) C.rz_status {
-		n = int(C.rz_cache_capacity(cache))
-		return C.RZ_OK
+	_ = use(s.cache, func(cache *rz_cache, _ *rz_error) int32 {
+		n = int(lib.rz_cache_capacity(cache))
+		return rz_OK
 	})
 	return n
 }
@@ -151,15 +147,15 @@ func (s *Session) Truncate(n int) error {
 	if err != nil {
 		return err
 	}
-	return use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status {
-		return C.rz_cache_truncate(cache, length, e)
+	return use(s.cache, func(cache *rz_cache, e *rz_error) int32 {
+		return lib.rz_cache_truncate(cache, length, e)
 	})
 }
 
 // Prefill appends tokens; afterwards Logits and Sample have those of the last one.
 func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
-	return s.append(ctx, func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status {
-		return C.rz_prefill(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), cancel, e)
+	return s.append(ctx, func(cache *rz_cache, cancel *rz_cancel, e *rz_error) int32 {
+		return lib.rz_prefill(cache, unsafe.SliceData(tokens), uintptr(len(tokens)), cancel, e)
 	})
 }
 
@@ -167,52 +163,48 @@ func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
 // of an empty session.
 func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
 	scores := make([]float32, len(tokens))
-	return scores, s.append(ctx, func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status {
-		return C.rz_score(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)),
-			(*C.float)(unsafe.SliceData(scores)), cancel, e)
+	return scores, s.append(ctx, func(cache *rz_cache, cancel *rz_cancel, e *rz_error) int32 {
+		return lib.rz_score(cache, unsafe.SliceData(tokens), uintptr(len(tokens)),
+			unsafe.SliceData(scores), cancel, e)
 	})
 }
 
-func (s *Session) append(ctx context.Context, f func(cache *C.rz_cache, cancel *C.rz_cancel, e *C.rz_error) C.rz_status) error {
-	cancel, stop, err := watch(ctx)
+func (s *Session) append(ctx context.Context, f func(cache *rz_cache, cancel *rz_cancel, e *rz_error) int32) error {
+	cancel, stop, err := s.cache.watch(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	return ended(ctx, use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status { return f(cache, cancel, e) }))
+	return s.cache.ended(ctx, use(s.cache, func(cache *rz_cache, e *rz_error) int32 { return f(cache, cancel, e) }))
 }
 
 // Sample chooses a token from the current logits.
 func (s *Session) Sample(sampler *Sampler) (uint32, error) {
-	return s.choose(sampler, func(cache *C.rz_cache, sampler *C.rz_sampler, token *C.uint32_t, e *C.rz_error) C.rz_status {
-		return C.rz_sample(cache, sampler, token, e)
-	})
+	return s.choose(sampler, lib.rz_sample)
 }
 
 // Decode appends a token and chooses the next one.
 func (s *Session) Decode(token uint32, sampler *Sampler) (uint32, error) {
-	return s.choose(sampler, func(cache *C.rz_cache, sampler *C.rz_sampler, next *C.uint32_t, e *C.rz_error) C.rz_status {
-		return C.rz_decode_token(cache, C.uint32_t(token), sampler, next, e)
+	return s.choose(sampler, func(cache *rz_cache, sampler *rz_sampler, next *uint32, e *rz_error) int32 {
+		return lib.rz_decode_token(cache, token, sampler, next, e)
 	})
 }
 
 func (s *Session) choose(sampler *Sampler,
-	f func(cache *C.rz_cache, sampler *C.rz_sampler, token *C.uint32_t, e *C.rz_error) C.rz_status) (uint32, error) {
+	f func(cache *rz_cache, sampler *rz_sampler, token *uint32, e *rz_error) int32) (uint32, error) {
 	chooser, release, err := sampler.acquire()
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	var token C.uint32_t
-	err = use(s.cache, func(cache *C.rz_cache, e *C.rz_error) C.rz_status { return f(cache, chooser, &token, e) })
-	return uint32(token), err
+	var token uint32
+	err = use(s.cache, func(cache *rz_cache, e *rz_error) int32 { return f(cache, chooser, &token, e) })
+	return token, err
 }
 
 // Logits are those after the last token, one for each entry of the vocabulary.
 func (s *Session) Logits() ([]float32, error) {
-	return sized(s.cache, 0, func(cache *C.rz_cache, out *float32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-		return C.rz_logits_into(cache, (*C.float)(out), capacity, n, e)
-	})
+	return sized(s.cache, 0, lib.rz_logits_into)
 }
 
 // DecodeBatch is [Session.Decode] for several sessions of one model in one pass over the weights: tokens[i] is appended
@@ -222,7 +214,7 @@ func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]u
 	if len(tokens) != n || samplers != nil && len(samplers) != n {
 		return nil, &Error{Code: ErrInvalidArgument, Message: "a batch has as many tokens and samplers as sessions"}
 	}
-	caches, choosers, next := make([]*C.rz_cache, n), make([]*C.rz_sampler, n), make([]uint32, n)
+	caches, choosers, next := make([]*rz_cache, n), make([]*rz_sampler, n), make([]uint32, n)
 	for i, s := range sessions {
 		cache, err := s.cache.acquire()
 		if err != nil {
@@ -239,9 +231,9 @@ func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]u
 		defer release()
 		choosers[i] = sampler
 	}
-	var e C.rz_error
-	if err := check(C.rz_decode_batch(unsafe.SliceData(caches), (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(n),
-		unsafe.SliceData(choosers), (*C.uint32_t)(unsafe.SliceData(next)), &e), &e); err != nil {
+	var e rz_error
+	if err := check(lib.rz_decode_batch(unsafe.SliceData(caches), unsafe.SliceData(tokens), uintptr(n),
+		unsafe.SliceData(choosers), unsafe.SliceData(next), &e), &e); err != nil {
 		return nil, err
 	}
 	return next, nil

@@ -1,4 +1,4 @@
-// The tests of sessions, of this package and of the one without cgo, for which tests/go.sh puts this file there.
+// The tests of sessions.
 package realizar
 
 import (
@@ -300,17 +300,17 @@ func TestTheCollectorFreesWhatIsLeft(t *testing.T) {
 func TestEmbed(t *testing.T) {
 	model := load(t, storyModel)
 	texts := [][]uint32{{1, 7, 9}, {1}}
-	if _, err := model.Embed(t.Context(), texts, nil); !errors.Is(err, ErrUnsupported) {
+	if _, err := model.EmbedTokens(t.Context(), texts, nil); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("a model without a pooling: %v", err)
 	}
-	if _, err := model.Embed(t.Context(), [][]uint32{{1}, {}}, &EmbedOptions{Pooling: PoolingMean}); !errors.Is(err, ErrInvalidArgument) {
+	if _, err := model.EmbedTokens(t.Context(), [][]uint32{{1}, {}}, &EmbedOptions{Pooling: PoolingMean}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("an empty text: %v", err)
 	}
-	together, err := model.Embed(t.Context(), texts, &EmbedOptions{Pooling: PoolingMean})
+	together, err := model.EmbedTokens(t.Context(), texts, &EmbedOptions{Pooling: PoolingMean})
 	if err != nil || len(together) != 2 {
 		t.Fatal(together, err)
 	}
-	alone, err := model.Embed(t.Context(), texts[1:], &EmbedOptions{Pooling: PoolingMean})
+	alone, err := model.EmbedTokens(t.Context(), texts[1:], &EmbedOptions{Pooling: PoolingMean})
 	if err != nil || !slices.Equal(alone[0], together[1]) {
 		t.Error(alone, err)
 	}
@@ -321,7 +321,7 @@ func TestEmbed(t *testing.T) {
 	if math.Abs(length-1) > 1e-5 {
 		t.Error(length)
 	}
-	if each, err := model.Embed(t.Context(), texts, &EmbedOptions{Pooling: PoolingNone}); err != nil || len(each) != 4 {
+	if each, err := model.EmbedTokens(t.Context(), texts, &EmbedOptions{Pooling: PoolingNone}); err != nil || len(each) != 4 {
 		t.Error(len(each), err)
 	}
 }
@@ -660,9 +660,9 @@ func TestTokenizeAsTheOtherBindings(t *testing.T) {
 	tokens, err := model.Tokenize(prompt, true, false)
 	must(t, err)
 	options := &EmbedOptions{Pooling: PoolingMean}
-	want, err := model.Embed(t.Context(), [][]uint32{tokens}, options)
+	want, err := model.EmbedTokens(t.Context(), [][]uint32{tokens}, options)
 	must(t, err)
-	if got, err := model.EmbedTexts(t.Context(), []string{prompt}, options); err != nil || !slices.Equal(got[0], want[0]) {
+	if got, err := model.Embed(t.Context(), []string{prompt}, options); err != nil || !slices.Equal(got[0], want[0]) {
 		t.Errorf("a text: %v", err)
 	}
 }

@@ -1,19 +1,11 @@
 package realizar
 
-/*
-#include <stdlib.h>
-#include <realizar.h>
-
-int32_t realizarGoReadAt(uint64_t offset, void *out, size_t n, void *user);
-static rz_source_callback source_callback(void) { return realizarGoReadAt; }
-*/
-import "C"
-
 import (
 	"context"
+	"fmt"
 	"io"
+	"math"
 	"runtime"
-	"runtime/cgo"
 	"unsafe"
 )
 
@@ -27,9 +19,9 @@ type Source struct {
 // LoadFrom is [Load] for a model whose files are not files of their own: a .gguf file, all files of a split set, a
 // .safetensors file, or the files of a folder that its model needs. They are read during the call only.
 func LoadFrom(ctx context.Context, sources []Source, options *LoadOptions) (model *Model, err error) {
-	err = withSources(sources, func(raw *C.rz_source, n C.size_t) error {
-		model, err = loadWith(ctx, options, func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status {
-			return C.rz_model_load_from(raw, n, params, handle, e)
+	err = withSources(sources, func(raw *rz_source, n uintptr) error {
+		model, err = loadWith(ctx, options, func(params *rz_model_params, handle **rz_model, e *rz_error) int32 {
+			return lib.rz_model_load_from(raw, n, params, handle, e)
 		})
 		return err
 	})
@@ -38,33 +30,32 @@ func LoadFrom(ctx context.Context, sources []Source, options *LoadOptions) (mode
 
 // withSources calls f with the sources as the library takes them. The error of a reader counts in place of the
 // library's.
-func withSources(sources []Source, f func(raw *C.rz_source, n C.size_t) error) error {
+func withSources(sources []Source, f func(raw *rz_source, n uintptr) error) error {
 	if len(sources) == 0 {
 		return &Error{Code: ErrInvalidArgument, Message: "there are no sources of a model"}
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	raw := make([]C.rz_source, len(sources))
+	raw := make([]rz_source, len(sources))
 	transfers := make([]transfer, len(sources))
-	handles := make([]cgo.Handle, len(sources))
-	pinner.Pin(&handles[0])
 	for i, source := range sources {
 		if err := noNUL("name", source.Name); err != nil {
 			return err
 		}
-		transfers[i].readerAt = source.Reader
-		handles[i] = cgo.NewHandle(&transfers[i])
-		defer handles[i].Delete()
-		raw[i] = C.rz_source{
-			struct_size: C.uint32_t(unsafe.Sizeof(raw[i])), kind: C.RZ_SOURCE_READER, size: C.uint64_t(max(source.Size, 0)),
-			read: C.source_callback(), user: unsafe.Pointer(&handles[i]),
+		if source.Size < 0 {
+			return &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("Size is %d; it must be a whole number from 0 to %d", source.Size, math.MaxInt64)}
 		}
+		transfers[i].readerAt = source.Reader
+		user, forget := keep(&transfers[i])
+		defer forget()
+		raw[i] = rz_source{kind: rz_SOURCE_READER, size: uint64(source.Size), read: readAtCallback(), user: user}
+		raw[i].struct_size = uint32(unsafe.Sizeof(raw[i]))
 		if source.Name != "" {
-			raw[i].name = C.CString(source.Name)
-			defer C.free(unsafe.Pointer(raw[i].name))
+			raw[i].name = cString(source.Name)
+			pinner.Pin(raw[i].name)
 		}
 	}
-	err := f(&raw[0], C.size_t(len(raw)))
+	err := f(&raw[0], uintptr(len(raw)))
 	for i := range transfers {
 		err = transfers[i].instead(err)
 	}

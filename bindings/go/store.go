@@ -1,19 +1,16 @@
 package realizar
 
-/*
-#include <stdlib.h>
-#include <realizar.h>
-*/
-import "C"
-
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // Store remembers what prompts left behind, for sessions and conversations of one model that begin with the same
 // tokens: what was computed once is not computed again, with a folder by other processes neither. It changes no bit of
 // what follows. It may be used by any number of goroutines at once, and keeps its model alive.
 type Store struct {
-	model *owned[*C.rz_model]
-	store *owned[*C.rz_store]
+	model *owned[*rz_model]
+	store *owned[*rz_store]
 }
 
 // StoreOptions are optional; the zero value means the defaults.
@@ -31,11 +28,11 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 		options = &StoreOptions{}
 	}
 	var counts counts
-	params := C.rz_store_params{
-		min_tokens: counts.of(options.MinTokens, "MinTokens"), memory_limit: C.uint64_t(options.MemoryLimit),
-		max_entries: C.size_t(counts.of(options.MaxEntries, "MaxEntries")), disk_limit: C.uint64_t(options.DiskLimit),
+	params := rz_store_params{
+		min_tokens: counts.of(options.MinTokens, "MinTokens"), memory_limit: options.MemoryLimit,
+		max_entries: uintptr(counts.of(options.MaxEntries, "MaxEntries")), disk_limit: options.DiskLimit,
 	}
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	params.struct_size = uint32(unsafe.Sizeof(params))
 	if counts.err != nil {
 		return nil, counts.err
 	}
@@ -43,13 +40,15 @@ func (m *Model) NewStore(options *StoreOptions) (*Store, error) {
 		if err := noNUL("Path", options.Path); err != nil {
 			return nil, err
 		}
-		params.path = C.CString(options.Path)
-		defer C.free(unsafe.Pointer(params.path))
+		params.path = cString(options.Path)
+		var pinner runtime.Pinner
+		defer pinner.Unpin()
+		pinner.Pin(params.path)
 	}
-	return keeping(m.model, func(model *C.rz_model, out **C.rz_store, e *C.rz_error) C.rz_status {
-		return C.rz_store_new(model, &params, out, e)
-	}, func(store *C.rz_store) { C.rz_store_free(store) },
-		func(model *owned[*C.rz_model], store *owned[*C.rz_store]) *Store { return &Store{model, store} })
+	return keeping(m.model, func(model *rz_model, out **rz_store, e *rz_error) int32 {
+		return lib.rz_store_new(model, &params, out, e)
+	}, lib.rz_store_free,
+		func(model *owned[*rz_model], store *owned[*rz_store]) *Store { return &Store{model, store} })
 }
 
 // Take makes a session for a prompt, which holds so many of its first tokens as the store knows, but never the last
@@ -64,9 +63,9 @@ func (s *Store) Take(tokens []uint32, options *SessionOptions) (*Session, error)
 	if err != nil {
 		return nil, err
 	}
-	return makeSession(s.model, func(_ *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
-		var common C.uint32_t
-		return C.rz_store_take(store, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &params, nil, cache, &common, e)
+	return makeSession(s.model, func(_ *rz_model, cache **rz_cache, e *rz_error) int32 {
+		var common uint32
+		return lib.rz_store_take(store, unsafe.SliceData(tokens), uintptr(len(tokens)), &params, nil, cache, &common, e)
 	})
 }
 
@@ -78,12 +77,12 @@ func (s *Store) Put(session *Session) error {
 		return err
 	}
 	defer session.cache.release()
-	return use(s.store, func(store *C.rz_store, e *C.rz_error) C.rz_status { return C.rz_store_put(store, cache, e) })
+	return use(s.store, func(store *rz_store, e *rz_error) int32 { return lib.rz_store_put(store, cache, e) })
 }
 
 // Clear forgets all prefixes, and removes the files of the model from the folder.
 func (s *Store) Clear() error {
-	return use(s.store, func(store *C.rz_store, e *C.rz_error) C.rz_status { return C.rz_store_clear(store, e) })
+	return use(s.store, lib.rz_store_clear)
 }
 
 // StoreInfo is the state of a store.
@@ -97,12 +96,12 @@ type StoreInfo struct {
 
 // Info is the state of the store.
 func (s *Store) Info() (StoreInfo, error) {
-	var info C.rz_store_info
-	info.struct_size = C.uint32_t(unsafe.Sizeof(info))
-	err := use(s.store, func(store *C.rz_store, e *C.rz_error) C.rz_status { return C.rz_store_info_get(store, &info, e) })
+	var info rz_store_info
+	info.struct_size = uint32(unsafe.Sizeof(info))
+	err := use(s.store, func(store *rz_store, e *rz_error) int32 { return lib.rz_store_info_get(store, &info, e) })
 	return StoreInfo{
-		Entries: int(info.n_entries), Files: int(info.n_files), MemoryBytes: uint64(info.memory_bytes), DiskBytes: uint64(info.disk_bytes),
-		Hits: uint64(info.hits), Misses: uint64(info.misses), ReusedTokens: uint64(info.reused_tokens),
+		Entries: int(info.n_entries), Files: int(info.n_files), MemoryBytes: info.memory_bytes, DiskBytes: info.disk_bytes,
+		Hits: info.hits, Misses: info.misses, ReusedTokens: info.reused_tokens,
 		Unwritten: int(info.n_unwritten),
 	}, err
 }
@@ -115,7 +114,7 @@ func (s *Store) Close() error {
 }
 
 // acquire returns the handle, NULL for nil, and a function that ends its use.
-func (s *Store) acquire() (*C.rz_store, func(), error) {
+func (s *Store) acquire() (*rz_store, func(), error) {
 	if s == nil {
 		return nil, func() {}, nil
 	}

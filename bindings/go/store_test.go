@@ -1,4 +1,4 @@
-// The tests of stores, of this package and of the one without cgo, for which tests/go.sh puts this file there.
+// The tests of stores.
 package realizar
 
 import (

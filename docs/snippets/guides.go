@@ -182,7 +182,7 @@ func tools(ctx context.Context, model *realizar.Model) (city string, err error) 
 // --8<-- [start:embeddings]
 func embeddings(ctx context.Context, model *realizar.Model) (similarity float32, err error) {
 	// PoolingModel is the model's own.
-	vectors, err := model.EmbedTexts(ctx, []string{"a small girl", "a little girl"}, &realizar.EmbedOptions{Pooling: realizar.PoolingMean})
+	vectors, err := model.Embed(ctx, []string{"a small girl", "a little girl"}, &realizar.EmbedOptions{Pooling: realizar.PoolingMean})
 	if err != nil {
 		return 0, err
 	}

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::support::interface;
 
-const BINDINGS: [&str; 8] = ["cpp", "go", "purego", "csharp", "java", "swift", "python", "js"];
+const BINDINGS: [&str; 7] = ["cpp", "go", "csharp", "java", "swift", "python", "js"];
 
 /// The header in the languages of bindings: a file, and what the build script of this very build wrote.
-const GENERATED: [(&str, &str); 9] = [
+const GENERATED: [(&str, &str); 11] = [
     ("bindings/header.json", interface::GENERATED),
     ("bindings/python/realizar/_header.py", include_str!(concat!(env!("OUT_DIR"), "/_header.py"))),
     ("bindings/java/realizar/Header.java", include_str!(concat!(env!("OUT_DIR"), "/Header.java"))),
@@ -20,7 +20,9 @@ const GENERATED: [(&str, &str); 9] = [
     ("bindings/java/realizar/JniFunctions.java", include_str!(concat!(env!("OUT_DIR"), "/JniFunctions.java"))),
     ("bindings/java/jni/functions.c", include_str!(concat!(env!("OUT_DIR"), "/functions.c"))),
     ("bindings/csharp/Realizar/Header.cs", include_str!(concat!(env!("OUT_DIR"), "/Header.cs"))),
-    ("bindings/go/purego/header.go", include_str!(concat!(env!("OUT_DIR"), "/header.go"))),
+    ("bindings/go/header.go", include_str!(concat!(env!("OUT_DIR"), "/header.go"))),
+    ("bindings/go/header_cgo.go", include_str!(concat!(env!("OUT_DIR"), "/header_cgo.go"))),
+    ("bindings/go/header_nocgo.go", include_str!(concat!(env!("OUT_DIR"), "/header_nocgo.go"))),
 ];
 
 /// The options of calls in these languages, written likewise; what they name is offered.
@@ -82,7 +84,6 @@ impl Sources {
         let (folder, ending) = match binding {
             "cpp" => ("cpp", "hpp"),
             "go" => ("go", "go"),
-            "purego" => ("go/purego", "go"),
             "csharp" => ("csharp/Realizar", "cs"),
             "java" => ("java/realizar", "java"),
             "swift" => ("swift/Sources/Realizar", "swift"),
@@ -105,8 +106,7 @@ impl Sources {
 
     fn calls(&self, function: &str) -> bool {
         let tables: &[&str] = match self.binding {
-            "purego" => &["c.", "loaded."],
-            "go" => &["C."],
+            "go" => &["lib.", "loaded.", "linked."],
             "js" => &["lib->"],
             _ => &[""],
         };
@@ -194,15 +194,15 @@ fn lists_and_sources_are_read_as_they_are_meant() {
 
     let sources = |binding, code: &str| Sources { binding, code: without_comments(code, binding == "python") };
     // A comment calls nothing, and neither does a name that is longer or stands in no table.
-    assert!(sources("go", "x = C.rz_prefill(y)").calls("rz_prefill"));
-    assert!(!sources("go", "// C.rz_prefill\n/* C.rz_prefill */ C.rz_prefill_more()").calls("rz_prefill"));
+    assert!(sources("go", "x = lib.rz_prefill(y)").calls("rz_prefill"));
+    assert!(!sources("go", "// lib.rz_prefill\n/* lib.rz_prefill */ lib.rz_prefill_more()").calls("rz_prefill"));
     assert!(sources("csharp", "Native.rz_prefill(1)").calls("rz_prefill"));
     assert!(sources("csharp", "new ChatParserHandle()").calls("rz_chat_parser_free"));
     assert!(!sources("csharp", "new ParserHandle()").calls("rz_chat_parser_free"));
     assert!(!sources("java", "Header.rz_prefill_more(cache)").calls("rz_prefill"));
     assert!(sources("java", "Header.rz_prefill(cache)").calls("rz_prefill"));
     assert!(!sources("python", "x = 1 # rz_prefill").calls("rz_prefill"));
-    assert!(!sources("purego", "rz_prefill(cache)").calls("rz_prefill"));
+    assert!(!sources("go", "rz_prefill(cache)").calls("rz_prefill"));
     // A word of underscores is the name of no constant.
     assert!(!sources("js", "_").passes(&BTreeSet::from([plain("_")]), "RZ_MODEL_PROFILE"));
 }

@@ -110,7 +110,7 @@ func (l *lease) embed(ctx context.Context, tokens [][]uint32, pooling realizar.P
 		return nil, err
 	}
 	defer leave()
-	return l.Embed(ctx, tokens, &realizar.EmbedOptions{Pooling: pooling})
+	return l.EmbedTokens(ctx, tokens, &realizar.EmbedOptions{Pooling: pooling})
 }
 
 // unit is a vector of the same direction and the length 1; none where the length is 0.

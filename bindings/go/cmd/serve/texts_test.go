@@ -191,7 +191,7 @@ func TestEmbeddings(t *testing.T) {
 	if len(whole) != 2 || len(whole[0]) != l.info.HiddenDim || at(answer, "usage", "prompt_tokens").(float64) <= float64(len(tokens)) {
 		t.Error(answer)
 	}
-	library, err := l.Embed(t.Context(), [][]uint32{tokens}, nil)
+	library, err := l.EmbedTokens(t.Context(), [][]uint32{tokens}, nil)
 	must(t, err)
 	for i, x := range library[0] {
 		if float64(x) != whole[0][i] {
@@ -266,7 +266,7 @@ func TestAClassifierRanks(t *testing.T) {
 			must(t, err)
 			pairs = append(pairs, slices.Concat(head, tail[1:]))
 		}
-		vectors, err := l.Embed(t.Context(), pairs, &realizar.EmbedOptions{Pooling: realizar.PoolingLast, Raw: true})
+		vectors, err := l.EmbedTokens(t.Context(), pairs, &realizar.EmbedOptions{Pooling: realizar.PoolingLast, Raw: true})
 		must(t, err)
 		answer := s.ask(t, "/rerank", fmt.Sprintf(`{"model": %q, "query": "Once upon a time", "documents": %s}`, model, list))
 		for _, result := range answer["results"].([]any) {

@@ -186,6 +186,25 @@ const (
 	rz_EMBED_RAW                  = 1
 )
 
+// Handles are objects of the library, known by pointers alone.
+type (
+	rz_adapter      struct{ _ byte }
+	rz_cache        struct{ _ byte }
+	rz_cancel       struct{ _ byte }
+	rz_chat_parser  struct{ _ byte }
+	rz_conversation struct{ _ byte }
+	rz_encoder      struct{ _ byte }
+	rz_grammar      struct{ _ byte }
+	rz_job          struct{ _ byte }
+	rz_media        struct{ _ byte }
+	rz_model        struct{ _ byte }
+	rz_prompt       struct{ _ byte }
+	rz_runtime      struct{ _ byte }
+	rz_sampler      struct{ _ byte }
+	rz_store        struct{ _ byte }
+	rz_textstream   struct{ _ byte }
+)
+
 type rz_error struct {
 	code        int32
 	system_code int32
@@ -243,14 +262,14 @@ type rz_placement struct {
 type rz_model_params struct {
 	struct_size          uint32
 	device               uint32
-	runtime              uintptr
+	runtime              *rz_runtime
 	flags                uint32
 	gpu_layers           uint32
 	quantize             uint32
 	mixed_prefill_tokens uint32
 	progress             uintptr
 	progress_user        uintptr
-	cancel               uintptr
+	cancel               *rz_cancel
 	packed_path          *byte
 	devices              *uint32
 	n_devices            uintptr
@@ -386,7 +405,7 @@ type rz_cache_params struct {
 type rz_adapter_params struct {
 	struct_size uint32
 	flags       uint32
-	cancel      uintptr
+	cancel      *rz_cancel
 }
 
 type rz_model_plan struct {
@@ -450,7 +469,7 @@ type rz_encoder_params struct {
 	reserved      uint32
 	progress      uintptr
 	progress_user uintptr
-	cancel        uintptr
+	cancel        *rz_cancel
 }
 
 type rz_encoder_info struct {
@@ -495,7 +514,7 @@ type rz_media_params struct {
 	flags         uint32
 	progress      uintptr
 	progress_user uintptr
-	cancel        uintptr
+	cancel        *rz_cancel
 	background    uint32
 	reserved      uint32
 }
@@ -503,7 +522,7 @@ type rz_media_params struct {
 type rz_part struct {
 	tokens   *uint32
 	n_tokens uintptr
-	media    uintptr
+	media    *rz_media
 }
 
 type rz_job_params struct {
@@ -511,21 +530,21 @@ type rz_job_params struct {
 	max_tokens   uint32
 	tokens       *uint32
 	n_tokens     uintptr
-	sampler      uintptr
-	grammar      uintptr
+	sampler      *rz_sampler
+	grammar      *rz_grammar
 	stops        **byte
 	n_stops      uintptr
-	cancel       uintptr
+	cancel       *rz_cancel
 	flags        uint32
 	reserved     uint32
 	draft        uint32
 	draft_max    uint32
-	draft_model  uintptr
+	draft_model  *rz_model
 	logprobs     uint32
 	priority     int32
 	chat         *byte
 	chat_len     uintptr
-	prompt       uintptr
+	prompt       *rz_prompt
 	prompt_first uintptr
 }
 
@@ -574,11 +593,11 @@ type rz_conversation_params struct {
 	json        *byte
 	json_len    uintptr
 	cache       *rz_cache_params
-	adapters    *uintptr
+	adapters    **rz_adapter
 	scales      *float32
 	n_adapters  uintptr
-	cancel      uintptr
-	store       uintptr
+	cancel      *rz_cancel
+	store       *rz_store
 }
 
 type rz_reply_params struct {
@@ -591,17 +610,17 @@ type rz_reply_params struct {
 	reserved         uint32
 	grammar          *byte
 	grammar_len      uintptr
-	compiled_grammar uintptr
+	compiled_grammar *rz_grammar
 	stops            **byte
 	n_stops          uintptr
 	reasoning        uint32
 	reasoning_tokens uint32
 	draft            uint32
 	draft_max        uint32
-	draft_model      uintptr
+	draft_model      *rz_model
 	logprobs         uint32
 	priority         int32
-	cancel           uintptr
+	cancel           *rz_cancel
 	json             *byte
 	json_len         uintptr
 }
@@ -716,157 +735,4 @@ var structs = []any{
 	rz_metrics{},
 	rz_backend_metrics{},
 	rz_layout{},
-}
-
-// functions is every function of the library.
-type functions struct {
-	rz_abi_version                func() uint32
-	rz_version                    func() string
-	rz_version_number             func() uint32
-	rz_features                   func() uint32
-	rz_status_name                func(status int32) string
-	rz_device_count               func() uint32
-	rz_device_info_get            func(index uint32, out *rz_device_info, err *rz_error) int32
-	rz_runtime_new                func(params *rz_runtime_params, out *uintptr, err *rz_error) int32
-	rz_runtime_free               func(runtime uintptr)
-	rz_runtime_threads_set        func(runtime uintptr, threads uint32, err *rz_error) int32
-	rz_runtime_memory_limit_set   func(runtime uintptr, memory_limit uint64, err *rz_error) int32
-	rz_runtime_info_get           func(runtime uintptr, out *rz_runtime_info, err *rz_error) int32
-	rz_cancel_new                 func(out *uintptr, err *rz_error) int32
-	rz_cancel_free                func(cancel uintptr)
-	rz_cancel_fire                func(cancel uintptr)
-	rz_cancel_deadline            func(cancel uintptr, us_from_now uint64, err *rz_error) int32
-	rz_cancel_reset               func(cancel uintptr)
-	rz_cancel_is_fired            func(cancel uintptr) int32
-	rz_model_load                 func(path *byte, params *rz_model_params, out *uintptr, err *rz_error) int32
-	rz_model_free                 func(model uintptr)
-	rz_model_sampling_get         func(model uintptr, out *rz_model_sampling, err *rz_error) int32
-	rz_model_meta_into            func(model uintptr, key *byte, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_model_meta_key_into        func(model uintptr, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_model_meta_element_into    func(model uintptr, key *byte, index uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_model_info_get             func(model uintptr, out *rz_model_info, err *rz_error) int32
-	rz_model_device_get           func(model uintptr, index uint32, out *rz_model_device, err *rz_error) int32
-	rz_model_load_from            func(sources *rz_source, n uintptr, params *rz_model_params, out *uintptr, err *rz_error) int32
-	rz_tokenize_into              func(model uintptr, text *byte, text_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
-	rz_detokenize_into            func(model uintptr, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_token_is_end               func(model uintptr, token uint32) int32
-	rz_token_bytes_into           func(model uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, attributes *uint32, err *rz_error) int32
-	rz_textstream_new             func(model uintptr, out *uintptr, err *rz_error) int32
-	rz_textstream_follow          func(stream uintptr, tokens *uint32, n uintptr, err *rz_error) int32
-	rz_textstream_push_into       func(stream uintptr, token uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_textstream_flush_into      func(stream uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_textstream_free            func(stream uintptr)
-	rz_chat_render_into           func(model uintptr, json *byte, json_len uintptr, flags uint32, out *byte, capacity uintptr, len *uintptr, cancel uintptr, err *rz_error) int32
-	rz_chat_tokenize_into         func(model uintptr, json *byte, json_len uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
-	rz_chat_parser_new            func(model uintptr, json *byte, json_len uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
-	rz_chat_parser_push           func(parser uintptr, token uint32, err *rz_error) int32
-	rz_chat_parser_end            func(parser uintptr, err *rz_error) int32
-	rz_chat_parser_next_into      func(parser uintptr, kind *uint32, flags *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_chat_parser_free           func(parser uintptr)
-	rz_sampler_new                func(params *rz_sampler_params, out *uintptr, err *rz_error) int32
-	rz_sampler_free               func(sampler uintptr)
-	rz_grammar_new                func(model uintptr, kind uint32, flags uint32, text *byte, len uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
-	rz_grammar_free               func(grammar uintptr)
-	rz_sampler_grammar_set        func(sampler uintptr, grammar uintptr, err *rz_error) int32
-	rz_cache_new                  func(model uintptr, params *rz_cache_params, out *uintptr, err *rz_error) int32
-	rz_cache_free                 func(cache uintptr)
-	rz_cache_len                  func(cache uintptr) uint32
-	rz_cache_capacity             func(cache uintptr) uint32
-	rz_cache_truncate             func(cache uintptr, len uint32, err *rz_error) int32
-	rz_cache_cancel_set           func(cache uintptr, cancel uintptr, err *rz_error) int32
-	rz_cache_fork                 func(cache uintptr, out *uintptr, err *rz_error) int32
-	rz_cache_match                func(cache uintptr, tokens *uint32, n uintptr, common *uint32, err *rz_error) int32
-	rz_cache_tokens_into          func(cache uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_cache_shift                func(cache uintptr, keep uint32, drop uint32, err *rz_error) int32
-	rz_cache_release              func(cache uintptr, err *rz_error) int32
-	rz_adapter_load               func(model uintptr, path *byte, params *rz_adapter_params, out *uintptr, err *rz_error) int32
-	rz_adapter_load_from          func(model uintptr, sources *rz_source, n uintptr, params *rz_adapter_params, out *uintptr, err *rz_error) int32
-	rz_adapter_free               func(adapter uintptr)
-	rz_cache_adapters_set         func(cache uintptr, adapters *uintptr, scales *float32, n uintptr, err *rz_error) int32
-	rz_cache_save                 func(cache uintptr, write uintptr, user uintptr, cancel uintptr, err *rz_error) int32
-	rz_cache_load                 func(model uintptr, params *rz_cache_params, read uintptr, user uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
-	rz_model_plan_get             func(path *byte, sources *rz_source, n uintptr, params *rz_model_params, cache_params *rz_cache_params, n_caches uint32, out *rz_model_plan, devices *rz_model_plan_device, capacity uintptr, n_devices *uintptr, err *rz_error) int32
-	rz_prefill                    func(cache uintptr, tokens *uint32, n uintptr, cancel uintptr, err *rz_error) int32
-	rz_decode_token               func(cache uintptr, token uint32, sampler uintptr, next *uint32, err *rz_error) int32
-	rz_generate_into              func(cache uintptr, token uint32, sampler uintptr, out *uint32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
-	rz_decode_batch               func(caches *uintptr, tokens *uint32, n uintptr, samplers *uintptr, next *uint32, err *rz_error) int32
-	rz_logits_into                func(cache uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_sample                     func(cache uintptr, sampler uintptr, token *uint32, err *rz_error) int32
-	rz_media_from_rows            func(model uintptr, kind uint32, rows *float32, n_rows uintptr, row_dim uint32, columns uint32, lines uint32, out *uintptr, err *rz_error) int32
-	rz_media_from_tokens          func(model uintptr, tokens *uint32, n uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
-	rz_media_info_get             func(media uintptr, out *rz_media_info, err *rz_error) int32
-	rz_media_rows_into            func(media uintptr, out *float32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_media_save                 func(media uintptr, write uintptr, user uintptr, cancel uintptr, err *rz_error) int32
-	rz_media_load                 func(model uintptr, read uintptr, user uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
-	rz_media_free                 func(media uintptr)
-	rz_encoder_load               func(model uintptr, path *byte, params *rz_encoder_params, out *uintptr, err *rz_error) int32
-	rz_encoder_load_from          func(model uintptr, sources *rz_source, n uintptr, params *rz_encoder_params, out *uintptr, err *rz_error) int32
-	rz_encoder_free               func(encoder uintptr)
-	rz_encoder_info_get           func(encoder uintptr, out *rz_encoder_info, err *rz_error) int32
-	rz_encoder_plan_get           func(model uintptr, path *byte, sources *rz_source, n uintptr, params *rz_encoder_params, out *rz_encoder_plan, err *rz_error) int32
-	rz_media_from_pixels          func(encoder uintptr, pixels *rz_pixels, params *rz_media_params, out *uintptr, err *rz_error) int32
-	rz_media_from_image           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
-	rz_media_measure              func(encoder uintptr, width uint32, height uint32, params *rz_media_params, out *rz_media_info, err *rz_error) int32
-	rz_media_from_samples         func(encoder uintptr, samples *float32, n uintptr, channels uint32, rate uint32, params *rz_media_params, out *uintptr, err *rz_error) int32
-	rz_media_from_audio           func(encoder uintptr, data *byte, size uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
-	rz_media_from_frames          func(encoder uintptr, frames *rz_pixels, times *float64, n uintptr, params *rz_media_params, out *uintptr, err *rz_error) int32
-	rz_media_step                 func(media uintptr, budget_us uint64, err *rz_error) int32
-	rz_prompt_new                 func(model uintptr, parts *rz_part, n uintptr, flags uint32, out *uintptr, err *rz_error) int32
-	rz_prompt_from_chat           func(model uintptr, json *byte, json_len uintptr, flags uint32, media *uintptr, n_media uintptr, cancel uintptr, out *uintptr, err *rz_error) int32
-	rz_prompt_free                func(prompt uintptr)
-	rz_prompt_len                 func(prompt uintptr) uintptr
-	rz_prompt_tokens_into         func(prompt uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_cache_match_prompt         func(cache uintptr, prompt uintptr, common *uint32, err *rz_error) int32
-	rz_prefill_prompt             func(cache uintptr, prompt uintptr, first uintptr, cancel uintptr, err *rz_error) int32
-	rz_job_new                    func(cache uintptr, params *rz_job_params, out *uintptr, err *rz_error) int32
-	rz_job_step                   func(job uintptr, budget_us uint64, err *rz_error) int32
-	rz_jobs_step                  func(jobs *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
-	rz_job_error                  func(job uintptr, err *rz_error) int32
-	rz_job_text_into              func(job uintptr, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_job_next_into              func(job uintptr, kind *uint32, flags *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_job_tokens_into            func(job uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_job_logprobs_into          func(job uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_job_info_get               func(job uintptr, out *rz_job_info, err *rz_error) int32
-	rz_job_free                   func(job uintptr)
-	rz_store_new                  func(model uintptr, params *rz_store_params, out *uintptr, err *rz_error) int32
-	rz_store_take                 func(store uintptr, tokens *uint32, n uintptr, params *rz_cache_params, cancel uintptr, out *uintptr, common *uint32, err *rz_error) int32
-	rz_store_take_prompt          func(store uintptr, prompt uintptr, params *rz_cache_params, cancel uintptr, out *uintptr, common *uint32, err *rz_error) int32
-	rz_store_put                  func(store uintptr, cache uintptr, err *rz_error) int32
-	rz_store_clear                func(store uintptr, err *rz_error) int32
-	rz_store_info_get             func(store uintptr, out *rz_store_info, err *rz_error) int32
-	rz_store_free                 func(store uintptr)
-	rz_conversation_new           func(model uintptr, params *rz_conversation_params, out *uintptr, err *rz_error) int32
-	rz_conversation_add           func(conversation uintptr, json *byte, len uintptr, media *uintptr, n_media uintptr, err *rz_error) int32
-	rz_conversation_add_text      func(conversation uintptr, role *byte, text *byte, len uintptr, err *rz_error) int32
-	rz_conversation_reply         func(conversation uintptr, params *rz_reply_params, err *rz_error) int32
-	rz_conversation_step          func(conversation uintptr, budget_us uint64, err *rz_error) int32
-	rz_conversations_step         func(conversations *uintptr, n uintptr, budget_us uint64, err *rz_error) int32
-	rz_conversation_next_into     func(conversation uintptr, kind *uint32, flags *uint32, index *uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_conversation_stop          func(conversation uintptr, err *rz_error) int32
-	rz_conversation_error         func(conversation uintptr, err *rz_error) int32
-	rz_conversation_logprobs_into func(conversation uintptr, tokens *uint32, logprobs *float32, capacity uintptr, n *uintptr, err *rz_error) int32
-	rz_conversation_json_into     func(conversation uintptr, first uint32, out *byte, capacity uintptr, len *uintptr, err *rz_error) int32
-	rz_conversation_rewind        func(conversation uintptr, n_messages uint32, err *rz_error) int32
-	rz_conversation_fork          func(conversation uintptr, out *uintptr, err *rz_error) int32
-	rz_conversation_info_get      func(conversation uintptr, out *rz_conversation_info, err *rz_error) int32
-	rz_conversation_free          func(conversation uintptr)
-	rz_conversation_say           func(conversation uintptr, text *byte, params *rz_reply_params, on_text uintptr, user uintptr, err *rz_error) int32
-	rz_conversation_read          func(conversation uintptr, params *rz_reply_params, err *rz_error) int32
-	rz_conversation_release       func(conversation uintptr, err *rz_error) int32
-	rz_conversation_capacity_set  func(conversation uintptr, capacity uint32, err *rz_error) int32
-	rz_conversation_overflow_set  func(conversation uintptr, mode uint32, err *rz_error) int32
-	rz_conversation_cancel_set    func(conversation uintptr, cancel uintptr, err *rz_error) int32
-	rz_conversation_adapters_set  func(conversation uintptr, adapters *uintptr, scales *float32, n_adapters uintptr, err *rz_error) int32
-	rz_conversation_store_set     func(conversation uintptr, store uintptr, err *rz_error) int32
-	rz_conversation_save          func(conversation uintptr, write uintptr, user uintptr, cancel uintptr, err *rz_error) int32
-	rz_conversation_load          func(model uintptr, params *rz_conversation_params, read uintptr, user uintptr, out *uintptr, err *rz_error) int32
-	rz_conversation_media         func(conversation uintptr, number uint32, out *uintptr, err *rz_error) int32
-	rz_top_logprobs               func(cache uintptr, k uint32, tokens *uint32, logprobs *float32, n *uintptr, err *rz_error) int32
-	rz_score                      func(cache uintptr, tokens *uint32, n uintptr, logprobs *float32, cancel uintptr, err *rz_error) int32
-	rz_embed_into                 func(model uintptr, params *rz_embed_params, tokens **uint32, lengths *uintptr, n_texts uintptr, out *float32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
-	rz_embed_prompts_into         func(model uintptr, params *rz_embed_params, prompts *uintptr, n_prompts uintptr, out *float32, capacity uintptr, n *uintptr, cancel uintptr, err *rz_error) int32
-	rz_metrics_get                func(model uintptr, out *rz_metrics, err *rz_error) int32
-	rz_backend_metrics_get        func(model uintptr, device_kind uint32, out *rz_backend_metrics, err *rz_error) int32
-	rz_metrics_reset              func(model uintptr)
-	rz_layout_get                 func(index uint32, out *rz_layout, err *rz_error) int32
 }
