@@ -17,6 +17,7 @@ mod encoder_names;
 mod family;
 mod folder;
 mod known;
+mod lists;
 mod members;
 mod names;
 mod parts;

@@ -224,3 +224,19 @@ fn pictures(place: &Place) -> Result<Part> {
     let passed = Passed { weights: instead, ..passed.into_inner() };
     Ok(Part { keys: c.keys, files, tensors, passed })
 }
+
+#[cfg(test)]
+#[test]
+fn tables_of_encoders_parse() {
+    use super::lists::checks;
+
+    for kind in KINDS {
+        assert_eq!(checks::numbers(kind.defaults), Ok(()), "{:?}", kind.model_types);
+    }
+    for list in [EFFECTLESS, PIXELS_EFFECTLESS, VIDEO_EFFECTLESS] {
+        assert_eq!(checks::names(list), Ok(()));
+    }
+    for table in [NEUTRAL, PIXELS_NEUTRAL] {
+        assert_eq!(checks::values(table), Ok(()));
+    }
+}

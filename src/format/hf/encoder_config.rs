@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::lists;
 use super::members::Members;
 use crate::error::{Error, Result};
 use crate::format::file::{Files, InputFile};
@@ -66,8 +67,7 @@ pub struct Config<'a> {
 
 impl Config<'_> {
     pub fn default(&self, names: &[&str]) -> Option<f64> {
-        let mut defaults = self.kind.defaults.split_whitespace().filter_map(|default| default.split_once('='));
-        defaults.find(|(name, _)| names.contains(name)).and_then(|(_, value)| value.parse().ok())
+        lists::number(self.kind.defaults, names)
     }
 
     /// A number of the encoder's configuration, or that which it has without one.

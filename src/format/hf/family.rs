@@ -48,8 +48,11 @@ pub(super) fn family(model_type: &str) -> Option<&'static Family> {
 
 #[cfg(test)]
 #[test]
-fn defaults_are_numbers() {
-    for default in FAMILIES.iter().copied().flatten().flat_map(|family| family.defaults.split_ascii_whitespace()) {
-        assert!(default.split_once('=').is_some_and(|(_, value)| value.parse::<f64>().is_ok()), "{default}");
+fn tables_of_families_parse() {
+    use super::lists::checks;
+
+    for family in FAMILIES.iter().copied().flatten() {
+        let found = checks::numbers(family.defaults).and(checks::names(family.effectless));
+        assert_eq!(found, Ok(()), "{:?}", family.model_types);
     }
 }

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
+use super::lists;
 use super::members::Members;
 use crate::error::Result;
 use crate::format::json::Json;
@@ -197,15 +198,14 @@ const ADAPTER_NEUTRAL: &[(&str, &str, &str)] = &[
 
 /// Refuses the first key of an adapter's configuration that was not read and could change a result.
 pub(super) fn check_adapter(members: &Members) -> Result<()> {
-    let effectless = |name: &str| ADAPTER_EFFECTLESS.iter().any(|(_, names)| names.split(' ').any(|n| n == name));
+    let effectless = |name: &str| ADAPTER_EFFECTLESS.iter().any(|(_, names)| lists::has(names, name));
     refuse_unread(members, "", effectless, ADAPTER_NEUTRAL, None)
 }
 
 /// Refuses the first key of a configuration that was not read and changes a result; those that nobody knows are noted.
-/// `more` are keys, between spaces, that change no result of the family.
+/// `more` are keys, separated by spaces, that change no result of the family.
 pub(super) fn check(members: &Members, more: &str, passed: &RefCell<Passed>) -> Result<()> {
-    let is_among = |name: &str, names: &str| names.split(' ').any(|n| n == name);
-    let effectless = |name: &str| is_among(name, more) || EFFECTLESS.iter().any(|(_, names)| is_among(name, names));
+    let effectless = |name: &str| has_no_effect(name, more);
     refuse_unread(members, "", effectless, NEUTRAL, Some(passed))
 }
 
@@ -216,8 +216,7 @@ pub(super) fn check_encoder(
     neutral: &[(&str, &str, &str)],
     passed: &RefCell<Passed>,
 ) -> Result<()> {
-    let is_among = |name: &str, names: &str| names.split_whitespace().any(|n| n == name);
-    let effectless = |name: &str| is_among(name, more) || EFFECTLESS.iter().any(|(_, names)| is_among(name, names));
+    let effectless = |name: &str| has_no_effect(name, more);
     refuse_unread(members, "", effectless, &[neutral, NEUTRAL].concat(), Some(passed))
 }
 
@@ -225,6 +224,11 @@ pub(super) fn check_encoder(
 pub(super) fn check_rope(members: &Members, passed: &RefCell<Passed>) -> Result<()> {
     let effectless = |name: &str| ROPE_EFFECTLESS.contains(&name);
     refuse_unread(members, "the rope parameter ", effectless, ROPE_NEUTRAL, Some(passed))
+}
+
+/// True for a key that changes no result of any model, and for one among `more`.
+fn has_no_effect(name: &str, more: &str) -> bool {
+    lists::has(more, name) || EFFECTLESS.iter().any(|(_, names)| lists::has(names, name))
 }
 
 fn refuse_unread(
@@ -268,6 +272,16 @@ mod tests {
 
     fn with(member: &str) -> String {
         format!(r#"{{"model_type":"llama","hidden_size":64,"num_attention_heads":4{member}}}"#)
+    }
+
+    #[test]
+    fn tables_parse() {
+        for (reason, names) in EFFECTLESS.iter().chain(ADAPTER_EFFECTLESS) {
+            assert_eq!(lists::checks::names(names), Ok(()), "{reason}");
+        }
+        for table in [NEUTRAL, ROPE_NEUTRAL, ADAPTER_NEUTRAL] {
+            assert_eq!(lists::checks::values(table), Ok(()));
+        }
     }
 
     #[test]

@@ -268,3 +268,16 @@ fn named(name: &str) -> Option<String> {
     }
     Some(format!("{}.{leaf}", look_up(TOP, part)?))
 }
+
+#[cfg(test)]
+#[test]
+fn tables_of_sound_parse() {
+    use super::lists::checks;
+
+    for list in [EFFECTLESS, FRAMES_EFFECTLESS] {
+        assert_eq!(checks::names(list), Ok(()));
+    }
+    for table in [NEUTRAL, FRAMES_NEUTRAL] {
+        assert_eq!(checks::values(table), Ok(()));
+    }
+}

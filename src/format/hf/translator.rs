@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
+use super::lists;
 use super::members::Members;
 use crate::error::{Result, try_vec};
 use crate::format::json::Json;
@@ -56,9 +57,10 @@ pub(super) struct Family {
     pub fixed_epsilon: bool,
     /// Keys that not all families know, by groups.
     pub keys: &'static [&'static [Key]],
-    /// Values of keys that official configurations leave out, `key=number` each; of booleans 0 or 1.
+    /// Values of keys that official configurations leave out, `key=number` each, separated by spaces; booleans are 0 or
+    /// 1.
     pub defaults: &'static str,
-    /// Keys, between spaces, that change no result of the family.
+    /// Keys, separated by spaces, that change no result of the family.
     pub effectless: &'static str,
     /// Sets keys that are no plain translation: values that follow from several keys, lists of one value a layer.
     /// Refuses values that the networks of GGUF files do not have.
@@ -161,8 +163,7 @@ impl<'a> Translator<'a> {
 
     /// The value of a key that a configuration of the family may leave out.
     fn default(&self, names: &[&str]) -> Option<f64> {
-        let mut defaults = self.family.defaults.split(' ').filter_map(|default| default.split_once('='));
-        defaults.find(|(name, _)| names.contains(name)).and_then(|(_, value)| value.parse().ok())
+        lists::number(self.family.defaults, names)
     }
 
     pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {

@@ -17,7 +17,7 @@ const LATENT: Family = Family {
     arch: "deepseek2",
     epsilon: 1e-6,
     keys: &[EXPERTS, EXPERT_WIDTH, ROUTED, DENSE_FIRST],
-    effectless: " ep_size aux_loss_alpha seq_aux mlp_layer_types ",
+    effectless: "ep_size aux_loss_alpha seq_aux mlp_layer_types",
     adjacent: true,
     ..PLAIN
 };
@@ -53,8 +53,8 @@ const LING: Family = Family {
     keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, SHARED_COUNT],
     defaults: "rope_theta=1e4 norm_topk_prob=1 routed_scaling_factor=2.5 n_group=8 topk_group=4 use_sliding_window=0",
     // The tensors tell biases, and the width of the shared expert.
-    effectless: " use_bias use_qkv_bias use_rmsnorm moe_router_enable_expert_bias mlp_layer_types router_dtype \
-                 moe_shared_expert_intermediate_size ",
+    effectless: "use_bias use_qkv_bias use_rmsnorm moe_router_enable_expert_bias mlp_layer_types router_dtype \
+                 moe_shared_expert_intermediate_size",
     extras: |t| {
         t.expect("use_qk_norm", true)?;
         t.expect("norm_head", false)?;
@@ -98,7 +98,7 @@ pub const ALL: &[Family] = &[
         arch: "deepseek",
         epsilon: 1e-6,
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM],
-        effectless: " first_k_dense_replace n_shared_experts aux_loss_alpha seq_aux use_qk_norm ",
+        effectless: "first_k_dense_replace n_shared_experts aux_loss_alpha seq_aux use_qk_norm",
         extras: first,
         ..PLAIN
     },
@@ -115,7 +115,7 @@ pub const ALL: &[Family] = &[
         arch: "mistral4",
         defaults: "rope_theta=1e4 kv_lora_rank=256 qk_nope_head_dim=64 qk_rope_head_dim=64 v_head_dim=128 \
                    norm_topk_prob=1",
-        effectless: " head_dim qk_head_dim ",
+        effectless: "head_dim qk_head_dim",
         extras: mistral_4,
         growing_queries: true,
         ..THIRD
@@ -125,7 +125,7 @@ pub const ALL: &[Family] = &[
         model_types: &["youtu"],
         keys: &[],
         extras: attention,
-        effectless: " embedding_initializer_range ",
+        effectless: "embedding_initializer_range",
         ..THIRD
     },
     Family {
@@ -156,8 +156,8 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-5,
         defaults: "rope_theta=8e7 swa_rope_theta=5e4 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 \
                    v_head_dim=128 norm_topk_prob=1",
-        effectless: " head_dim qk_head_dim mlp_layer_types moe_layer_freq use_dsa use_sliding_window \
-                     moe_shared_expert_intermediate_size shared_experts_intermediate_size ",
+        effectless: "head_dim qk_head_dim mlp_layer_types moe_layer_freq use_dsa use_sliding_window \
+                     moe_shared_expert_intermediate_size shared_experts_intermediate_size",
         extras: dots_note,
         windows: |_| Ok(()),
         rope: dots_note_rope,
@@ -177,7 +177,7 @@ pub const ALL: &[Family] = &[
         model_types: &["sarvam_mla"],
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, SHARED_COUNT],
         // Widths follow from others; the owner's name one of a cache.
-        effectless: " mlp_layer_types head_dim q_head_dim qk_head_dim ",
+        effectless: "mlp_layer_types head_dim q_head_dim qk_head_dim",
         extras: |t| {
             latent_attention(t)?;
             predicting_layers(t)?;
@@ -191,7 +191,7 @@ pub const ALL: &[Family] = &[
         arch: "glm4moe",
         keys: GROUPED,
         defaults: "rope_theta=1e4 partial_rotary_factor=0.5 norm_topk_prob=1",
-        effectless: " use_qk_norm ",
+        effectless: "use_qk_norm",
         extras: |t| {
             predicting_layers(t)?;
             sigmoid_router(t, &["sigmoid"])
@@ -213,7 +213,7 @@ pub const ALL: &[Family] = &[
         arch: "glm4moe",
         keys: GROUPED,
         defaults: "rope_theta=1e4 partial_rotary_factor=0.5 norm_topk_prob=1",
-        effectless: " use_qk_norm ",
+        effectless: "use_qk_norm",
         extras: |t| sigmoid_router(t, &["sigmoid"]),
         sections: |t, interleaved, pairs| Ok(interleaved != Some(true) && pairs == Some(head_dim(t)? / 4)),
         post_norms: true,
@@ -225,7 +225,7 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-6,
         keys: GROUPED,
         defaults: "rope_theta=1e4 max_window_layers=62",
-        effectless: " use_qk_norm ",
+        effectless: "use_qk_norm",
         // The owner's code computes sigmoids, whatever the published configurations call them.
         extras: |t| sigmoid_router(t, &["sigmoid", "noaux_tc"]),
         ..PLAIN
@@ -241,7 +241,7 @@ pub const ALL: &[Family] = &[
         arch: "minimax-m2",
         epsilon: 1e-6,
         keys: &[EXPERTS],
-        effectless: " mtp_transformer_layers num_mtp_modules use_mtp ",
+        effectless: "mtp_transformer_layers num_mtp_modules use_mtp",
         extras: minimax,
         ..PLAIN
     },
@@ -252,7 +252,7 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-6,
         keys: &[EXPERTS, ROUTED],
         defaults: "rope_theta=5e6 rotary_dim=64 routed_scaling_factor=2 dense_intermediate_size=12288",
-        effectless: " mtp_transformer_layers num_mtp_modules merged_hidden_size shared_intermediate_size ",
+        effectless: "mtp_transformer_layers num_mtp_modules merged_hidden_size shared_intermediate_size",
         extras: minimax_3,
         windows: |_| Ok(()),
         norms_less_one: true,
@@ -264,7 +264,7 @@ pub const ALL: &[Family] = &[
         arch: "exaone-moe",
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, SHARED_COUNT, ROUTED, EXPERT_GROUPS, DENSE_FIRST],
         defaults: "rope_theta=1e4 norm_topk_prob=1 routed_scaling_factor=2.5",
-        effectless: " mlp_layer_types ",
+        effectless: "mlp_layer_types",
         extras: |t| sigmoid_router(t, &["sigmoid"]),
         windows: three_of_four,
         names: &[&[("mlp.e_score_correction_bias", "exp_probs_b.bias")]],
@@ -275,7 +275,7 @@ pub const ALL: &[Family] = &[
         arch: "afmoe",
         keys: &[EXPERTS, EXPERT_WIDTH, SHARED_COUNT, TRINITY],
         defaults: "rope_theta=1e4 route_norm=1 route_scale=1 num_dense_layers=1 mup_enabled=0",
-        effectless: " load_balance_coeff use_grouped_mm ",
+        effectless: "load_balance_coeff use_grouped_mm",
         extras: trinity,
         windows: three_of_four,
         post_norms: true,

@@ -92,7 +92,7 @@ pub const ALL: &[Family] = &[
     Family {
         model_types: &["bert", "ernie"],
         // The tensors tell whether there are types of tasks.
-        effectless: " use_task_id task_type_vocab_size ",
+        effectless: "use_task_id task_type_vocab_size",
         extras: encoder,
         names: &[&[("embeddings.task_type_embeddings", "task_types")]],
         ..BERT
@@ -100,7 +100,7 @@ pub const ALL: &[Family] = &[
     Family {
         model_types: &["electra"],
         keys: &[NARROW],
-        effectless: " generator_size summary_last_dropout ",
+        effectless: "generator_size summary_last_dropout",
         extras: |t| {
             encoder(t)?;
             t.set("classifier.activation", Some("gelu"));
@@ -115,7 +115,7 @@ pub const ALL: &[Family] = &[
         activations: &["gelu_new", "gelu"],
         keys: &[NARROW],
         defaults: "max_position_embeddings=512 embedding_size=128",
-        effectless: " down_scale_factor gap_size net_structure_type num_memory_blocks classifier_dropout_prob ",
+        effectless: "down_scale_factor gap_size net_structure_type num_memory_blocks classifier_dropout_prob",
         extras: |t| {
             encoder(t)?;
             let activation = t.config.text(&["hidden_act"])?.unwrap_or("gelu_new");
@@ -133,7 +133,7 @@ pub const ALL: &[Family] = &[
         model_types: &["gte", "new"],
         arch: "gte",
         defaults: "max_position_embeddings=8192 rope_theta=1e4",
-        effectless: " pack_qkv unpad_inputs use_memory_efficient_attention ",
+        effectless: "pack_qkv unpad_inputs use_memory_efficient_attention",
         extras: gte,
         own_rope: gte_rope,
         names: &[GTE_NAMES],
@@ -142,7 +142,7 @@ pub const ALL: &[Family] = &[
     Family {
         model_types: &["xlm-roberta", "roberta", "camembert", "data2vec-text"],
         defaults: "max_position_embeddings=512 pad_token_id=1",
-        effectless: " output_past ",
+        effectless: "output_past",
         extras: roberta,
         names: &[CLASSIFIER_NAMES],
         ..BERT
@@ -158,7 +158,7 @@ pub const ALL: &[Family] = &[
     Family {
         model_types: &["distilbert"],
         fixed_epsilon: true,
-        effectless: " output_past sinusoidal_pos_embds qa_dropout seq_classif_dropout tie_weights_ ",
+        effectless: "output_past sinusoidal_pos_embds qa_dropout seq_classif_dropout tie_weights_",
         extras: |t| {
             encoder(t)?;
             t.set("classifier.activation", Some("relu"));
@@ -173,9 +173,9 @@ pub const ALL: &[Family] = &[
         activations: &["swiglu", "silu", "gelu"],
         keys: &[&[("expert_count", Int, &["num_experts"]), ("expert_used_count", Int, &["moe_top_k"])]],
         defaults: "rotary_emb_base=1e3",
-        effectless: " add_pooling_layer dense_seq_output ffn_div fused_bias_fc fused_dropout_add_ln \
+        effectless: "add_pooling_layer dense_seq_output ffn_div fused_bias_fc fused_dropout_add_ln \
                      max_trained_positions mlp_fc1_bias mlp_fc2_bias moe_every_n_layers moe_impl moe_resid_pdrop \
-                     pad_vocab_size_multiple parallel_block_tied_norm qkv_proj_bias use_xentropy ",
+                     pad_vocab_size_multiple parallel_block_tied_norm qkv_proj_bias use_xentropy",
         extras: nomic,
         turning_part: &["partial_rotary_factor", "rotary_emb_fraction"],
         transposed: &["ffn_down_exps.weight"],
@@ -187,9 +187,9 @@ pub const ALL: &[Family] = &[
         arch: "jina-bert-v3",
         epsilon: 1e-5,
         defaults: "rope_theta=2e4",
-        effectless: " emb_pooler load_trained_adapters lora_adaptations lora_alpha lora_dropout_p \
+        effectless: "emb_pooler load_trained_adapters lora_adaptations lora_alpha lora_dropout_p \
                      lora_main_params_trainable lora_rank matryoshka_dimensions output_past task_instructions \
-                     truncate_dim ",
+                     truncate_dim",
         extras: jina,
         rope: |t| {
             rope::translate(t)?;
@@ -206,9 +206,9 @@ pub const ALL: &[Family] = &[
         model_types: &["modernbert"],
         arch: "modern-bert",
         defaults: "local_attention=128 global_attn_every_n_layers=3 global_rope_theta=16e4 local_rope_theta=1e4",
-        effectless: " initializer_cutoff_factor norm_bias decoder_bias deterministic_flash_attn sparse_prediction \
+        effectless: "initializer_cutoff_factor norm_bias decoder_bias deterministic_flash_attn sparse_prediction \
                      sparse_pred_ignore_index reference_compile repad_logits_with_grad classifier_bias \
-                     position_embedding_type ",
+                     position_embedding_type",
         extras: modern_encoder,
         ..MODERN
     },
@@ -217,8 +217,8 @@ pub const ALL: &[Family] = &[
         arch: "modern-bert-decoder",
         defaults: "local_attention=128 global_attn_every_n_layers=3 global_rope_theta=16e4 local_rope_theta=16e4",
         // Half of the window, as transformers saves it beside the whole.
-        effectless: " initializer_cutoff_factor norm_bias decoder_bias classifier_bias classifier_pooling causal_mask \
-                     sliding_window ",
+        effectless: "initializer_cutoff_factor norm_bias decoder_bias classifier_bias classifier_pooling causal_mask \
+                     sliding_window",
         extras: |t| {
             unclassified(t)?;
             modern_activations(t)
@@ -266,7 +266,7 @@ const MODERN: Family = Family {
 };
 
 /// Keys of CLIP and SigLIP: widths that tensors tell, and the scale of the comparison.
-const OF_TOWERS: &str = " projection_dim projection_size logit_scale_init_value text_config_dict vision_config_dict ";
+const OF_TOWERS: &str = "projection_dim projection_size logit_scale_init_value text_config_dict vision_config_dict";
 
 /// The text tower of a model that compares texts with pictures.
 fn tower(t: &mut Translator) -> Result<()> {

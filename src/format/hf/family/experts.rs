@@ -12,7 +12,7 @@ use crate::format::json::Json;
 use crate::format::value::narrow;
 
 /// The tensors tell which layers have experts.
-const TOLD_BY_TENSORS: &str = " mlp_layer_types first_k_dense_replace moe_layer_freq ";
+const TOLD_BY_TENSORS: &str = "mlp_layer_types first_k_dense_replace moe_layer_freq";
 
 const DBRX_NAMES: &[(&str, &str)] = &[
     ("norm_attn_norm.norm_1", "attn_norm"),
@@ -64,7 +64,7 @@ pub const ALL: &[Family] = &[
         fixed_epsilon: true,
         keys: &[&[("context_length", Int, &["max_seq_len"])]],
         defaults: "",
-        effectless: " emb_pdrop ",
+        effectless: "emb_pdrop",
         extras: dbrx,
         rope: |t| {
             t.config.skip(&["rope_parameters"]);
@@ -89,8 +89,8 @@ pub const ALL: &[Family] = &[
         arch: "hy_v3",
         keys: &[EXPERTS, EXPERT_WIDTH, HUNYUAN],
         defaults: "rope_theta=11158840 head_dim=128 router_scaling_factor=2.826",
-        effectless: " mlp_layer_types first_k_dense_replace enable_moe_fp32_combine enable_lm_head_fp32 \
-                     enable_attention_fp32_softmax ",
+        effectless: "mlp_layer_types first_k_dense_replace enable_moe_fp32_combine enable_lm_head_fp32 \
+                     enable_attention_fp32_softmax",
         extras: |t| {
             for name in
                 ["qk_norm", "norm_topk_prob", "route_norm", "moe_router_use_sigmoid", "moe_router_enable_expert_bias"]
@@ -129,7 +129,7 @@ pub const ALL: &[Family] = &[
         keys: &[EXPERTS, EXPERT_WIDTH, LAGUNA],
         defaults: "head_dim=128",
         // The tensors tell whether a gate is of heads or of their values.
-        effectless: " mlp_layer_types gating ",
+        effectless: "mlp_layer_types gating",
         extras: laguna,
         windowed_base: true,
         windowed_part: true,
@@ -141,9 +141,9 @@ pub const ALL: &[Family] = &[
         arch: "step35",
         keys: &[EXPERT_WIDTH, STEP],
         defaults: "",
-        effectless: " mlp_layer_types moe_layers_enum moe_layer_offset moe_every_n_layer need_fp32_gate att_impl_type \
+        effectless: "mlp_layer_types moe_layers_enum moe_layer_offset moe_every_n_layer need_fp32_gate att_impl_type \
                      mtp_layer_types mtp_mlp_layer_types num_nextn_predict_layers max_seq_len use_moe yarn_only_types \
-                     query_pre_attn_scalar gating ",
+                     query_pre_attn_scalar gating",
         extras: step,
         windows: |_| Ok(()),
         rope: step_rope,

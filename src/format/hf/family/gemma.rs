@@ -69,9 +69,9 @@ pub const ALL: &[Family] = &[
                    sliding_window=512 rope_theta=1e6 rope_local_base_freq=1e4 \
                    hidden_size_per_layer_input=256 altup_num_inputs=4 num_kv_shared_layers=15",
         // Scores have no factor whatever the configuration says.
-        effectless: " query_pre_attn_scalar vocab_size_per_layer_input altup_coef_clip altup_lr_multiplier laurel_rank \
+        effectless: "query_pre_attn_scalar vocab_size_per_layer_input altup_coef_clip altup_lr_multiplier laurel_rank \
                      audio_config audio_token_id boa_token_id eoa_token_id audio_soft_tokens_per_image \
-                     vision_soft_tokens_per_image ",
+                     vision_soft_tokens_per_image",
         extras: sparse_gates,
         windowed_base: true,
         post_norms: true,
@@ -89,8 +89,8 @@ pub const ALL: &[Family] = &[
         model_types: &["gemma4_assistant", "gemma4_unified_assistant"],
         arch: "gemma4-assistant",
         keys: &[ASSISTANT],
-        effectless: " vocab_size_per_layer_input num_centroids audio_config audio_token_id boa_token_id boa_token_index \
-                     eoa_token_id eoa_token_index vision_soft_tokens_per_image ",
+        effectless: "vocab_size_per_layer_input num_centroids audio_config audio_token_id boa_token_id boa_token_index \
+                     eoa_token_id eoa_token_index vision_soft_tokens_per_image",
         extras: assistant,
         names: &[ASSISTANT_NAMES],
         ..FOURTH
@@ -123,8 +123,8 @@ const FOURTH: Family = Family {
     keys: &[LOGIT_CAP],
     defaults: "head_dim=256 global_head_dim=512 num_attention_heads=8 num_key_value_heads=4 sliding_window=512 \
                hidden_size_per_layer_input=256",
-    effectless: " vocab_size_per_layer_input audio_config audio_token_id boa_token_id boa_token_index eoa_token_id \
-                 eoa_token_index vision_soft_tokens_per_image ",
+    effectless: "vocab_size_per_layer_input audio_config audio_token_id boa_token_id boa_token_index eoa_token_id \
+                 eoa_token_index vision_soft_tokens_per_image",
     extras: fourth,
     windows: |_| Ok(()),
     rope: rotations,

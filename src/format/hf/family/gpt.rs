@@ -56,7 +56,7 @@ pub const ALL: &[Family] = &[
         arch: "openai-gpt",
         activations: &["gelu_new"],
         defaults: "",
-        effectless: " n_special predict_special_tokens ",
+        effectless: "n_special predict_special_tokens",
         extras: |t| {
             t.set("post_norms", Some(true));
             // Its name of GELU's approximation.
@@ -87,7 +87,7 @@ pub const ALL: &[Family] = &[
         arch: "gpt-neo",
         activations: &["gelu_new"],
         defaults: "window_size=256",
-        effectless: " resid_dropout ",
+        effectless: "resid_dropout",
         extras: gpt_neo,
         names: &[GPT_NEO_NAMES],
         ..PLAIN
@@ -97,7 +97,7 @@ pub const ALL: &[Family] = &[
         arch: "gptj",
         activations: &["gelu_new"],
         defaults: "rope_theta=1e4 rotary_dim=64",
-        effectless: " rotary ",
+        effectless: "rotary",
         adjacent: true,
         names: &[GPT_J_NAMES],
         ..PLAIN
@@ -108,7 +108,7 @@ pub const ALL: &[Family] = &[
         activations: &["relu"],
         defaults: "max_position_embeddings=2048",
         // The tensors tell which products have biases.
-        effectless: " enable_bias ",
+        effectless: "enable_bias",
         extras: opt,
         names: &[FAIRSEQ_NAMES],
         ..PLAIN
@@ -141,7 +141,7 @@ pub const ALL: &[Family] = &[
         activations: &["relu2"],
         defaults: "rope_theta=1e4 partial_rotary_factor=0.5",
         // The tensors tell whether there are norms of heads.
-        effectless: " qk_layernorm ",
+        effectless: "qk_layernorm",
         grouped_qkv: true,
         names: &[&[("self_attn.query_key_value", "attn_qkv")]],
         ..PLAIN
@@ -152,8 +152,8 @@ pub const ALL: &[Family] = &[
         arch: "starcoder",
         activations: &["gelu_pytorch_tanh"],
         defaults: "",
-        effectless: " attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner validate_runner_input \
-                     pre_allocate_kv_cache max_batch_size ",
+        effectless: "attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner validate_runner_input \
+                     pre_allocate_kv_cache max_batch_size",
         extras: multi_query,
         ..EXACT_GELU
     },
@@ -162,7 +162,7 @@ pub const ALL: &[Family] = &[
         arch: "mpt",
         keys: &[&[("context_length", Int, &["max_seq_len"])]],
         defaults: "",
-        effectless: " no_bias emb_pdrop init_device init_config verbose embedding_fraction tokenizer_name ",
+        effectless: "no_bias emb_pdrop init_device init_config verbose embedding_fraction tokenizer_name",
         extras: mpt,
         grouped_qkv: false,
         ..EXACT_GELU
@@ -172,8 +172,8 @@ pub const ALL: &[Family] = &[
         arch: "bloom",
         activations: &["gelu_pytorch_tanh"],
         defaults: "",
-        effectless: " attention_softmax_in_fp32 masked_softmax_fusion bias_dropout_fusion skip_bias_add \
-                     skip_bias_add_qkv seq_length offset_alibi unk_token_id slow_but_exact ",
+        effectless: "attention_softmax_in_fp32 masked_softmax_fusion bias_dropout_fusion skip_bias_add \
+                     skip_bias_add_qkv seq_length offset_alibi unk_token_id slow_but_exact",
         exact_gelu: false,
         ..EXACT_GELU
     },

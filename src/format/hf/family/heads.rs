@@ -28,8 +28,8 @@ pub const ALL: &[Family] = &[Family {
     arch: "eagle3",
     epsilon: 1e-6,
     keys: &[EAGLE3],
-    effectless: " draft_vocab_size embed_requires_grad has_no_defaults_at_init speculators_config \
-                 speculators_version ",
+    effectless: "draft_vocab_size embed_requires_grad has_no_defaults_at_init speculators_config \
+                 speculators_version",
     extras: eagle3,
     names: &[EAGLE3_NAMES],
     ..PLAIN

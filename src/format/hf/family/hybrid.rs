@@ -123,7 +123,7 @@ pub const ALL: &[Family] = &[
         arch: "olmo-hybrid",
         epsilon: 1e-6,
         defaults: "rope_theta=1e4 linear_conv_kernel_dim=4 linear_allow_neg_eigval=1",
-        effectless: " linear_a_log_max linear_a_log_min linear_dt_init_floor linear_dt_max linear_dt_min ",
+        effectless: "linear_a_log_max linear_a_log_min linear_dt_init_floor linear_dt_max linear_dt_min",
         extras: delta_nets,
         windows: |_| Ok(()),
         rope: |t| {
@@ -164,7 +164,7 @@ pub const ALL: &[Family] = &[
         arch: "minimax-01",
         keys: &[EXPERTS],
         defaults: "rope_theta=1e6",
-        effectless: " block_size ",
+        effectless: "block_size",
         extras: lightning,
         windows: |_| Ok(()),
         names: &[&[
@@ -177,14 +177,14 @@ pub const ALL: &[Family] = &[
 ];
 
 /// Members that tell training and caches of blocks of Mamba.
-const EFFECTLESS: &str = " \
+const EFFECTLESS: &str = "\
      chunk_size mamba_chunk_size rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_min time_step_max \
      time_step_scale time_step_init_scheme use_bias use_conv_bias use_mambapy use_falcon_mambapy use_associative_scan \
      fused_add_norm rms_norm pad_vocab_size_multiple ssm_cfg mamba_conv_bias mamba_proj_bias use_mamba_kernels \
      num_logits_to_keep mamba_ssm_cache_dtype d_inner init_method mamba_dt_min mamba_dt_max mamba_dt_init_floor \
      moe_shared_expert_overlap moe_shared_expert_intermediate_size moe_latent_size mtp_layers_block_type \
      mtp_hybrid_override_pattern calc_logits_for_entire_prompt mamba_inner_layernorms mlp_expansion_factor \
-     norm_before_gate attn_rotary_emb ";
+     norm_before_gate attn_rotary_emb";
 
 fn first(t: &mut Translator) -> Result<()> {
     let inner = inner_width(t, &["intermediate_size", "d_inner"], "expand")?;

@@ -85,7 +85,7 @@ const BAILING_NAMES: &[(&str, &str)] = &[
 const KIMI: Family = Family {
     keys: &[KEYS, EXPERT_WIDTH],
     defaults: "moe_renormalize=1 routed_scaling_factor=2.446",
-    effectless: " head_dim qk_head_dim mlp_layer_types ",
+    effectless: "head_dim qk_head_dim mlp_layer_types",
     extras: kimi,
     windows: |_| Ok(()),
     rope: still,
@@ -108,7 +108,7 @@ pub const ALL: &[Family] = &[
         epsilon: 1e-6,
         keys: &[KEYS, EXPERT_WIDTH],
         defaults: "rope_theta=6e6 norm_topk_prob=1 routed_scaling_factor=2.5 layer_group_size=6",
-        effectless: " head_dim qk_head_dim mlp_layer_types num_nextn_predict_layers num_mtp_layers router_dtype ",
+        effectless: "head_dim qk_head_dim mlp_layer_types num_nextn_predict_layers num_mtp_layers router_dtype",
         extras: bailing,
         windows: |_| Ok(()),
         adjacent: true,

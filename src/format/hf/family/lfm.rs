@@ -18,8 +18,8 @@ pub const ALL: &[Family] = &[
         keys: &[TAPS],
         defaults: "rope_theta=1e6 conv_L_cache=3 intermediate_size=12288 block_auto_adjust_ff_dim=1 \
                    block_multiple_of=256 block_ffn_dim_multiplier=1",
-        effectless: " conv_bias block_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu \
-                     block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_heads use_pos_enc ",
+        effectless: "conv_bias block_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu \
+                     block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_heads use_pos_enc",
         extras: lfm2,
         windows: |_| Ok(()),
         ..PLAIN
@@ -29,7 +29,7 @@ pub const ALL: &[Family] = &[
         arch: "lfm2moe",
         keys: &[TAPS, EXPERTS, EXPERT_WIDTH],
         defaults: "rope_theta=1e6 conv_L_cache=3 num_experts=32 num_experts_per_tok=4",
-        effectless: " conv_bias num_dense_layers ",
+        effectless: "conv_bias num_dense_layers",
         extras: lfm2_moe,
         windows: |_| Ok(()),
         ..PLAIN
@@ -39,7 +39,7 @@ pub const ALL: &[Family] = &[
         arch: "lfm3",
         keys: &[TAPS],
         defaults: "rope_theta=1e6 conv_L_cache=7 head_dim=128 num_key_value_heads=4 sliding_window=256",
-        effectless: " conv_bias ",
+        effectless: "conv_bias",
         extras: lfm3,
         windows: |_| Ok(()),
         windowed_base: true,

@@ -42,13 +42,7 @@ pub const ALL: &[Family] = &[
         grouped_qkv: true,
         ..PLAIN
     },
-    Family {
-        model_types: &["xverse"],
-        arch: "xverse",
-        epsilon: 1e-6,
-        effectless: " max_tokenizer_truncation ",
-        ..PLAIN
-    },
+    Family { model_types: &["xverse"], arch: "xverse", epsilon: 1e-6, effectless: "max_tokenizer_truncation", ..PLAIN },
     Family { model_types: &["baichuan"], arch: "baichuan", epsilon: 1e-6, extras: baichuan, ..PLAIN },
     Family { model_types: &["seed_oss"], arch: "seed_oss", epsilon: 1e-6, post_norms: true, ..PLAIN },
     Family { model_types: &["arcee"], arch: "arcee", activations: &["relu2"], ..PLAIN },
@@ -57,7 +51,7 @@ pub const ALL: &[Family] = &[
     Family {
         model_types: &["phi4_multimodal", "phi4mm"],
         arch: "phi3",
-        effectless: " audio_processor embd_layer img_processor speech_lora vision_lora ",
+        effectless: "audio_processor embd_layer img_processor speech_lora vision_lora",
         ..PLAIN
     },
     Family {
@@ -65,7 +59,7 @@ pub const ALL: &[Family] = &[
         arch: "phimoe",
         keys: &[EXPERTS],
         defaults: "rope_theta=1e6 num_local_experts=16 num_experts_per_tok=2",
-        effectless: " input_jitter_noise hidden_dropout expert_dropout ",
+        effectless: "input_jitter_noise hidden_dropout expert_dropout",
         extras: sparse_mixer,
         ..PLAIN
     },
@@ -90,7 +84,7 @@ pub const ALL: &[Family] = &[
         arch: "llama4",
         keys: &[EXPERTS],
         defaults: "rope_theta=5e5 head_dim=128 attention_chunk_size=8192",
-        effectless: " moe_layers interleave_moe_layer_step ",
+        effectless: "moe_layers interleave_moe_layer_step",
         extras: llama4,
         windows: |_| Ok(()),
         adjacent: true,
@@ -124,7 +118,7 @@ pub const ALL: &[Family] = &[
         arch: "gpt-oss",
         keys: &[EXPERTS],
         defaults: "rope_theta=15e4 head_dim=64 sliding_window=128 sliding_window_pattern=2",
-        effectless: " initial_context_length ",
+        effectless: "initial_context_length",
         post_norms: true,
         transposed: STACKED_EXPERTS,
         alternating_gate_up: true,
@@ -142,8 +136,8 @@ pub const ALL: &[Family] = &[
         arch: "ernie4_5-moe",
         keys: &[EXPERTS, EXPERT_WIDTH],
         defaults: "rope_theta=5e5 num_key_value_heads=4 moe_k=6 moe_num_experts=64",
-        effectless: " moe_num_shared_experts moe_layer_start_index moe_layer_end_index moe_layer_interval moe_capacity \
-                     moe_use_aux_free moe_norm_min ",
+        effectless: "moe_num_shared_experts moe_layer_start_index moe_layer_end_index moe_layer_interval moe_capacity \
+                     moe_use_aux_free moe_norm_min",
         adjacent: true,
         ..PLAIN
     },
@@ -175,8 +169,8 @@ pub const ALL: &[Family] = &[
         model_types: &["paddleocr_vl", "paddleocr_vl_text"],
         arch: "paddleocr",
         defaults: "rope_theta=5e5 head_dim=128 num_key_value_heads=2",
-        effectless: " use_3d_rope rope_is_neox_style weight_share_add_bias ignored_index compression_ratio \
-                     hidden_dropout_prob ",
+        effectless: "use_3d_rope rope_is_neox_style weight_share_add_bias ignored_index compression_ratio \
+                     hidden_dropout_prob",
         sections: |t, interleaved, pairs| Ok(interleaved != Some(true) && pairs == Some(head_dim(t)? / 2)),
         ..PLAIN
     },
@@ -201,7 +195,7 @@ pub const ALL: &[Family] = &[
         model_types: &["stablelm"],
         arch: "stablelm",
         defaults: "rope_theta=1e4 partial_rotary_factor=0.25",
-        effectless: " use_parallel_residual use_qkv_bias qk_layernorm ",
+        effectless: "use_parallel_residual use_qkv_bias qk_layernorm",
         ..PLAIN
     },
     Family { model_types: &["hunyuan_v1_dense"], arch: "hunyuan-dense", extras: hunyuan, ..HUNYUAN },
@@ -288,14 +282,14 @@ pub const ALL: &[Family] = &[
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM],
         defaults: "rope_theta=5e5 head_dim=128 norm_topk_prob=1",
         // The tensors tell which layers have experts, and those behind the trunk are not read.
-        effectless: " mlp_layer_types mtp_layer_types mtp_mlp_layer_types num_mtp_layers num_nextn_predict_layers ",
+        effectless: "mlp_layer_types mtp_layer_types mtp_mlp_layer_types num_mtp_layers num_nextn_predict_layers",
         ..PLAIN
     },
     Family {
         model_types: &["hrm_text"],
         arch: "hrm_text",
         epsilon: 1e-6,
-        effectless: " prefix_lm L_bp_cycles ",
+        effectless: "prefix_lm L_bp_cycles",
         extras: turns_of_stacks,
         names: &[&[
             ("z_L_init", "hrm.z_l_init"),
@@ -413,14 +407,14 @@ fn exaone4(t: &mut Translator) -> Result<()> {
 }
 
 /// Keys of Hunyuan about pictures, speech, and training.
-const EFFECTLESS_HUNYUAN: &str = " \
+const EFFECTLESS_HUNYUAN: &str = "\
      add_classification_head class_num cla_share_factor dense_list eod_token_id enable_lm_head_fp32 im_end_id \
      im_newline_id im_start_id image_token_id video_start_id video_end_id mask_init_id text_start_id text_end_id \
      org_vocab_size max_seqlen num_media_embeds pool_type num_shared_expert vit_path vit_type vit_token \
      vit_used_rms_norm vit_patch vit_norm_type vit_mapping_type vit_input_resolution vit_dtype vit_add_patchemb_bias \
      anyres_pooling_size anyres_vit_max_image_size anyres_vit_two_views skip_cls_token moe_drop_tokens \
      moe_random_routing_dropped_token capacity_factor kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim \
-     v_head_dim unk_token_id ";
+     v_head_dim unk_token_id";
 
 fn hunyuan_attention(t: &Translator) -> Result<()> {
     t.expect("use_qk_norm", true)?;

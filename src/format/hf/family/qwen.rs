@@ -27,7 +27,7 @@ const QWEN_DELTA: Family = Family {
     defaults: "rope_theta=1e4 partial_rotary_factor=0.25 head_dim=256 full_attention_interval=4 \
                linear_conv_kernel_dim=4 linear_key_head_dim=128 linear_value_head_dim=128 linear_num_key_heads=16 \
                linear_num_value_heads=32",
-    effectless: " mamba_ssm_dtype mtp_use_dedicated_embeddings use_sliding_window ",
+    effectless: "mamba_ssm_dtype mtp_use_dedicated_embeddings use_sliding_window",
     extras: delta_nets,
     windows: |_| Ok(()),
     post_norms: true,
@@ -67,7 +67,7 @@ const QWEN_4_NAMES: &[(&str, &str)] = &[
     ("ple.ple_embedding.ngram_heads_vocab_sizes", "/key:ple.head_vocab_sizes"),
 ];
 /// Keys that tell which layers are mixtures: here those that have a router are.
-const TOLD_BY_TENSORS: &str = " mlp_only_layers decoder_sparse_step ";
+const TOLD_BY_TENSORS: &str = "mlp_only_layers decoder_sparse_step";
 const MIXTURE: &[&[Key]] = &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM];
 
 pub const ALL: &[Family] = &[
@@ -112,7 +112,7 @@ pub const ALL: &[Family] = &[
         arch: "qwen3vlmoe",
         keys: MIXTURE,
         // There are no shared experts, whatever width is told.
-        effectless: " mlp_only_layers decoder_sparse_step shared_expert_intermediate_size use_qk_norm ",
+        effectless: "mlp_only_layers decoder_sparse_step shared_expert_intermediate_size use_qk_norm",
         defaults: "rope_theta=1e6 norm_topk_prob=1 use_sliding_window=0",
         extras: deepstack,
         transposed: STACKED_EXPERTS,
@@ -137,8 +137,8 @@ pub const ALL: &[Family] = &[
         arch: "qwen4exp",
         keys: &[EXPERTS, EXPERT_WIDTH, SHARED, STREAMS],
         // The tensors tell the sizes of the tables of n-grams, and what multiplies ids.
-        effectless: " mamba_ssm_dtype mtp_use_dedicated_embeddings mtp_num_hidden_layers seed split_ngram_parts \
-                     ngram_vocab_size_base make_ngram_vocab_size_divisible_by number_of_conv_states ",
+        effectless: "mamba_ssm_dtype mtp_use_dedicated_embeddings mtp_num_hidden_layers seed split_ngram_parts \
+                     ngram_vocab_size_base make_ngram_vocab_size_divisible_by number_of_conv_states",
         extras: qwen_4,
         names: &[QWEN_4_NAMES],
         ..QWEN_3_5

@@ -82,7 +82,7 @@ pub const ALL: &[Family] = &[
         arch: "rwkv6",
         defaults: "head_size=64",
         // Weights and what they are added to are halved together, which changes nothing.
-        effectless: " rescale_every num_attention_heads context_length model_version ",
+        effectless: "rescale_every num_attention_heads context_length model_version",
         extras: sixth,
         transposed: &["time_mix_w1.weight", "time_mix_w2.weight", "_decay_w1.weight", "_decay_w2.weight"],
         names: &[SIXTH],
@@ -94,8 +94,8 @@ pub const ALL: &[Family] = &[
         activations: &["sqrelu"],
         defaults: "head_dim=64 hidden_ratio=4",
         // The tensors tell the ranks.
-        effectless: " a_low_rank_dim decay_low_rank_dim gate_low_rank_dim v_low_rank_dim attn_mode fuse_norm \
-                     hidden_ratio use_l2warp ",
+        effectless: "a_low_rank_dim decay_low_rank_dim gate_low_rank_dim v_low_rank_dim attn_mode fuse_norm \
+                     hidden_ratio use_l2warp",
         extras: seventh,
         names: &[SEVENTH],
         ..RWKV

@@ -119,7 +119,7 @@ pub const ALL: &[Family] = &[
         arch: "glm5-next",
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, INDEXER, STREAMS],
         defaults: "hc_eps=1e-6 swiglu_limit=10 norm_topk_prob=1 routed_scaling_factor=2.5 qk_rope_head_dim=0",
-        effectless: " head_dim qk_head_dim mlp_layer_types ",
+        effectless: "head_dim qk_head_dim mlp_layer_types",
         extras: glm_5_next,
         windows: |_| Ok(()),
         rope: still,
@@ -132,7 +132,7 @@ pub const ALL: &[Family] = &[
         keys: &[EXPERTS, EXPERT_WIDTH, EXPERT_NORM, ROUTED, EXPERT_GROUPS, DENSE_FIRST, INDEXER, STREAMS],
         defaults: "rope_theta=1e4 hc_magnitude=2 hc_eps=1e-6 swiglu_limit=10 norm_topk_prob=1 \
                    routed_scaling_factor=2.827",
-        effectless: " head_dim qk_head_dim mlp_layer_types learnable_sink_init enable_lm_head_fp32 ",
+        effectless: "head_dim qk_head_dim mlp_layer_types learnable_sink_init enable_lm_head_fp32",
         extras: hunyuan_4,
         windows: |_| Ok(()),
         adjacent: true,

@@ -20,7 +20,7 @@ pub const ALL: &[Family] = &[Family {
     epsilon: 1e-6,
     keys: &[KEYS],
     defaults: "max_position_embeddings=512 relative_attention_num_buckets=32",
-    effectless: " is_gated_act dense_act_fn output_past scalable_attention ",
+    effectless: "is_gated_act dense_act_fn output_past scalable_attention",
     extras,
     windows: |_| Ok(()),
     rope: |_| Ok(()),
