@@ -68,5 +68,6 @@ pub fn open(number: u32, options: &LoadOptions) -> Result<Arc<dyn GpuDevice>> {
 pub fn number(device: &dyn GpuDevice) -> u32 {
     let before = drivers().take_while(|driver| driver.name() != device.driver());
     let before: usize = before.map(|driver| driver.devices().len()).sum();
-    FIRST_GPU + before as u32 + device.ordinal() as u32
+    let [before, ordinal] = [u32::try_from(before).ok(), u32::try_from(device.ordinal()).ok()];
+    before.zip(ordinal).map_or(u32::MAX, |(before, ordinal)| FIRST_GPU.saturating_add(before).saturating_add(ordinal))
 }

@@ -26,10 +26,10 @@ pub enum Error {
     OutOfMemory { what: &'static str, bytes: u64 },
     #[error("{device} is out of memory: {bytes} bytes for {what}")]
     DeviceOutOfMemory { device: String, what: String, bytes: u64 },
-    /// A ceiling that the caller set would be passed, of which so many bytes are left.
-    #[error("there is no room for {what}: {needed} bytes are needed, of the limit of {limit} there are {left} left")]
+    /// The call would exceed a limit that the caller has set, of which `left` bytes are left.
+    #[error("cannot reserve memory for {what}: {needed} bytes are needed, {left} of the limit of {limit} are left")]
     Limit { what: &'static str, needed: u64, left: u64, limit: u64 },
-    /// A bound of this library would be passed.
+    /// The call would exceed a bound of this library.
     #[error("{0}")]
     TooComplex(String),
     #[error("{what}: {path}")]

@@ -10,7 +10,7 @@ use twox_hash::XxHash64;
 use super::launch::Context;
 use super::weights::{self, DeviceWeights};
 use crate::error::{Result, try_vec};
-use crate::gpu::{GpuAdapter, foreign};
+use crate::gpu::{GpuAdapter, wrong_backend};
 use crate::graph::weights::{Beside, LowRank, MatrixSource, Weights};
 
 /// The factors of an adapter.
@@ -44,7 +44,7 @@ impl CudaAdapter {
     /// An adapter of a sequence as the type of this backend.
     pub fn own(adapter: &Arc<dyn GpuAdapter>) -> Result<Arc<CudaAdapter>> {
         let adapter: Arc<dyn Any + Send + Sync> = adapter.clone();
-        adapter.downcast().map_err(|_| foreign("an adapter"))
+        adapter.downcast().map_err(|_| wrong_backend("an adapter"))
     }
 
     /// A number that no other adapter of the process has.

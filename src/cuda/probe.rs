@@ -19,7 +19,8 @@ use cudarc::driver::sys::{
 use crate::gpu::Address;
 use crate::gpu::verdict::{Verdicts, lock};
 use crate::graph::device_info::{DeviceInfo, DeviceKind};
-use crate::os::{self, Library, LibraryNames};
+use crate::os;
+use crate::os::library::{Library, LibraryNames};
 
 /// Names of the driver's library. Containers and WSL mount it where the loader may not look. Last the name under which
 /// a toolkit has a stub.

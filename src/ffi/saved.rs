@@ -133,7 +133,7 @@ pub(super) fn reader(
         // SAFETY: as in `writer`.
         let code = unsafe { read(bytes.as_mut_ptr().cast(), bytes.len(), user) };
         if code == RZ_ERR_FORMAT {
-            let what = format!("cannot read {} bytes: the file ends before", bytes.len());
+            let what = format!("cannot read {} bytes: the file has fewer bytes left", bytes.len());
             return Err(Error::format(Path::new("a function of the caller"), what));
         }
         answer(code, "read", bytes.len())

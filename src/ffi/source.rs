@@ -167,7 +167,8 @@ fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> 
                 return Err(Error::Io { path: name.display().to_string(), what, system_code: os::IS_NO_FILE });
             }
             let Some(len) = len else {
-                let what = format!("the source is {size} bytes from {offset} on, but the file has {}", stat.len());
+                let within = format!("it must end within the file, which has {} bytes", stat.len());
+                let what = format!("the source ends {size} bytes after byte {offset}; {within}");
                 return Err(Error::format(&name, what));
             };
             file = Some((open.clone(), offset));

@@ -141,7 +141,10 @@ impl InputFile {
         }
     }
 
-    /// Fills `out` from `offset`. A file that ends before is `Format`, also one that has become shorter.
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// `Error::Format` if the file has fewer bytes, also if it was shortened after it was opened.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let read = match &self.bytes {
             Bytes::File(file) => os::read_exact_at(file, out, offset),
@@ -156,9 +159,11 @@ impl InputFile {
         };
         read.map_err(|e| match e.kind() {
             io::ErrorKind::UnexpectedEof => {
-                Error::format(&self.path, format!("cannot read {} bytes at {offset}: the file ends before", out.len()))
+                let end = offset.saturating_add(out.len() as u64);
+                let why = format!("the file ends before byte {end}");
+                Error::format(&self.path, format!("cannot read {} bytes at byte {offset}: {why}", out.len()))
             }
-            _ => Error::io(&self.path, &format!("cannot read {} bytes at {offset}", out.len()), &e),
+            _ => Error::io(&self.path, &format!("cannot read {} bytes at byte {offset}", out.len()), &e),
         })
     }
 

@@ -269,7 +269,7 @@ pub trait PieceWay: Send {
 /// # Errors
 /// `Error::Mismatch` if another backend made it; `what` names the object.
 pub fn own<'a, T: Any>(object: &'a dyn Any, what: &str) -> Result<&'a T> {
-    object.downcast_ref().ok_or_else(|| foreign(what))
+    object.downcast_ref().ok_or_else(|| wrong_backend(what))
 }
 
 /// `own` for a mutable reference.
@@ -277,10 +277,10 @@ pub fn own<'a, T: Any>(object: &'a dyn Any, what: &str) -> Result<&'a T> {
 /// # Errors
 /// Those of `own`.
 pub fn own_mut<'a, T: Any>(object: &'a mut dyn Any, what: &str) -> Result<&'a mut T> {
-    object.downcast_mut().ok_or_else(|| foreign(what))
+    object.downcast_mut().ok_or_else(|| wrong_backend(what))
 }
 
-/// The error of an object that another backend has made.
-pub fn foreign(what: &str) -> Error {
+/// Returns the error for an object that another backend has made; `what` names the object.
+pub fn wrong_backend(what: &str) -> Error {
     Error::Mismatch(format!("{what} belongs to a GPU of another driver"))
 }

@@ -76,15 +76,15 @@ impl StepInputs<'_> {
     }
 }
 
-/// What a device keeps of the sequences of a step, a `T` of each.
+/// What a device keeps of the sequences of a step: one `T` per sequence.
 pub trait Sequences<T: ?Sized>: Sync {
     fn len(&self) -> usize;
 
-    /// What the device keeps of sequence `i`; `None` where another device has it.
+    /// What the device keeps of sequence `i`; `None` if the sequence is on another device.
     fn get(&self, i: usize) -> Option<&T>;
 
-    /// The buffer of recurrent state as a step of sequence `i` from position `first` on finds it, and that of what it
-    /// becomes.
+    /// Two buffers of recurrent state for a step of sequence `i` from position `first` on: the buffer that the step
+    /// reads, and the buffer that it writes.
     fn recurrent_buffers(&self, i: usize, first: usize) -> Result<(usize, usize)>;
 
     fn is_empty(&self) -> bool {
@@ -92,7 +92,7 @@ pub trait Sequences<T: ?Sized>: Sync {
     }
 }
 
-/// The same where the step may write.
+/// Mutable access to what a device keeps of the sequences of a step.
 pub trait SequencesMut<T: ?Sized>: Sequences<T> {
     fn get_mut(&mut self, i: usize) -> Option<&mut T>;
 }
@@ -109,14 +109,14 @@ pub trait OpenStep {
     /// Sets an activation, `[n, width]`, from memory of the host.
     fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()>;
 
-    /// Copies an activation, `[n, width]`, to memory of the host; one that the program does not keep may be unwritten,
-    /// or another's by now.
+    /// Copies an activation, `[n, width]`, to memory of the host. If the program does not keep the activation, its
+    /// memory may be unwritten, or hold another activation by now.
     fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()>;
 
-    /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no
+    /// Copies rows of an activation that the program keeps, from row `first` of the step on. The rows need not be
     /// outputs.
     fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()>;
 
-    /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
+    /// Waits for the device work of this step and of submitted steps, reports its errors, and ends the step.
     fn end(&mut self) -> Result<()>;
 }

@@ -66,7 +66,7 @@ impl Hyper {
     pub fn read(keys: &Keys, traits: Traits, source: &Source) -> Result<Hyper> {
         let ranged = |key: &str, value: usize, max: usize| match (1..=max).contains(&value) {
             true => Ok(value),
-            false => Err(Error::unsupported(format!("{} is {value}, it must be from 1 to {max}", keys.name(key)))),
+            false => Err(Error::unsupported(format!("{} is {value}; it must be from 1 to {max}", keys.name(key)))),
         };
         let present = |key: &str| match keys.metadata.get(&keys.name(key)) {
             Some(_) => Ok(()),

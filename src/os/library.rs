@@ -2,14 +2,14 @@
 
 use std::ffi::OsStr;
 
-/// The names of a library, or its paths, in the order in which they are tried.
+/// Names or paths of a library, in the order in which they are tried.
 pub struct LibraryNames {
     pub on_windows: &'static [&'static str],
     pub elsewhere: &'static [&'static str],
 }
 
 impl LibraryNames {
-    /// Those of this system.
+    /// The names on this system.
     pub fn here(&self) -> &'static [&'static str] {
         if cfg!(windows) { self.on_windows } else { self.elsewhere }
     }
@@ -27,7 +27,8 @@ impl Library {
         #[cfg(not(windows))]
         // SAFETY: by this function's contract.
         let library = unsafe { libloading::Library::new(name) };
-        // Neither the folder of the program nor the current one, where anybody may have put a file of this name.
+        // Searches the folder of the system only: into the program's folder and the current folder anybody may have put
+        // a file of this name.
         #[cfg(windows)]
         // SAFETY: by this function's contract.
         let library = unsafe {
@@ -37,7 +38,7 @@ impl Library {
         library.map(Library).map_err(|e| e.to_string())
     }
 
-    /// Looks up the function of a name that ends with a NUL.
+    /// Looks up a function by its name, which must end with a NUL; `None` if the library does not have it.
     ///
     /// # Safety
     /// `F` must be a pointer to a function with the signature of the symbol, and must not be used after the library is

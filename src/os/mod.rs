@@ -1,12 +1,12 @@
-//! The differences between operating systems, and nothing else: files, memory in pages, threads and their signals and
-//! processors, the machine, dynamic libraries. `unix`, `windows` and `other` each have all that is re-exported here;
-//! the rest of the crate asks no system for anything that std and memmap2 do not ask for it.
+//! Everything that differs between operating systems: files, memory in pages, threads with their signals and
+//! processors, the machine, dynamic libraries. `unix`, `windows` and `other` each define all items that are re-exported
+//! here. Other code calls a system only through std and memmap2.
 #![allow(unsafe_code)]
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod cores;
 #[cfg(all(target_pointer_width = "64", any(target_os = "linux", windows)))]
-mod library;
+pub mod library;
 mod pages;
 mod parts;
 
@@ -19,8 +19,6 @@ mod windows;
 
 use std::ffi::{OsStr, OsString};
 
-#[cfg(all(target_pointer_width = "64", any(target_os = "linux", windows)))]
-pub use self::library::{Library, LibraryNames};
 pub use self::pages::Pages;
 pub use self::parts::{Part, name_of_part, remove_abandoned, replace_file};
 
@@ -36,7 +34,7 @@ pub fn is_not_found(system_code: i32) -> bool {
     system_code == NOT_FOUND || std::io::Error::from_raw_os_error(system_code).kind() == std::io::ErrorKind::NotFound
 }
 
-/// Replaces the end of a file name, whatever bytes stand before it; `None` where it ends otherwise.
+/// Replaces the end of a file name; `None` if the name ends otherwise. The bytes before the end need not be UTF-8.
 pub fn with_other_end(name: &OsStr, end: &str, other: &str) -> Option<OsString> {
     let rest = name.as_encoded_bytes().strip_suffix(end.as_bytes())?;
     // SAFETY: the bytes of an `OsStr` up to a substring that is UTF-8 and not empty, or all of them.
@@ -45,7 +43,7 @@ pub fn with_other_end(name: &OsStr, end: &str, other: &str) -> Option<OsString> 
     Some(name)
 }
 
-/// Number of this process; 0 where there are no processes, of which std would panic.
+/// Number of this process; 0 on systems without processes, on which std would panic.
 pub fn process_id() -> u32 {
     if cfg!(any(unix, windows)) { std::process::id() } else { 0 }
 }
@@ -67,7 +65,7 @@ pub fn enable_tiles() -> bool {
     false
 }
 
-/// Returns whether this process was let use the tiles of AMX before.
+/// Returns whether the system lets this process use the tiles of AMX already.
 #[cfg(target_arch = "x86_64")]
 pub fn has_tiles() -> bool {
     #[cfg(target_os = "linux")]

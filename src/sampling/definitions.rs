@@ -226,7 +226,7 @@ fn new_parameters_are_checked_by_name() {
         ("mirostat_tau is NaN", SamplerParams { mirostat_tau: f32::NAN, ..warm() }),
         ("mirostat_eta is -0.1", SamplerParams { mirostat_eta: -0.1, ..warm() }),
         ("dry_multiplier is -1", SamplerParams { dry_multiplier: -1.0, ..warm() }),
-        ("dry_base is 0.5, it must be finite and at least 1", SamplerParams { dry_base: 0.5, ..warm() }),
+        ("dry_base is 0.5; it must be finite and at least 1", SamplerParams { dry_base: 0.5, ..warm() }),
         ("no_repeat_ngram_size is 4097", SamplerParams { no_repeat_ngram_size: 4097, ..warm() }),
         ("dry_breakers[1] has no tokens", SamplerParams { dry_breakers: vec![vec![1], vec![]], ..warm() }),
         ("banned_sequences[0] has no tokens", SamplerParams { banned_sequences: vec![vec![]], ..warm() }),

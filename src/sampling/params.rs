@@ -67,11 +67,11 @@ pub(crate) use numbers;
 /// Repetitions of more tokens count as ones of so many.
 pub(super) const MAX_REPETITION: usize = 4096;
 
-/// The values of a parameter.
+/// The range of values of a parameter.
 struct Range {
     least: f64,
     most: f64,
-    /// These in words.
+    /// The condition on values, as it ends "it must be" in messages.
     words: &'static str,
 }
 
@@ -86,7 +86,7 @@ fn check(name: &str, value: impl Copy + Display + Into<f64>, range: Range) -> Re
     let Range { least, most, words } = range;
     match (least..=most).contains(&value.into()) {
         true => Ok(()),
-        false => Err(Error::invalid(format!("{name} is {value}, it must be {words}"))),
+        false => Err(Error::invalid(format!("{name} is {value}; it must be {words}"))),
     }
 }
 
@@ -143,7 +143,7 @@ numbers!(define);
 impl SamplerParams {
     fn check_lists(&self) -> Result<()> {
         if let Some((id, bias)) = self.logit_biases.iter().find(|(_, bias)| bias.is_nan() || *bias == f32::INFINITY) {
-            let what = format!("the logit bias of token {id} is {bias}, it must be finite or negative infinity");
+            let what = format!("the logit bias of token {id} is {bias}; it must be finite or negative infinity");
             return Err(Error::invalid(what));
         }
         for (name, sequences) in [("dry_breakers", &self.dry_breakers), ("banned_sequences", &self.banned_sequences)] {

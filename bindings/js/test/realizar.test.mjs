@@ -756,7 +756,7 @@ test("forks and saved conversations go on alike", async () => {
     assert.ok(each.info.reusedTokens > 9);
     assert.deepEqual(each.messages(), conversation.messages());
   }
-  await assert.rejects(Conversation.load(model, saved.subarray(0, -1)), fails("RZ_ERR_FORMAT", /the file ends before/));
+  await assert.rejects(Conversation.load(model, saved.subarray(0, -1)), fails("RZ_ERR_FORMAT", /the file has fewer bytes left/));
   await assert.rejects(
     Conversation.load(
       model,

@@ -55,7 +55,7 @@ impl GqaParams {
             return Err(Error::invalid(format!("{n_heads} heads over {n_kv_heads} key-value heads")));
         }
         if head_dim == 0 || head_dim > MAX_HEAD_DIM || !head_dim.is_multiple_of(2) {
-            return Err(Error::invalid(format!("head_dim is {head_dim}, it must be even, from 2 to {MAX_HEAD_DIM}")));
+            return Err(Error::invalid(format!("head_dim is {head_dim}; it must be even, from 2 to {MAX_HEAD_DIM}")));
         }
         if !scale.is_finite() {
             return Err(Error::invalid("scale is not a finite number"));

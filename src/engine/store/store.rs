@@ -455,10 +455,10 @@ impl Shared {
         forgotten
     }
 
-    /// Looks into files of this model that are new, and forgets those that are gone. Returns the bytes of all.
+    /// Lists the files of this model with their sizes, reads the heads of new files, and forgets files that are gone.
     ///
     /// # Errors
-    /// Those of `cancels` only.
+    /// Only `Cancelled` and `Deadline`, from `cancels`.
     fn find_files(&self, cancels: &[Option<&Cancel>]) -> Result<HashMap<OsString, u64>> {
         let Some(folder) = &self.folder else { return Ok(HashMap::new()) };
         let is_own = |name: &OsString| name.to_str().is_some_and(|name| name.starts_with(&self.prefix));
@@ -471,7 +471,7 @@ impl Shared {
         for name in new {
             let rest = name.to_str().and_then(|name| name.strip_prefix(&self.prefix)).unwrap_or_default();
             let adapters = rest.split('-').next().and_then(|digest| u64::from_str_radix(digest, 16).ok());
-            // A name that none of this store has is one of the contents' too.
+            // A name that this store has not given is read as a file without adapters.
             let adapters = adapters.unwrap_or(0);
             let known = self.read(name, cancels, |read| saved::peek(&self.model, adapters, read))?;
             if let Some((keys, types, capacity)) = known
@@ -484,10 +484,11 @@ impl Shared {
         Ok(sizes)
     }
 
-    /// Returns the result of `read` of a file, which is removed where it is damaged; `None` where there is an error.
+    /// Opens a file and returns the result of `read`; `None` if either fails. A damaged file is removed, and the log
+    /// says why a file could not be used.
     ///
     /// # Errors
-    /// Those of `cancels` only.
+    /// Only `Cancelled` and `Deadline`, from `cancels`.
     fn read<T>(
         &self,
         name: &OsString,
@@ -513,7 +514,7 @@ impl Shared {
             Ok(result) => Ok(Some(result)),
             Err(e @ (Error::Cancelled | Error::Deadline)) => Err(e),
             Err(e) => {
-                // The system knows no error where a file is too short.
+                // An end of file is an I/O error without a code of the system.
                 let is_damaged = matches!(
                     e,
                     Error::Format { .. } | Error::Version(_) | Error::Mismatch(_) | Error::Io { system_code: 0, .. }

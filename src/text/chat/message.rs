@@ -190,7 +190,8 @@ pub fn check_results(before: &[Json], messages: &[Json]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of tool calls of the last message with calls that no result follows.
+/// Counts the tool calls without a result in the last message that has tool calls. A result is a `tool` message after
+/// it.
 pub fn open_calls(messages: &[Json]) -> usize {
     let mut results = 0;
     for message in messages.iter().rev() {

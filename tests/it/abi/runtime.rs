@@ -71,14 +71,14 @@ fn a_ceiling_of_memory_holds() {
         runtime_with(100_000, &mut runtime);
         params.runtime = runtime;
         let message = expect(RZ_ERR_LIMIT, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
-        assert!(message.contains("of the limit of 100000 there are 100000 left"), "{message}");
+        assert!(message.contains("bytes are needed, 100000 of the limit of 100000 are left"), "{message}");
         rz_runtime_free(runtime);
         runtime_with(4 << 20, &mut runtime);
         params.runtime = runtime;
         expect(RZ_OK, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
         let params = rz_cache_params { struct_size: 16, capacity: 1 << 20, k_type: 0, v_type: 0 };
         let message = expect(RZ_ERR_LIMIT, |e| rz_cache_new(model, &params, &mut cache, e));
-        assert!(message.contains("of the limit of 4194304 there are"), "{message}");
+        assert!(message.contains("of the limit of 4194304 are left"), "{message}");
         assert!(cache.is_null());
         rz_runtime_free(runtime);
         rz_model_free(model);
@@ -117,7 +117,7 @@ fn a_ceiling_of_memory_can_be_changed_while_it_is_in_use() {
         expect(RZ_OK, |e| rz_runtime_memory_limit_set(runtime, 1000, e));
         assert_eq!((state(runtime).memory_limit, state(runtime).memory_used), (1000, used.memory_used));
         let message = expect(RZ_ERR_LIMIT, |e| rz_cache_new(model, null(), &mut cache, e));
-        assert!(message.contains("of the limit of 1000 there are 0 left"), "{message}");
+        assert!(message.contains("0 of the limit of 1000 are left"), "{message}");
         // What is there works on.
         host.decode(261);
         expect(RZ_OK, |e| rz_runtime_memory_limit_set(runtime, 0, e));

@@ -148,7 +148,7 @@ fn a_file_that_ends_early_is_damaged() {
             continue;
         }
         assert_eq!((status, err.system_code), (RZ_ERR_FORMAT, 0), "{n} bytes");
-        assert!(text_of(&err.message).contains("the file ends before"), "{}", text_of(&err.message));
+        assert!(text_of(&err.message).contains("the file ends before byte"), "{}", text_of(&err.message));
         fs::write(cut.path(), held).expect("a file");
         let path = CString::new(cut.path().to_str().expect("UTF-8")).expect("no NUL");
         expect(RZ_ERR_FORMAT, |e| unsafe { rz_model_load(path.as_ptr(), null(), &mut model, e) });
@@ -193,7 +193,7 @@ fn a_model_is_the_same_from_a_descriptor() {
     let file = fs::File::open(MODEL).expect("the file");
     let fd = |offset, size| rz_source { fd: file.as_raw_fd(), offset, size, ..source(RZ_SOURCE_FD) };
     for range in [fd(1, bytes.len() as u64), fd(u64::MAX, 2), fd(bytes.len() as u64 + 1, 0)] {
-        refused("but the file has", RZ_ERR_FORMAT, &[range]);
+        refused("it must end within the file, which has", RZ_ERR_FORMAT, &[range]);
     }
     // A size that is not that of the file.
     refused("", RZ_ERR_FORMAT, &[fd(0, bytes.len() as u64 / 2)]);
@@ -227,7 +227,7 @@ fn a_descriptor_is_mapped_at_any_offset() {
     let file = fs::File::open(MODEL).expect("the file");
     let fd = |offset, size| rz_source { fd: file.as_raw_fd(), offset, size, ..source(RZ_SOURCE_FD) };
     for (status, what, source) in [
-        (RZ_ERR_FORMAT, "but the file has", fd(1, bytes.len() as u64)),
+        (RZ_ERR_FORMAT, "it must end within the file, which has", fd(1, bytes.len() as u64)),
         (RZ_ERR_FORMAT, "", fd(0, bytes.len() as u64 / 2)),
         (RZ_ERR_FORMAT, "", fd(1, 0)),
         (RZ_ERR_UNSUPPORTED, "needs files or sources of the kind RZ_SOURCE_FD", memory(&bytes)),
