@@ -112,6 +112,7 @@ build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp inclu
 # What a change is likely to break: layers and words, unit tests, texts, the C interface, jobs on tiny networks.
 check: ## Check a change quickly: format, clippy, unit tests, some tests of each layer
 	$(CARGO) fmt --check
+	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 	$(CARGO) clippy --quiet --lib -- -D warnings
 	$(CARGO) test --quiet --lib
 	$(CARGO) test --quiet --test it -- layering:: words:: text:: abi::
@@ -244,6 +245,7 @@ check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix 
 
 lint: ## Check the formatting, run clippy, also as for systems without CUDA, read the workflows
 	$(CARGO) fmt --check
+	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 	REALIZAR_CUDA_TARGETS=none $(CARGO) clippy --lib -- -D warnings
 	$(CARGO) clippy --all-targets -- -D warnings
 	@if python3 --version >/dev/null 2>&1; then tests/ptx/faults --check; else echo "SKIPPED: the faults for kernels, because there is no python3"; fi

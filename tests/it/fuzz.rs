@@ -6,46 +6,40 @@
 use std::fs;
 use std::path::Path;
 
-#[path = "../../fuzz/fuzz_targets/adapter.rs"]
-mod adapter;
-#[path = "../../fuzz/fuzz_targets/bmp.rs"]
-mod bmp;
-#[path = "../../fuzz/fuzz_targets/calls.rs"]
-mod calls;
-#[path = "../../fuzz/fuzz_targets/flac.rs"]
-mod flac;
-#[path = "../../fuzz/fuzz_targets/gguf.rs"]
-mod gguf;
-#[path = "../../fuzz/fuzz_targets/gif.rs"]
-mod gif;
-#[path = "../../fuzz/fuzz_targets/grammar.rs"]
-mod grammar;
-#[path = "../../fuzz/fuzz_targets/jpeg.rs"]
-mod jpeg;
-#[path = "../../fuzz/fuzz_targets/mp3.rs"]
-mod mp3;
-#[path = "../../fuzz/fuzz_targets/ogg.rs"]
-mod ogg;
-#[path = "../../fuzz/fuzz_targets/packed.rs"]
-mod packed;
-#[path = "../../fuzz/fuzz_targets/png.rs"]
-mod png;
-#[path = "../../fuzz/fuzz_targets/reply.rs"]
-mod reply;
-#[path = "../../fuzz/fuzz_targets/safetensors.rs"]
-mod safetensors;
-#[path = "../../fuzz/fuzz_targets/saved.rs"]
-mod saved;
-#[path = "../../fuzz/fuzz_targets/sizing.rs"]
-mod sizing;
-#[path = "../../fuzz/fuzz_targets/template.rs"]
-mod template;
-#[path = "../../fuzz/fuzz_targets/tokenizer.rs"]
-mod tokenizer;
-#[path = "../../fuzz/fuzz_targets/wav.rs"]
-mod wav;
-#[path = "../../fuzz/fuzz_targets/webp.rs"]
-mod webp;
+/// Declares each target, a file of `fuzz/fuzz_targets` with modules beside it, and lists them.
+macro_rules! targets {
+    ($($name:ident $file:literal,)+) => {
+        $(
+            #[path = $file]
+            mod $name;
+        )+
+
+        const TARGETS: &[(&str, fn(&[u8]))] = &[$((stringify!($name), $name::run),)+];
+    };
+}
+
+targets! {
+    adapter "../../fuzz/fuzz_targets/adapter.rs",
+    bmp "../../fuzz/fuzz_targets/bmp.rs",
+    calls "../../fuzz/fuzz_targets/calls.rs",
+    flac "../../fuzz/fuzz_targets/flac.rs",
+    gguf "../../fuzz/fuzz_targets/gguf.rs",
+    gif "../../fuzz/fuzz_targets/gif.rs",
+    grammar "../../fuzz/fuzz_targets/grammar.rs",
+    jpeg "../../fuzz/fuzz_targets/jpeg.rs",
+    mp3 "../../fuzz/fuzz_targets/mp3.rs",
+    ogg "../../fuzz/fuzz_targets/ogg.rs",
+    packed "../../fuzz/fuzz_targets/packed.rs",
+    png "../../fuzz/fuzz_targets/png.rs",
+    reply "../../fuzz/fuzz_targets/reply.rs",
+    safetensors "../../fuzz/fuzz_targets/safetensors.rs",
+    saved "../../fuzz/fuzz_targets/saved.rs",
+    sizing "../../fuzz/fuzz_targets/sizing.rs",
+    template "../../fuzz/fuzz_targets/template.rs",
+    tokenizer "../../fuzz/fuzz_targets/tokenizer.rs",
+    wav "../../fuzz/fuzz_targets/wav.rs",
+    webp "../../fuzz/fuzz_targets/webp.rs",
+}
 
 // The macro stands behind the targets, which find it by their imports.
 #[macro_export]
@@ -63,31 +57,6 @@ macro_rules! fuzz_target {
         }
     };
 }
-
-type Target = fn(&[u8]);
-
-const TARGETS: [(&str, Target); 20] = [
-    ("adapter", adapter::run),
-    ("bmp", bmp::run),
-    ("calls", calls::run),
-    ("flac", flac::run),
-    ("gguf", gguf::run),
-    ("gif", gif::run),
-    ("grammar", grammar::run),
-    ("jpeg", jpeg::run),
-    ("mp3", mp3::run),
-    ("ogg", ogg::run),
-    ("packed", packed::run),
-    ("png", png::run),
-    ("reply", reply::run),
-    ("safetensors", safetensors::run),
-    ("saved", saved::run),
-    ("sizing", sizing::run),
-    ("template", template::run),
-    ("tokenizer", tokenizer::run),
-    ("wav", wav::run),
-    ("webp", webp::run),
-];
 
 #[test]
 fn targets_pass_their_seeds() {
