@@ -18,8 +18,8 @@ use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
 use realizar::engine::{
-    self, CacheParams, Chooser, Filter, GrammarKind, GrammarText, Job, JobParams, LoadOptions, Model, Request,
-    SamplerParams, Session, step_jobs,
+    self, Chooser, Filter, GrammarKind, GrammarText, Job, JobParams, LoadOptions, Model, Request, SamplerParams,
+    Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::gpu::GpuDevice;
@@ -32,6 +32,7 @@ use realizar::quant;
 use realizar::sampling::{NO_TOKEN, NOT_A_NUMBER, SamplingRule, Scratch, choose};
 use realizar::tensor::DType;
 
+use it::support::models;
 use it::support::save::save;
 use it::support::shim::Shim;
 use it::support::tiny::{self, PROMPT, Rng, Tiny};
@@ -317,10 +318,6 @@ fn load(path: &Path, gpu_layers: u32) -> Arc<Model> {
     Model::load(path, LoadOptions { device: GPU, gpu_layers, deterministic: true, ..Default::default() }).unwrap()
 }
 
-fn session(model: &Arc<Model>) -> Session {
-    Session::new(model, &CacheParams::default()).unwrap()
-}
-
 fn samplers() -> Vec<SamplerParams> {
     let warm = SamplerParams { temperature: 0.8, seed: 5, ..Default::default() };
     let penalties =
@@ -347,7 +344,7 @@ fn samplers() -> Vec<SamplerParams> {
 
 /// The tokens that follow five of the prompt, each chosen by the host from the logits of the device.
 fn by_the_host(model: &Arc<Model>, params: &SamplerParams, n: usize) -> Vec<u32> {
-    let (mut s, mut sampler) = (session(model), Chooser::new(params.clone()).unwrap());
+    let (mut s, mut sampler) = (models::session(model), Chooser::new(params.clone()).unwrap());
     PROMPT[..5].iter().for_each(|token| s.prefill(&[*token], None).unwrap());
     let (mut token, mut tokens) = (PROMPT[5], Vec::new());
     for _ in 0..n {
@@ -373,7 +370,7 @@ fn sampled_text_runs_ahead_and_is_that_of_the_host() {
             let end = expected.iter().position(|token| *token == 2).map_or(40, |end| end + 1);
             for order in 0..3 {
                 gpu.0.iter().for_each(|shim| shim.order(order));
-                let (mut s, mut sampler) = (session(&model), Chooser::new(params.clone()).unwrap());
+                let (mut s, mut sampler) = (models::session(&model), Chooser::new(params.clone()).unwrap());
                 s.prefill(&PROMPT[..5], None).unwrap();
                 // In pieces of any size, and by single calls.
                 let (mut tokens, mut token) = (Vec::new(), PROMPT[5]);
@@ -405,7 +402,7 @@ fn recurrent_networks_choose_ahead() {
         let (model, params) = (load(&path, 0), &samplers()[3]);
         let expected = by_the_host(&model, params, 12);
         let end = expected.iter().position(|token| *token == 2).map_or(12, |end| end + 1);
-        let (mut s, mut sampler) = (session(&model), Chooser::new(params.clone()).unwrap());
+        let (mut s, mut sampler) = (models::session(&model), Chooser::new(params.clone()).unwrap());
         PROMPT[..5].iter().for_each(|token| s.prefill(&[*token], None).unwrap());
         let (mut out, mut n) = ([0; 12], 0);
         s.generate(PROMPT[5], Some(&mut sampler), &mut out[..end], &mut n, None).unwrap();
@@ -428,7 +425,7 @@ fn grammars_restrict_what_the_device_chooses() {
         sampler
     };
     let start = || {
-        let mut s = session(&model);
+        let mut s = models::session(&model);
         s.prefill(&[1, 403, 407], None).unwrap();
         s
     };
@@ -476,7 +473,7 @@ fn nothing_is_copied_for_a_token_that_runs_ahead() {
     let model = load(&path, 0);
     for params in std::iter::once(None).chain(samplers().into_iter().take(4).map(Some)) {
         let mut sampler = params.map(|params| Chooser::new(params).unwrap());
-        let mut s = session(&model);
+        let mut s = models::session(&model);
         s.prefill(&PROMPT[..5], None).unwrap();
         let count = |name| shim.number(name);
         let (mut out, mut n) = ([0; 30], 0);
@@ -504,7 +501,7 @@ fn batches_and_jobs_choose_on_the_device() {
     let n = 16;
     let expected: Vec<Vec<u32>> = all.iter().map(|params| by_the_host(&model, params, n)).collect();
     let start = || {
-        let mut s = session(&model);
+        let mut s = models::session(&model);
         s.prefill(&PROMPT[..5], None).unwrap();
         s
     };
@@ -570,7 +567,7 @@ fn what_is_nan_is_an_error_of_its_own_sequence() {
     std::fs::write(&path, file.build().0).unwrap();
     let model = load(&path, 0);
     let start = |n: usize| {
-        let mut s = session(&model);
+        let mut s = models::session(&model);
         s.prefill(&PROMPT[..n], None).unwrap();
         s
     };
@@ -597,7 +594,7 @@ fn what_is_nan_is_an_error_of_its_own_sequence() {
     assert_eq!(sessions.each_ref().map(Session::len), [4, 5, 6]);
     for params in samplers() {
         let job = |prompt: &[u32]| {
-            let s = session(&model);
+            let s = models::session(&model);
             let sampler = params.clone().map(|params| Chooser::new(params).unwrap());
             let params = JobParams { max_tokens: 8, chooser: sampler, ..Default::default() };
             let request = Request::new(&s, prompt, params).unwrap();

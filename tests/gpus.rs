@@ -16,14 +16,15 @@ use realizar::cuda;
 use realizar::device::select;
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
-    self, CacheParams, Chooser, Job, JobParams, LoadOptions, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
-    RuntimeParams, SamplerParams, Session, step_jobs,
+    self, CacheParams, Chooser, Job, JobParams, LoadOptions, LoadParams, Model, Outcome, Part, Plan, Request,
+    SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 
 use gpu::Gpu;
+use it::support::models;
 use it::support::reference::relative_rms;
 use it::support::save::{restored, save, saved_bytes};
 use it::support::shim::{self, Lie, Shim};
@@ -61,27 +62,13 @@ fn load(path: &Path, n: u32, shares: &[f32], gpu_layers: u32, deterministic: boo
     Model::load(path, LoadOptions { devices, shares, gpu_layers, deterministic, ..Default::default() })
 }
 
-fn session(model: &Arc<Model>) -> Session {
-    Session::new(model, &CacheParams::default()).unwrap()
-}
-
-/// Logits behind pieces of the prompt.
-fn prompt(model: &Arc<Model>, piece: usize) -> Vec<Vec<f32>> {
-    let mut session = session(model);
-    let pieces = PROMPT.chunks(piece).map(|tokens| {
-        session.prefill(tokens, None).unwrap();
-        session.logits().unwrap().to_vec()
-    });
-    pieces.collect()
-}
-
 /// Tokens that a model makes behind a part of the prompt.
 fn generated(model: &Arc<Model>, n: usize) -> Vec<u32> {
     sampled(model, None, n)
 }
 
 fn sampled(model: &Arc<Model>, params: Option<&SamplerParams>, n: usize) -> Vec<u32> {
-    let (mut session, mut out, mut made) = (session(model), vec![0; n], 0);
+    let (mut session, mut out, mut made) = (models::session(model), vec![0; n], 0);
     let mut sampler = params.map(|params| Chooser::new(params.clone()).unwrap());
     session.prefill(&PROMPT[..5], None).unwrap();
     session.generate(PROMPT[5], sampler.as_mut(), &mut out, &mut made, None).unwrap();
@@ -128,7 +115,10 @@ fn every_network_has_the_results_of_one_device() {
         let divided = load(&path, 2, &[1.0, 1.0], 0, false).unwrap();
         // Single tokens are generated below.
         for piece in [4, 21] {
-            let (here, got) = (prompt(&one, piece), prompt(&divided, piece));
+            let (here, got) = (
+                models::logits_in_pieces(&mut models::session(&one), piece),
+                models::logits_in_pieces(&mut models::session(&divided), piece),
+            );
             let as_f64 = |logits: &Vec<f32>| logits.iter().copied().map(f64::from).collect::<Vec<f64>>();
             let here_f64: Vec<_> = here.iter().map(as_f64).collect();
             let [difference, between] =
@@ -152,7 +142,8 @@ fn every_cut_gives_the_same_bits() {
     let (_dir, path, _) = save(&llama(5));
     for on_gpus in [5, 4] {
         let one = load(&path, 1, &[], on_gpus, false).unwrap();
-        let (expected, tokens) = ([1, 21].map(|piece| prompt(&one, piece)), generated(&one, 8));
+        let (expected, tokens) =
+            ([1, 21].map(|piece| models::logits_in_pieces(&mut models::session(&one), piece)), generated(&one, 8));
         for n in [2, 3] {
             let mut seen = BTreeSet::new();
             let steps = [0.01, 0.3, 0.6, 1.0, 3.0, 30.0];
@@ -173,7 +164,10 @@ fn every_cut_gives_the_same_bits() {
                 let copies = || gpus.0.as_ref().map(|shim| shim.number("shim_peer_copies"));
                 let before = copies();
                 for (piece, expected) in [1, 21].into_iter().zip(&expected) {
-                    assert!(prompt(&model, piece) == *expected, "{layers:?}, pieces of {piece}");
+                    assert!(
+                        models::logits_in_pieces(&mut models::session(&model), piece) == *expected,
+                        "{layers:?}, pieces of {piece}"
+                    );
                 }
                 assert!(gpus.0.is_none() || copies() > before);
                 assert_eq!(generated(&model, 8), tokens, "{layers:?}");
@@ -212,7 +206,7 @@ fn generation_runs_ahead_on_several_gpus() {
     let end = (2..39).rfind(|&i| !expected[..i].contains(&expected[i])).unwrap();
     let (_dir, ending, _) = save(&tiny.change(|t| t.eos = expected[end]));
     let model = load(&ending, 2, &[], 0, false).unwrap();
-    let (mut s, mut out, mut n) = (session(&model), [0; 40], 0);
+    let (mut s, mut out, mut n) = (models::session(&model), [0; 40], 0);
     s.prefill(&PROMPT[..5], None).unwrap();
     assert_eq!(s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap(), Outcome::Done);
     assert_eq!(out[..n], expected[..=end]);
@@ -230,17 +224,18 @@ fn sequences_do_not_notice_a_division() {
         let n = tiny.net.layers as u32;
         let (_dir, path, _) = save(&tiny);
         let one = load(&path, 1, &[], 0, true).unwrap();
-        let single = prompt(&one, 1);
+        let single = models::logits_in_pieces(&mut models::session(&one), 1);
         for on_gpus in if n > 2 { vec![n, n - 1] } else { vec![n] } {
             let model = load(&path, 2, &[1.0, 1.0], on_gpus, true).unwrap();
             assert_eq!(layers_of(&model).iter().sum::<u32>(), on_gpus, "{name}");
             // Layers on the CPU have other bits.
-            let own = if on_gpus == n { single.clone() } else { prompt(&model, 1) };
+            let own =
+                if on_gpus == n { single.clone() } else { models::logits_in_pieces(&mut models::session(&model), 1) };
             let next = |s: &mut Session, at: usize| {
                 s.prefill(&PROMPT[at..=at], None).unwrap();
                 assert!(s.logits().unwrap() == own[at], "{name}, {on_gpus} layers, position {at}");
             };
-            let mut s = session(&model);
+            let mut s = models::session(&model);
             PROMPT[..15].iter().for_each(|token| s.prefill(&[*token], None).unwrap());
             for to in [13, 2, 9] {
                 s.truncate(to.min(s.len() as u32)).unwrap();
@@ -256,13 +251,13 @@ fn sequences_do_not_notice_a_division() {
             next(&mut again, at);
             s.release().unwrap();
             next(&mut s, at);
-            let mut shifted = session(&model);
+            let mut shifted = models::session(&model);
             shifted.prefill(&[&[7, 8, 9], &PROMPT[..5]].concat(), None).unwrap();
             shifted.shift(0, 3).unwrap();
             next(&mut shifted, 5);
 
             let mut sessions: Vec<Session> = [4, 9, 6]
-                .map(|n| (n, session(&model)))
+                .map(|n| (n, models::session(&model)))
                 .into_iter()
                 .map(|(n, mut s)| {
                     s.prefill(&PROMPT[..n], None).unwrap();
@@ -275,7 +270,7 @@ fn sequences_do_not_notice_a_division() {
             sessions.iter().for_each(|s| assert!(s.logits().unwrap() == own[s.len() - 1], "{name}: a batch"));
 
             let job = |n: usize| {
-                let s = session(&model);
+                let s = models::session(&model);
                 let params = JobParams { max_tokens: 6, ..Default::default() };
                 let request = Request::new(&s, &PROMPT[..n], params).unwrap();
                 Job::new(s, request)
@@ -283,7 +278,7 @@ fn sequences_do_not_notice_a_division() {
             let mut jobs = [6, 17].map(job);
             while !step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), None).unwrap() {}
             for (job, n) in jobs.iter_mut().zip([6, 17]) {
-                let (mut s, mut out, mut made) = (session(&model), [0; 6], 0);
+                let (mut s, mut out, mut made) = (models::session(&model), [0; 6], 0);
                 s.prefill(&PROMPT[..n - 1], None).unwrap();
                 s.generate(PROMPT[n - 1], None, &mut out, &mut made, None).unwrap();
                 assert_eq!(job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap(), out[..made], "{name}: a job");
@@ -303,7 +298,7 @@ fn a_plan_tells_the_bytes_of_each_device() {
     for (path, n, shares, gpu_layers) in
         [(&path, 3, &[][..], 0), (&path, 2, &[1.0, 3.0], 4), (&path, 2, &[1.0, 3.0], 5), (&other, 2, &[], 0)]
     {
-        let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
+        let runtime = || Some(models::runtime(1));
         let (cache, devices) = (|| CacheParams { capacity: 500, ..Default::default() }, devices(n));
         let params = |gpu_layers| LoadParams {
             runtime: runtime(),
@@ -339,7 +334,7 @@ fn a_plan_tells_the_bytes_of_each_device() {
         }
         assert_eq!(used(), before);
         memory(shim, 1, 1 << 30);
-        prompt(&Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap(), 21);
+        models::logits_in_pieces(&mut models::session(&models::load(path)), 21);
     }
 }
 
@@ -453,7 +448,7 @@ fn any_device_may_be_lost_at_any_call() {
     let Some(shim) = gpus.shim() else { return };
     let (_dir, path, _) = save(&llama(2));
     let survivors = [1, 2, 3].map(|device| Model::load(&path, LoadOptions { device, ..Default::default() }).unwrap());
-    let expected = survivors.each_ref().map(|model| prompt(model, 21));
+    let expected = survivors.each_ref().map(|model| models::logits_in_pieces(&mut models::session(model), 21));
     let used = || [0, 1].map(|device| memory_used(shim, device));
     let (before, contexts) = (used(), shim.number("shim_contexts"));
     for is_direct in [true, false] {
@@ -461,7 +456,7 @@ fn any_device_may_be_lost_at_any_call() {
         let mut lost = BTreeSet::new();
         for call in 0.. {
             let model = load(&path, 2, &[1.0, 1.0], 0, false).unwrap();
-            let mut s = session(&model);
+            let mut s = models::session(&model);
             shim.fail(c"*", call, 719);
             let (mut out, mut n) = ([0; 4], 0);
             let steps = s.prefill(&PROMPT[..9], None);
@@ -486,7 +481,11 @@ fn any_device_may_be_lost_at_any_call() {
                 break;
             }
             if call % 16 == 0 {
-                assert!(survivors.each_ref().map(|model| prompt(model, 21)) == expected, "call {call}");
+                assert!(
+                    survivors.each_ref().map(|model| models::logits_in_pieces(&mut models::session(model), 21))
+                        == expected,
+                    "call {call}"
+                );
             }
         }
         assert_eq!(lost.into_iter().collect::<Vec<_>>(), ["cuda:0", "cuda:1"]);
@@ -500,7 +499,7 @@ fn a_fault_of_an_earlier_part_is_no_result() {
     let Some(shim) = gpus.shim() else { return };
     let (_dir, path, _) = save(&llama(2));
     let model = load(&path, 2, &[1.0, 1.0], 0, false).unwrap();
-    let mut s = session(&model);
+    let mut s = models::session(&model);
     s.prefill(&PROMPT[..4], None).unwrap();
     // What the second part makes of it faults as well.
     shim.spoil(c"gemv_q8_0", 0, 1);
@@ -521,7 +520,7 @@ fn a_profile_has_the_parts_of_all_gpus() {
     let devices = devices(3);
     let model = Model::load(&path, LoadOptions { devices: &devices, profile: true, ..Default::default() }).unwrap();
     let launches = shim.number("shim_launches");
-    session(&model).prefill(&PROMPT, None).unwrap();
+    models::session(&model).prefill(&PROMPT, None).unwrap();
     let counted = model.metrics().snapshot();
     let sum: u64 = Part::ALL.iter().map(|part| counted.part(*part).sum_ns).sum();
     assert_eq!(sum, (shim.number("shim_launches") - launches) * 1_000_000);

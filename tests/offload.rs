@@ -36,6 +36,7 @@ use serde_json::Value;
 use it::support::adapter_file::gguf;
 use it::support::adapters::{Factors, all_factors, merge};
 use it::support::encoders;
+use it::support::models;
 use it::support::published;
 use it::support::recurrent::Mixer;
 use it::support::reference::{Net, relative_rms};
@@ -53,18 +54,10 @@ fn load_fixed(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
     Model::load(path, LoadOptions { device: GPU, gpu_layers, deterministic: true, ..Default::default() })
 }
 
-fn session(model: &Arc<Model>) -> Session {
-    Session::new(model, &CacheParams::default()).unwrap()
-}
-
 /// Logits behind pieces of the prompt, each with the position that they follow.
 fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
-    let mut session = session(model);
-    let pieces = PROMPT.chunks(piece).map(|tokens| {
-        session.prefill(tokens, None).unwrap();
-        (session.len() - 1, session.logits().unwrap().to_vec())
-    });
-    pieces.collect()
+    let ends = (1..).map(|i| PROMPT.len().min(i * piece) - 1);
+    ends.zip(models::logits_in_pieces(&mut models::session(model), piece)).collect()
 }
 
 /// The most of some last layers that a GPU takes: both parts remember something, and no layer reads keys and values of
@@ -137,7 +130,7 @@ fn recurrent_layers_rewind_on_both_devices() {
 fn rewinds(model: &Arc<Model>, gpu_layers: u32) {
     assert_eq!(model.info().gpu_layers, gpu_layers);
     let single: Vec<Vec<f32>> = prompt(model, 1).into_iter().map(|(_, logits)| logits).collect();
-    let mut first = session(model);
+    let mut first = models::session(model);
     PROMPT.iter().for_each(|token| first.prefill(&[*token], None).unwrap());
     for to in [20, 13, 2, 0] {
         first.truncate(to as u32).unwrap();
@@ -157,7 +150,7 @@ fn sequences_of_a_divided_model_rewind_fork_and_batch() {
         let model = load(&path, 1).unwrap();
         // Tokens one by one, so that every way of asking takes the same kernels.
         let expected: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
-        let mut a = session(&model);
+        let mut a = models::session(&model);
         PROMPT[..12].iter().for_each(|t| a.prefill(&[*t], None).unwrap());
         let mut fork = a.fork().unwrap();
         [7, 8, 9].iter().for_each(|t| a.prefill(&[*t], None).unwrap());
@@ -166,7 +159,7 @@ fn sequences_of_a_divided_model_rewind_fork_and_batch() {
             s.prefill(&PROMPT[12..13], None).unwrap();
             assert!(s.logits().unwrap() == expected[12], "{name}");
         }
-        let mut others: Vec<Session> = (3..6).map(|_| session(&model)).collect();
+        let mut others: Vec<Session> = (3..6).map(|_| models::session(&model)).collect();
         for (s, n) in others.iter_mut().zip(3..) {
             PROMPT[..n].iter().for_each(|t| s.prefill(&[*t], None).unwrap());
         }
@@ -200,7 +193,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
                     assert!(logits == single[at], "{name}, {layers} layers, pieces of {piece}, position {at}");
                 }
             }
-            let mut sessions: Vec<Session> = (1..6).map(|_| session(&model)).collect();
+            let mut sessions: Vec<Session> = (1..6).map(|_| models::session(&model)).collect();
             for (session, n) in sessions.iter_mut().zip([1, 20, 3, 9, 5]) {
                 session.prefill(&PROMPT[..n], None).unwrap();
             }
@@ -237,7 +230,7 @@ fn deterministic_models_deal_positions_out_in_one_way() {
 
 /// Tokens chosen one call each, and the logits behind each.
 fn decoded(model: &Arc<Model>, n: usize) -> (Session, Vec<u32>, Vec<Vec<f32>>) {
-    let mut s = session(model);
+    let mut s = models::session(model);
     s.prefill(&PROMPT[..5], None).unwrap();
     let (mut token, mut tokens, mut logits) = (PROMPT[5], Vec::new(), Vec::new());
     for _ in 0..n {
@@ -261,7 +254,7 @@ fn recurrent_networks_run_ahead() {
         let end = (3..).find(|&i| !expected[..i].contains(&expected[i])).unwrap();
         let (_dir, path, _) = save(&tiny.change(|t| t.eos = expected[end]));
         let model = load(&path, 0).unwrap();
-        let (mut s, mut out, mut n) = (session(&model), vec![0; 24], 0);
+        let (mut s, mut out, mut n) = (models::session(&model), vec![0; 24], 0);
         s.prefill(&PROMPT[..5], None).unwrap();
         s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap();
         assert_eq!(out[..n], expected[..=end], "{name}");
@@ -292,7 +285,7 @@ fn generation_runs_ahead_and_nobody_notices() {
     for order in 0..3 {
         shim.inspect(|shim| shim.order(order));
         let replays = shim.map(|shim| shim.number("shim_replays") + 59);
-        let mut s = session(&model);
+        let mut s = models::session(&model);
         s.prefill(&PROMPT[..5], None).unwrap();
         assert_eq!(s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap(), Outcome::More);
         assert!(n == 60 && out[..] == expected[..], "order {order}");
@@ -308,7 +301,7 @@ fn generation_runs_ahead_and_nobody_notices() {
     assert!((2..50).contains(&at), "{expected:?}");
     let (_dir, ending, _) = save(&tiny(expected[at]));
     let model = load(&ending, 0).unwrap();
-    let mut s = session(&model);
+    let mut s = models::session(&model);
     s.prefill(&PROMPT[..5], None).unwrap();
     assert_eq!(s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap(), Outcome::Done);
     assert_eq!((n, &out[..n]), (at + 1, &expected[..=at]));
@@ -355,7 +348,7 @@ fn decoders_that_read_a_source_agree_and_run_ahead() {
             Prompt::new(&model, &[PromptPart::Media(&media), PromptPart::Tokens(behind)], false).unwrap()
         };
         let read = |prompt: &Prompt| {
-            let mut session = session(&model);
+            let mut session = models::session(&model);
             session.prefill_prompt(prompt, 0, None).unwrap();
             session
         };
@@ -376,8 +369,8 @@ fn decoders_that_read_a_source_agree_and_run_ahead() {
             let params = SamplerParams { temperature: 0.9, top_k: 20, seed: 5, ..Default::default() };
             let job = |n: usize, behind: &[u32], chooser| {
                 let params = JobParams { max_tokens: 30, chooser, ..Default::default() };
-                let request = Request::of_prompt(&session(&model), &prompt(n, behind), 0, params).unwrap();
-                Job::new(session(&model), request)
+                let request = Request::of_prompt(&models::session(&model), &prompt(n, behind), 0, params).unwrap();
+                Job::new(models::session(&model), request)
             };
             [job(40, &[], None), job(source.len(), &ids[1..20], Some(Chooser::new(params).unwrap()))]
         };
@@ -414,7 +407,7 @@ fn jobs_may_lose_their_device_at_any_call() {
     let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96));
-    let on_cpu = || prompt(&Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap(), 21);
+    let on_cpu = || prompt(&models::load(&path), 21);
     let host = on_cpu();
     let expected = ended(&mut jobs(&load(&path, 0).unwrap(), 6).unwrap(), None).unwrap();
     let (used, contexts) = (shim.number("shim_memory_used"), shim.number("shim_contexts"));
@@ -461,7 +454,7 @@ fn a_device_that_hangs_is_given_up() {
     let Some(gpu) = gpu::gpu(1) else { return };
     let Some(shim) = gpu.shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(2).shape(64, 4, 2, 16, 96));
-    let on_cpu = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let on_cpu = models::load(&path);
     let host = prompt(&on_cpu, 21);
     let hangs = |work: &mut dyn FnMut() -> Result<()>| {
         let (patience, started) = (shim.driver.patience(), Instant::now());
@@ -478,7 +471,7 @@ fn a_device_that_hangs_is_given_up() {
     };
     for layers in [1, 2] {
         let model = load(&path, layers).unwrap();
-        let mut s = session(&model);
+        let mut s = models::session(&model);
         s.prefill(&PROMPT[..5], None).unwrap();
         hangs(&mut || s.prefill(&[1], None));
     }
@@ -502,7 +495,7 @@ fn a_profile_tells_the_parts_of_a_step_apart() {
         let model = Model::load(&path, params).unwrap();
         let layers = u64::from(model.info().gpu_layers);
         let launches = shim.number("shim_launches");
-        let mut s = session(&model);
+        let mut s = models::session(&model);
         s.prefill(&PROMPT, None).unwrap();
         s.generate(5, None, &mut [0; 3], &mut 0, None).unwrap();
         let counted = model.metrics().snapshot();
@@ -540,7 +533,7 @@ fn devices_count_what_is_theirs() {
     let mut on_host = Vec::new();
     for layers in [4, 1] {
         let model = load(&path, layers).unwrap();
-        let mut s = session(&model);
+        let mut s = models::session(&model);
         let started = std::time::Instant::now();
         s.prefill(&PROMPT, None).unwrap();
         s.generate(5, None, &mut [0; 3], &mut 0, None).unwrap();
@@ -568,7 +561,7 @@ fn a_plan_tells_what_a_device_is_asked_for() {
         let (_dir, path, _) = save(&tiny);
         for (gpu_layers, dtype) in [(0, quant::F16), (1, quant::Q8_0)] {
             // The scratch of one thread, this one, whose memory is counted.
-            let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
+            let runtime = || Some(models::runtime(1));
             let params = || LoadParams {
                 runtime: runtime(),
                 options: LoadOptions { device: GPU, gpu_layers, ..Default::default() },
@@ -666,7 +659,7 @@ fn caches_on_a_gpu_are_saved_and_loaded() {
                     assert!(session.logits() == expected.logits(), "{name}, {layers}, {capacity:?}, {rewind}");
                 }
                 // Another model, the same model elsewhere, a damaged and a short file.
-                let elsewhere = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
+                let elsewhere = models::load(&path);
                 let divided = load(&path, 1 - layers).unwrap();
                 for model in [&load(&other, layers).unwrap(), &elsewhere, &divided] {
                     assert!(
@@ -719,8 +712,8 @@ fn caches_on_a_gpu_are_shifted_and_released() {
     for layers in [0, 1] {
         // Whose results do not depend on how tokens come.
         let model = load_fixed(&path, layers).unwrap();
-        let mut s = session(&model);
-        let mut expected = session(&model);
+        let mut s = models::session(&model);
+        let mut expected = models::session(&model);
         s.prefill(&PROMPT[..15], None).unwrap();
         s.shift(3, 5).unwrap();
         expected.prefill(&[&PROMPT[..3], &PROMPT[8..15]].concat(), None).unwrap();
@@ -912,7 +905,7 @@ fn adapters_agree_with_merged_weights_on_every_device() {
             let adapter = adapter(&model, &path, &tiny, &list, alpha, dtype);
             let pieces: &[usize] = if layers == 0 { &[1, 7, 21] } else { &[7] };
             for &piece in pieces {
-                let mut session = session(&model);
+                let mut session = models::session(&model);
                 session.set_adapters(std::slice::from_ref(&adapter), &[scale]).unwrap();
                 let mut last = Vec::new();
                 for tokens in PROMPT.chunks(piece) {
@@ -954,7 +947,7 @@ fn adapters_of_a_batch_are_those_of_each_sequence() {
             (&adapters, &[0.5, 0.75]),
         ];
         let new = |(adapters, scales): (&[Arc<Adapter>], &[f32])| {
-            let mut session = session(&model);
+            let mut session = models::session(&model);
             session.set_adapters(adapters, scales).unwrap();
             session.prefill(&PROMPT[..6], None).unwrap();
             session
@@ -1025,7 +1018,7 @@ fn many_adapters_and_high_ranks_fit() {
             .zip(1..)
             .map(|(rank, seed)| adapter(model, &path, &tiny, &all_factors(&tiny, *rank, seed), 8.0, quant::F16))
             .collect();
-        let mut session = session(model);
+        let mut session = models::session(model);
         session.set_adapters(&adapters, &vec![0.25; ranks.len()]).unwrap();
         session.prefill(&PROMPT, None).unwrap();
         session.logits().unwrap().to_vec()
@@ -1077,7 +1070,7 @@ fn decoders_make_embeddings_on_every_device() {
     let texts: Vec<Vec<u32>> = [3, 21, 1, 9].iter().map(|n| PROMPT[..*n].to_vec()).collect();
     for (name, tiny) in models(quant::F32) {
         let (_dir, path, _) = save(&tiny);
-        let on_cpu = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
+        let on_cpu = models::load(&path);
         for pooling in [Pooling::Mean, Pooling::Last] {
             let expected = embed(&on_cpu, &texts, Some(pooling));
             for layers in [0, 1] {
@@ -1120,7 +1113,7 @@ fn drafts_on_a_gpu_change_nothing() {
         for layers in [0, 1] {
             let params = LoadOptions { device: GPU, gpu_layers: layers, mtp: predicts, ..Default::default() };
             let model = Model::load(&path, params).unwrap();
-            let draft = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
+            let draft = models::load(&path);
             for temperature in [0.0, 0.7] {
                 let chooser = || {
                     // Nothing ends the text.

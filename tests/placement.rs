@@ -35,6 +35,7 @@ use gpu::Gpu;
 use it::support::drafts;
 use it::support::heads;
 use it::support::matrix::Matrix;
+use it::support::models;
 use it::support::ops::values;
 use it::support::published;
 use it::support::reference::relative_rms;
@@ -66,22 +67,14 @@ fn load(path: &Path, placement: &str, gpu_layers: u32) -> Result<Arc<Model>> {
     Model::load(path, LoadOptions { gpu_layers, ..params(placement) })
 }
 
-fn session(model: &Arc<Model>) -> Session {
-    Session::new(model, &CacheParams::default()).unwrap()
-}
-
 /// Logits behind pieces of the prompt, each with the position that they follow.
 fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
-    let mut session = session(model);
-    let pieces = PROMPT.chunks(piece).map(|tokens| {
-        session.prefill(tokens, None).unwrap();
-        (session.len() - 1, session.logits().unwrap().to_vec())
-    });
-    pieces.collect()
+    let ends = (1..).map(|i| PROMPT.len().min(i * piece) - 1);
+    ends.zip(models::logits_in_pieces(&mut models::session(model), piece)).collect()
 }
 
 fn generated(model: &Arc<Model>, n: usize) -> Vec<u32> {
-    let (mut session, mut out, mut made) = (session(model), vec![0; n], 0);
+    let (mut session, mut out, mut made) = (models::session(model), vec![0; n], 0);
     session.prefill(&PROMPT[..5], None).unwrap();
     session.generate(PROMPT[5], None, &mut out, &mut made, None).unwrap();
     out.truncate(made);
@@ -273,7 +266,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
                 assert!(logits == single[at], "{name}, pieces of {piece}, position {at}");
             }
         }
-        let mut sessions: Vec<Session> = (1..6).map(|_| session(&model)).collect();
+        let mut sessions: Vec<Session> = (1..6).map(|_| models::session(&model)).collect();
         for (session, n) in sessions.iter_mut().zip([1, 20, 3, 9, 5]) {
             session.prefill(&PROMPT[..n], None).unwrap();
         }
@@ -294,7 +287,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
 /// Two jobs behind different parts of the prompt.
 fn jobs(model: &Arc<Model>) -> [Job; 2] {
     [5, 9].map(|n| {
-        let s = session(model);
+        let s = models::session(model);
         let params = JobParams { max_tokens: 6, ..Default::default() };
         let request = Request::new(&s, &PROMPT[..n], params).unwrap();
         Job::new(s, request)
@@ -401,7 +394,7 @@ fn embeddings_do_not_notice_where_experts_are() {
         let embed = |model: &Arc<Model>| {
             model.embed(&texts, EmbedParams { pooling: Some(Pooling::Mean), ..Default::default() }, None).unwrap()
         };
-        let expected = embed(&Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap());
+        let expected = embed(&models::load(&path));
         let expected: Vec<f64> = expected.into_iter().map(f64::from).collect();
         for placement in ["experts=cpu,copied=never", "experts=cpu,copied=8", "experts=cpu:1,copied=1"] {
             for gpu_layers in [0, tiny.net.layers as u32 / 2] {
@@ -486,7 +479,7 @@ fn drafts_do_not_notice_where_layers_and_experts_are() {
             assert_eq!((&planned, weights), (&model.info().gpus, model.info().weight_bytes), "{at}");
             let (made, _) = drafted(&model, None);
             if name == "gemma4" && model.info().gpus.last().is_some_and(|(_, layers)| *layers < 2) {
-                let session = session(&model);
+                let session = models::session(&model);
                 let draft = DraftParams { source: Some(source()), ..Default::default() };
                 let refused = Request::new(&session, &text, JobParams { draft, ..Default::default() }).err().unwrap();
                 assert!(
@@ -560,7 +553,7 @@ fn experts_are_copied_once_a_step() {
     let of_layer = load(&path, "experts=cpu:0", 0).unwrap().info().experts.1[1] / 4;
     let copied = |placement: &str, n: usize| {
         let model = load(&path, placement, 0).unwrap();
-        let mut session = session(&model);
+        let mut session = models::session(&model);
         session.prefill(&PROMPT[..4], None).unwrap();
         let numbers = || ["copies_in", "bytes_in"].map(|name| shim.number(&format!("shim_{name}")));
         let before = numbers();
@@ -590,7 +583,7 @@ fn calls_are_cancelled() {
     let (_dir, path, _) = save(&mixture("qwen2moe", quant::Q8_0));
     let model = load(&path, "experts=cpu", 0).unwrap();
     let expected = prompt(&model, 21);
-    let (mut session, cancel) = (session(&model), Cancel::default());
+    let (mut session, cancel) = (models::session(&model), Cancel::default());
     cancel.fire();
     assert!(matches!(session.prefill(&PROMPT, Some(&cancel)), Err(Error::Cancelled)));
     assert_eq!(session.len(), 0);
@@ -612,7 +605,7 @@ fn a_device_may_be_lost_at_any_call() {
     for placement in ["experts=cpu,copied=never", "experts=cpu,copied=1"] {
         for call in 0.. {
             let model = load(&path, placement, 0).unwrap();
-            let mut s = session(&model);
+            let mut s = models::session(&model);
             shim.fail(c"*", call, 719);
             let (mut out, mut n) = ([0; 2], 0);
             let steps = s.prefill(&PROMPT[..9], None);
@@ -650,7 +643,7 @@ fn a_plan_tells_where_experts_are() {
     let mut experts = BTreeSet::new();
     for placement in ["experts=cpu:0", "experts=cpu:1", "experts=cpu:1-1", "experts=cpu", "experts=auto"] {
         // The scratch of one thread, this one, whose memory is counted.
-        let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
+        let runtime = || Some(models::runtime(1));
         let params = || LoadParams { runtime: runtime(), options: params(placement), ..Default::default() };
         let shim_holds = |what: &str| shim.number(what) as i64;
         let taken = || [shim_holds("shim_memory_used"), shim_holds("shim_pinned_used") + memory::held()];
@@ -663,7 +656,7 @@ fn a_plan_tells_where_experts_are() {
         assert_eq!(since(before)[0], plan.weights.device, "{placement}");
         let info = &model.info().experts;
         assert_eq!((&info.0, info.1), (&plan.expert_layers, [plan.experts.host, plan.experts.device]), "{placement}");
-        let mut session = session(&model);
+        let mut session = models::session(&model);
         session.prefill(&PROMPT, None).unwrap();
         assert_eq!(since(before)[0], plan.total.device, "{placement}");
         let ratio = since(before)[1] as f64 / plan.total.host as f64;
@@ -749,7 +742,7 @@ fn a_layer_crosses_once_each_way() {
         let mut counted = Vec::new();
         for n in 0..=4u64 {
             let model = load(&path, &format!("experts=cpu:{n}"), 0).unwrap();
-            let mut session = session(&model);
+            let mut session = models::session(&model);
             session.prefill(&PROMPT[..4], None).unwrap();
             let numbers = || {
                 let names = ["launches", "copies_out", "bytes_out", "copies_in", "bytes_in"];

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
 use realizar::engine::{
-    self, Adapter, CacheParams, Job, JobParams, LoadOptions, LoadParams, Model, Request, Runtime, RuntimeParams,
-    Session, saved, step_jobs,
+    self, Adapter, Job, JobParams, Model, Request, Runtime, RuntimeParams, Session, saved, step_jobs,
 };
 use realizar::error::Error;
 use realizar::quant;
@@ -18,6 +17,7 @@ use realizar::tensor::DType;
 
 use crate::support::adapter_file::gguf;
 use crate::support::adapters::{Factors, all_factors, merge};
+use crate::support::models;
 use crate::support::reference::{Weights, relative_rms};
 use crate::support::tiny::{self, PROMPT, Tiny};
 
@@ -35,14 +35,7 @@ impl Case {
     }
 
     fn load(&self, threads: u32, isa: Option<Isa>) -> Arc<Model> {
-        let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-        let params = LoadParams {
-            runtime: Some(runtime),
-            isa,
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        };
-        Model::load(&self.dir.path().join("tiny.gguf"), params).unwrap()
+        models::load_isa(&self.dir.path().join("tiny.gguf"), threads, isa)
     }
 
     fn adapter(&self, model: &Arc<Model>, list: &[Factors], alpha: f32, dtype: DType) -> Arc<Adapter> {
@@ -59,24 +52,14 @@ impl Case {
     }
 }
 
-/// Logits after each token of the prompt, which is read in pieces.
-fn logits(session: &mut Session, piece: usize) -> Vec<Vec<f32>> {
-    let mut all = Vec::new();
-    for tokens in PROMPT.chunks(piece) {
-        session.prefill(tokens, None).unwrap();
-        all.push(session.logits().unwrap().to_vec());
-    }
-    all
-}
-
 fn session(model: &Arc<Model>, adapters: &[Arc<Adapter>], scales: &[f32]) -> Session {
-    let mut session = Session::new(model, &CacheParams::default()).unwrap();
+    let mut session = models::session(model);
     session.set_adapters(adapters, scales).unwrap();
     session
 }
 
 fn exact(model: &Arc<Model>, adapters: &[Arc<Adapter>], scales: &[f32]) -> Session {
-    let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
+    let params = models::exact();
     let mut session = Session::new(model, &params).unwrap();
     session.set_adapters(adapters, scales).unwrap();
     session
@@ -91,9 +74,9 @@ fn every_architecture_agrees_with_merged_weights() {
         let model = case.load(1 + i as u32 % 2, None);
         let adapter = case.adapter(&model, &list, alpha, quant::F32);
         let expected = case.reference(|weights| merge(weights, &list, f64::from(alpha) / rank as f64 * 0.5));
-        let found = logits(&mut exact(&model, std::slice::from_ref(&adapter), &[0.5]), 1);
+        let found = models::logits_in_pieces(&mut exact(&model, std::slice::from_ref(&adapter), &[0.5]), 1);
         let difference = relative_rms(&expected, &found);
-        let plain = relative_rms(&expected, &logits(&mut exact(&model, &[], &[]), 1));
+        let plain = relative_rms(&expected, &models::logits_in_pieces(&mut exact(&model, &[], &[]), 1));
         println!("{name:44} {} tensors, rank {rank}: {difference:.1e}, without {plain:.2}", list.len());
         assert!(difference < 1e-5, "{name}: {difference}");
         assert!(plain > 0.05, "{name}: the adapter changes little, {plain}");
@@ -126,7 +109,7 @@ fn factors_of_other_types_are_as_close_as_weights_of_them() {
             _ => case.adapter(&model, &list, 16.0, dtype),
         };
         let expected = case.reference(|weights| merge(weights, &list, 16.0 / rank as f64));
-        let difference = relative_rms(&expected, &logits(&mut exact(&model, &[adapter], &[1.0]), 1));
+        let difference = relative_rms(&expected, &models::logits_in_pieces(&mut exact(&model, &[adapter], &[1.0]), 1));
         println!("type {}, rank {rank}: {difference:.1e}", dtype.0);
         assert!(difference < limit, "type {}: {difference}", dtype.0);
     }
@@ -138,23 +121,23 @@ fn several_adapters_add_up_and_scales_count() {
     let model = case.load(2, None);
     let lists = [all_factors(&case.tiny, 4, 1), all_factors(&case.tiny, 9, 2)];
     let [first, second] = [&lists[0], &lists[1]].map(|list| case.adapter(&model, list, 6.0, quant::F32));
-    let none = logits(&mut exact(&model, &[], &[]), 1);
+    let none = models::logits_in_pieces(&mut exact(&model, &[], &[]), 1);
     let check = |scales: [f32; 2]| {
         let expected = case.reference(|weights| {
             merge(weights, &lists[0], 6.0 / 4.0 * f64::from(scales[0]));
             merge(weights, &lists[1], 6.0 / 9.0 * f64::from(scales[1]));
         });
-        let found = logits(&mut exact(&model, &[first.clone(), second.clone()], &scales), 1);
+        let found = models::logits_in_pieces(&mut exact(&model, &[first.clone(), second.clone()], &scales), 1);
         assert!(relative_rms(&expected, &found) < 1e-5, "{scales:?}");
         found
     };
     check([0.7, 0.4]);
     check([-0.5, 0.25]);
-    let alone = logits(&mut exact(&model, std::slice::from_ref(&second), &[0.4]), 1);
+    let alone = models::logits_in_pieces(&mut exact(&model, std::slice::from_ref(&second), &[0.4]), 1);
     assert!(check([0.0, 0.4]) == alone, "a scale of 0 leaves an adapter out");
     assert!(check([0.0, -0.0]) == none, "scales of 0 leave all out");
     // The same one twice.
-    let twice = logits(&mut exact(&model, &[second.clone(), second.clone()], &[0.3, 0.1]), 1);
+    let twice = models::logits_in_pieces(&mut exact(&model, &[second.clone(), second.clone()], &[0.3, 0.1]), 1);
     let expected = case.reference(|weights| merge(weights, &lists[1], 6.0 / 9.0 * 0.4));
     assert!(relative_rms(&expected, &twice) < 1e-5);
     let mut session = exact(&model, &[], &[]);
@@ -184,7 +167,7 @@ fn neither_threads_nor_pieces_nor_instruction_sets_change_a_bit() {
             let of = |threads, isa, piece| {
                 let model = case.load(threads, isa);
                 let adapter = case.adapter(&model, &list, 8.0, factors);
-                logits(&mut session(&model, &[adapter], &[1.0]), piece)
+                models::logits_in_pieces(&mut session(&model, &[adapter], &[1.0]), piece)
             };
             let expected = of(1, None, 1);
             for isa in Isa::available() {
@@ -216,7 +199,7 @@ fn neighbours_with_other_adapters_change_no_bit() {
             _ => (vec![a.clone()], vec![-1.5]),
         };
         let make = |i: usize| session(&model, &set(i).0, &set(i).1);
-        let alone: Vec<Vec<Vec<f32>>> = (0..5).map(|i| logits(&mut make(i), 1)).collect();
+        let alone: Vec<Vec<Vec<f32>>> = (0..5).map(|i| models::logits_in_pieces(&mut make(i), 1)).collect();
         for i in 0..5 {
             assert!((0..i).all(|j| alone[i] != alone[j]), "{name}: sets {i} and another do the same");
         }
@@ -332,8 +315,8 @@ fn adapters_belong_to_a_session() {
     let case = Case::new(Tiny::new("llama", quant::Q8_0));
     let model = case.load(1, None);
     let adapter = case.adapter(&model, &all_factors(&case.tiny, 8, 1), 6.0, quant::F32);
-    let expected = logits(&mut session(&model, std::slice::from_ref(&adapter), &[1.0]), 1);
-    let plain = logits(&mut session(&model, &[], &[]), 1);
+    let expected = models::logits_in_pieces(&mut session(&model, std::slice::from_ref(&adapter), &[1.0]), 1);
+    let plain = models::logits_in_pieces(&mut session(&model, &[], &[]), 1);
     let mut one = session(&model, &[], &[]);
     one.prefill(&PROMPT[..5], None).unwrap();
     one.set_adapters(std::slice::from_ref(&adapter), &[1.0]).unwrap();
@@ -353,10 +336,10 @@ fn adapters_belong_to_a_session() {
     let error = saved::save(&fork, &mut |_| Ok(())).unwrap_err();
     assert!(matches!(&error, Error::Unsupported(what) if what.contains("adapters")), "{error}");
     fork.set_adapters(&[], &[]).unwrap();
-    assert!(logits(&mut fork, 1) == plain);
+    assert!(models::logits_in_pieces(&mut fork, 1) == plain);
     saved::save(&fork, &mut |_| Ok(())).unwrap();
     one.truncate(0).unwrap();
-    assert!(logits(&mut one, 1) == expected, "the other session has kept its own");
+    assert!(models::logits_in_pieces(&mut one, 1) == expected, "the other session has kept its own");
 }
 
 #[test]
@@ -368,11 +351,7 @@ fn factors_count_against_the_ceiling() {
     let bytes: usize = list.iter().map(|f| 2 * (f.a.len() + f.b.len())).sum();
     let load = |memory_limit| {
         let runtime = Runtime::new(RuntimeParams { memory_limit, threads: 1, ..Default::default() }).unwrap();
-        let params = LoadParams {
-            runtime: Some(runtime),
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        };
+        let params = models::on(runtime, models::cpu());
         Model::load(&case.dir.path().join("tiny.gguf"), params)
     };
     let weights = load(0).unwrap().info().weight_bytes;

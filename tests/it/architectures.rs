@@ -17,6 +17,7 @@ use realizar::tensor::DType;
 use serde_json::Value;
 
 use crate::support::gguf::Gguf;
+use crate::support::models;
 use crate::support::published::{file_of, numbers, relative_rms};
 use crate::support::save::{restored, saved_bytes};
 
@@ -105,7 +106,7 @@ fn architectures_give_the_results_of_another_implementation() {
 fn architectures_go_on_after_forks_rewinds_and_saves_and_beside_others() {
     let folder = tempfile::tempdir().unwrap();
     for (name, data, gguf) in files(folder.path()).into_iter().filter(|(_, data, _)| data["logits"].is_array()) {
-        let model = Model::load(&gguf, LoadOptions { device: 1, ..Default::default() }).unwrap();
+        let model = models::load(&gguf);
         let ids: Vec<u32> = numbers(&data["ids"]).iter().map(|id| *id as u32).collect();
         let read = |mut session: Session, ids: &[u32]| {
             session.prefill(ids, None).unwrap();
@@ -137,7 +138,7 @@ fn networks_of_diffusion_are_refused_by_name() {
     for name in ["dream", "llada", "llada-moe", "rnd1"] {
         let gguf = folder.path().join("model.gguf");
         fs::write(&gguf, Gguf::new().key("general.architecture", name).build().0).unwrap();
-        let error = Model::load(&gguf, LoadOptions { device: 1, ..Default::default() }).err().unwrap().to_string();
+        let error = Model::load(&gguf, models::cpu()).err().unwrap().to_string();
         assert!(error.contains(name) && error.contains("diffusion"), "{error}");
     }
 }

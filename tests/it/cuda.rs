@@ -20,7 +20,7 @@ use realizar::cuda::{self, CudaDevice, Driver, KernelTable};
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
 use realizar::device::{Backend, Executor};
-use realizar::engine::{CacheParams, LoadOptions, Model, Session};
+use realizar::engine::LoadOptions;
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::gpu::GpuDevice;
@@ -40,6 +40,7 @@ use realizar::tensor::DType;
 
 use self::media::Pictures;
 use crate::support::matrix::Matrix;
+use crate::support::models;
 use crate::support::published::numbers;
 use crate::support::reference::relative_rms;
 use crate::support::save::save;
@@ -100,8 +101,8 @@ fn open_of(driver: &Arc<Driver>) -> Result<Arc<dyn GpuDevice>> {
 
 /// Logits behind the prompt on the CPU.
 fn on_cpu(path: &Path) -> Vec<f32> {
-    let model = Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap();
-    let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+    let model = models::load(path);
+    let mut session = models::session(&model);
     session.prefill(&PROMPT, None).unwrap();
     session.logits().unwrap().to_vec()
 }

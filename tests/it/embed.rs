@@ -2,36 +2,17 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use realizar::engine::{
-    CacheParams, Cancel, EmbedParams, LoadOptions, LoadParams, Model, Pooling, Runtime, RuntimeParams, Session,
-};
-use realizar::error::{Error, Result};
+use realizar::engine::{Cancel, EmbedParams, Model, Pooling, Session};
+use realizar::error::Error;
 use realizar::format::{Access, Source};
-use realizar::quant;
 use serde_json::Value;
 
 use crate::support::encoders::{CONTEXT, Encoder, HIDDEN, VOCAB, all};
-use crate::support::gguf::Gguf;
+use crate::support::models;
 use crate::support::safetensors;
 
 const MODELS: EmbedParams = EmbedParams { pooling: None, raw: false };
-
-fn load(file: &Gguf, threads: u32) -> Result<Arc<Model>> {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("tiny.gguf");
-    fs::write(&path, file.build().0).unwrap();
-    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() })?;
-    Model::load(
-        &path,
-        LoadParams {
-            runtime: Some(runtime),
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        },
-    )
-}
 
 /// Texts of mixed lengths, more tokens in all than a step takes.
 fn texts() -> Vec<Vec<u32>> {
@@ -60,7 +41,7 @@ fn every_encoder_agrees_with_the_reference() {
     let texts = texts();
     for encoder in all() {
         let (file, weights) = encoder.file();
-        let model = load(&file, 2).unwrap_or_else(|e| panic!("{}: {e}", encoder.architecture));
+        let model = models::load_file(&file, 2).unwrap_or_else(|e| panic!("{}: {e}", encoder.architecture));
         let name = format!("{}, pooling {}", encoder.architecture, encoder.pooling);
         let states: Vec<Vec<Vec<f64>>> = texts.iter().map(|text| encoder.states(&weights, text)).collect();
         let by = |pooling| EmbedParams { pooling: Some(pooling), raw: true };
@@ -86,7 +67,7 @@ fn an_embedding_depends_on_its_text_alone() {
     turned.reverse();
     for encoder in all() {
         let (file, _) = encoder.file();
-        let models = [1, 2, 3].map(|threads| load(&file, threads).unwrap());
+        let models = [1, 2, 3].map(|threads| models::load_file(&file, threads).unwrap());
         let together = embed(&models[0], &texts, MODELS);
         let width = together.len() / texts.len();
         let alone: Vec<f32> =
@@ -103,7 +84,7 @@ fn bert() -> Encoder {
 
 #[test]
 fn what_cannot_be_embedded_is_refused_by_its_index() {
-    let model = load(&bert().file().0, 1).unwrap();
+    let model = models::load_file(&bert().file().0, 1).unwrap();
     let good = vec![1u32, 2];
     for (bad, why) in [
         (vec![], "text 1 has no tokens"),
@@ -126,8 +107,8 @@ fn what_cannot_be_embedded_is_refused_by_its_index() {
 
 #[test]
 fn an_encoder_makes_no_logits() {
-    let model = load(&bert().file().0, 1).unwrap();
-    let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+    let model = models::load_file(&bert().file().0, 1).unwrap();
+    let mut session = models::session(&model);
     for error in [session.prefill(&[1, 2], None).unwrap_err(), session.decode(1, None).unwrap_err()] {
         assert!(matches!(&error, Error::Unsupported(what) if what.contains("bert makes no logits")), "{error}");
     }
@@ -174,9 +155,9 @@ fn a_folder_is_the_same_encoder() {
     let tensors: Vec<safetensors::Tensor> =
         tensors.iter().map(|(name, dims, bytes)| (name.as_str(), "F32", *dims, bytes.clone())).collect();
     fs::write(folder.path().join("model.safetensors"), safetensors::file(&tensors)).unwrap();
-    let model = Model::load(folder.path(), LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let model = models::load(folder.path());
     let texts = texts();
-    assert_eq!(embed(&model, &texts, MODELS), embed(&load(&file, 1).unwrap(), &texts, MODELS));
+    assert_eq!(embed(&model, &texts, MODELS), embed(&models::load_file(&file, 1).unwrap(), &texts, MODELS));
 }
 
 /// The same weights as EmbeddingGemma's folder has them, with its two modules after the pooling, against the
@@ -249,7 +230,7 @@ fn a_folder_of_embedding_gemma_has_dense_modules() {
     let tensors: Vec<safetensors::Tensor> =
         tensors.iter().map(|(name, dims, bytes)| (name.as_str(), "F32", *dims, bytes.clone())).collect();
     put("model.safetensors", &safetensors::file(&tensors));
-    let load = || Model::load(folder.path(), LoadOptions { device: 1, ..Default::default() });
+    let load = || Model::load(folder.path(), models::cpu());
     let texts = texts();
     let expected: Vec<f64> = texts.iter().flat_map(|text| encoder.embed(&weights, text)).collect();
     let error = relative_rms(&embed(&load().unwrap(), &texts, MODELS), &expected);
@@ -263,7 +244,7 @@ fn a_folder_of_embedding_gemma_has_dense_modules() {
 #[test]
 fn decoders_make_embeddings_too() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
-    let model = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let model = models::load(&path);
     let source = Source::open(&path, Access::Read).unwrap();
     let name = if source.tensor("output.weight").is_some() { "output.weight" } else { "token_embd.weight" };
     let mut bytes = vec![0; 4 * 512 * 64];
@@ -274,7 +255,7 @@ fn decoders_make_embeddings_too() {
     let texts = [text[..40].to_vec(), text.clone(), text[5..6].to_vec()];
     let by = |pooling| EmbedParams { pooling: Some(pooling), raw: true };
     let (last, all) = (embed(&model, &texts, by(Pooling::Last)), embed(&model, &texts, by(Pooling::None)));
-    let cache = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
+    let cache = models::exact();
     let mut end = 0;
     for (text, state) in texts.iter().zip(last.chunks(64)) {
         let mut session = Session::new(&model, &cache).unwrap();
@@ -291,7 +272,7 @@ fn decoders_make_embeddings_too() {
 
 #[test]
 fn lengths_are_1_unless_told_otherwise() {
-    let model = load(&bert().file().0, 1).unwrap();
+    let model = models::load_file(&bert().file().0, 1).unwrap();
     let texts = texts();
     let of = |pooling, raw| embed(&model, &texts, EmbedParams { pooling: Some(pooling), raw });
     for pooling in [Pooling::None, Pooling::Mean, Pooling::Cls, Pooling::Last] {
@@ -310,7 +291,7 @@ fn what_a_file_says_of_embeddings_is_heeded_or_refused() {
     let with = |change: &dyn Fn(&mut Encoder)| {
         let mut encoder = bert();
         change(&mut encoder);
-        load(&encoder.file().0, 1)
+        models::load_file(&encoder.file().0, 1)
     };
     let refused = |change: &dyn Fn(&mut Encoder), why: &str| {
         let error = with(change).err().unwrap_or_else(|| panic!("{why}: loaded"));
@@ -330,13 +311,13 @@ fn what_a_file_says_of_embeddings_is_heeded_or_refused() {
     // A file without a pooling leaves the choice to the caller; one that says 0 means none.
     let mut file = bert().file().0;
     file.keys.retain(|(name, _)| name != "bert.pooling_type");
-    let error = load(&file, 1).unwrap().embed(&[&[1]], MODELS, None).unwrap_err();
+    let error = models::load_file(&file, 1).unwrap().embed(&[&[1]], MODELS, None).unwrap_err();
     assert!(error.to_string().contains("names no pooling"), "{error}");
     let none = with(&|e| e.pooling = 0).unwrap();
     assert_eq!(embed(&none, &[vec![1, 2, 3]], MODELS).len(), 3 * HIDDEN);
     // A network with a causal mask is another one.
     let mut file = bert().file().0;
     file.keys.retain(|(name, _)| name != "bert.attention.causal");
-    let error = load(&file.key("bert.attention.causal", true), 1).err().unwrap();
+    let error = models::load_file(&file.key("bert.attention.causal", true), 1).err().unwrap();
     assert!(error.to_string().contains("bert.attention.causal is true"), "{error}");
 }

@@ -6,17 +6,16 @@ mod adapters;
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use realizar::engine::{LoadOptions, Model};
+use realizar::engine::Model;
 use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};
 
 use crate::support::matrix::{halves, transposed};
+use crate::support::models;
 use crate::support::reference::{Moe, Net, Norm, Weights, relative_rms};
 use crate::support::safetensors;
-use crate::support::save::logits_of_each;
 use crate::support::tiny::{self, PROMPT, Tiny};
 
 /// A family: the network's name among the tiny ones, `model_type`, what its configuration has beside the common keys,
@@ -403,11 +402,6 @@ fn put_folder(folder: &Path, config: &Value, tensors: &[Tensor]) {
     fs::write(folder.join("model.safetensors"), safetensors::file(&tensors)).unwrap();
 }
 
-fn logits(path: &Path) -> Vec<Vec<f32>> {
-    let model: Arc<Model> = Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap();
-    logits_of_each(&model, 0, None)
-}
-
 fn tiny_of(name: &str) -> Tiny {
     if name == "lfm2moe" {
         // The mixture of LFM 2, by the shape of another.
@@ -433,7 +427,7 @@ fn every_family_is_the_reference_from_a_folder() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("folder");
         put_folder(&folder, &config(&family, &tiny, &net), &tensors(&family, &net, &weights));
-        let difference = relative_rms(&net.forward(&weights, &PROMPT), &logits(&folder));
+        let difference = relative_rms(&net.forward(&weights, &PROMPT), &models::logits(&folder));
         println!("{:20} {difference:.1e}", family.name);
         // MPT's GELU is exact, the reference's is not.
         let limit = if family.name == "mpt" { 1e-2 } else { 1e-5 };
@@ -499,7 +493,7 @@ fn packed_experts_are_those_of_a_file() {
     };
     let folder = dir.path().join("folder");
     put(&folder, &parts);
-    assert!(logits(&folder) == logits(&file), "not the same bits as from a GGUF file");
+    assert!(models::logits(&folder) == models::logits(&file), "not the same bits as from a GGUF file");
     // Scales of another shape, and none.
     let last = parts.len() - 1;
     parts[last].2.swap(0, 1);
@@ -523,6 +517,6 @@ fn rows_that_are_no_whole_number_of_groups_are_refused() {
         config["num_key_value_heads"] = json!(heads);
         let folder = dir.path().join(i.to_string());
         put_folder(&folder, &config, &tensors(&family, &net, &weights));
-        assert!(Model::load(&folder, LoadOptions { device: 1, ..Default::default() }).is_err());
+        assert!(Model::load(&folder, models::cpu()).is_err());
     }
 }

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use realizar::engine::{
-    Advice, ByteSource, CacheParams, EmbedParams, LoadOptions, LoadParams, LogLevel, Model, Pooling, Runtime,
-    RuntimeParams, Session,
+    Advice, ByteSource, CacheParams, EmbedParams, LoadOptions, LogLevel, Model, Pooling, Runtime, RuntimeParams,
+    Session,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
 use serde_json::{Value, json};
 
+use crate::support::models;
 use crate::support::published::{PROMPT, Published, Tensor, put_weights, relative_rms};
 
 /// A folder, and what its load said.
@@ -44,11 +45,7 @@ impl Folder {
             }
         };
         let runtime = Runtime::new(RuntimeParams { threads: 1, log: Some(Box::new(write)), ..Default::default() })?;
-        let mut params = LoadParams {
-            runtime: Some(runtime),
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        };
+        let mut params = models::on(runtime, models::cpu());
         change(&mut params.options);
         Model::load(self.dir.path(), params)
     }
@@ -177,7 +174,7 @@ fn files_of_weights_have_many_names() {
     assert_eq!(logits(&folder.load().unwrap()), expected);
     // A file of the set stands for all of it.
     let path = folder.dir.path().join("model-00002-of-00002.safetensors");
-    let loaded = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let loaded = models::load(&path);
     assert_eq!(logits(&loaded), expected);
     // An index of another name.
     let map = |tensors: &[Tensor], file: &str| -> Vec<(String, Value)> {
@@ -303,7 +300,7 @@ fn a_decoder_without_a_head_gives_embeddings() {
     let loaded = folder.load().unwrap();
     assert!(folder.said("embeddings alone"));
     assert!(relative_rms(&state(&loaded), &model.expected) < 1e-4);
-    let mut session = Session::new(&loaded, &CacheParams::default()).unwrap();
+    let mut session = models::session(&loaded);
     let error = session.prefill(&PROMPT, None).unwrap_err();
     assert!(matches!(&error, Error::Unsupported(what) if what.contains("embeddings alone")), "{error}");
     // Of a folder of sentence-transformers whatever its class is called.
@@ -387,7 +384,7 @@ fn a_reader_that_gives_nothing_leaves_zeros() {
         file: None,
     };
     let sources = [source("config.json", config, u64::MAX), source("model.safetensors", whole, header)];
-    let loaded = Model::load_from(&sources, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let loaded = Model::load_from(&sources, models::cpu()).unwrap();
     assert!(logits(&loaded).iter().all(|x| *x == 0.0));
 }
 

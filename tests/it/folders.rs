@@ -6,13 +6,12 @@ mod adapters;
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use realizar::engine::{LoadOptions, Model};
 use realizar::quant;
 use serde_json::{Value, json};
 
 use crate::support::matrix::{halves, transposed};
+use crate::support::models;
 use crate::support::reference::{Activation, Net, Norm, Weights, relative_rms};
 use crate::support::save::logits_of_each;
 use crate::support::tiny::{self, PROMPT, Tiny};
@@ -272,19 +271,14 @@ fn put_shards(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64
     }
 }
 
-fn logits(path: &Path, capacity: u32) -> Vec<Vec<f32>> {
-    let model: Arc<Model> = Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap();
-    logits_of_each(&model, capacity, None)
-}
-
 #[test]
 fn every_architecture_is_the_same_from_a_folder() {
     // The second has no two widths alike.
     let small = architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224));
     for (name, tiny) in architectures(|name| Tiny::new(name, quant::F32)).into_iter().chain(small) {
         let (dir, expected) = save(name, &tiny, |_| {});
-        let file = logits(&dir.path().join("tiny.gguf"), 0);
-        let folder = logits(&dir.path().join("folder"), 0);
+        let file = models::logits(&dir.path().join("tiny.gguf"));
+        let folder = models::logits(&dir.path().join("folder"));
         let difference = relative_rms(&expected, &folder);
         println!("{name:20} {difference:.1e}");
         assert!(difference < 1e-5, "{name}: {difference}");
@@ -305,7 +299,7 @@ fn layers_that_all_see_a_window_are_no_default() {
         config.as_object_mut().unwrap().remove("sliding_window_pattern");
         config["layer_types"] = json!(vec!["sliding_attention"; 7]);
     });
-    let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), 0));
+    let difference = relative_rms(&expected, &models::logits(&dir.path().join("folder")));
     assert!(difference < 1e-5, "{difference}");
 }
 
@@ -354,7 +348,7 @@ fn rotary_scalings_of_a_folder_are_those_of_the_reference() {
                     config["rope_scaling"] = scaling.clone();
                 }
             });
-            let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), 0));
+            let difference = relative_rms(&expected, &models::logits(&dir.path().join("folder")));
             assert!(difference < 1e-5, "{scaling}: {difference}");
         }
     }
@@ -377,7 +371,8 @@ fn longrope_of_a_folder_is_that_of_the_reference() {
                 config["rope_scaling"] = json!({"type": "longrope", "short_factor": short, "long_factor": long,
                     "attention_factor": attention});
             });
-            let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), capacity));
+            let difference =
+                relative_rms(&expected, &logits_of_each(&models::load(&dir.path().join("folder")), capacity, None));
             assert!(difference < 1e-5, "a cache of {capacity}: {difference}");
         }
     }
@@ -541,7 +536,7 @@ fn codes_whose_groups_are_no_neighbours_are_the_weights_that_they_stand_for() {
                     "sym": symmetric, "checkpoint_format": format}),
             };
             put_shards(&dir.path().join("narrow"), &config, narrow);
-            let [wide, narrow] = ["wide", "narrow"].map(|folder| logits(&dir.path().join(folder), 0));
+            let [wide, narrow] = ["wide", "narrow"].map(|folder| models::logits(&dir.path().join(folder)));
             let wide: Vec<Vec<f64>> = wide.iter().map(|row| row.iter().map(|x| f64::from(*x)).collect()).collect();
             let difference = relative_rms(&wide, &narrow);
             println!("{name:10} {format:8} {bits} bits {difference:.1e}");
@@ -593,7 +588,7 @@ fn eight_bit_checkpoints_are_the_sixteen_bit_ones_that_they_stand_for() {
         put_folder(&dir.path().join("wide"), &config, wide);
         config["quantization_config"] = json!({"quant_method": "fp8", "weight_block_size": [128, 128]});
         put_folder(&dir.path().join("narrow"), &config, narrow);
-        let [wide, narrow] = ["wide", "narrow"].map(|folder| logits(&dir.path().join(folder), 0));
+        let [wide, narrow] = ["wide", "narrow"].map(|folder| models::logits(&dir.path().join(folder)));
         assert!(wide == narrow, "{name}");
     }
 }

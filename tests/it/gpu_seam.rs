@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use realizar::device::Backend;
 use realizar::drivers;
-use realizar::engine::{self, CacheParams, LoadOptions, Model, Plan, Session};
+use realizar::engine::{self, CacheParams, LoadOptions, Model, Plan};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::graph::program::Program;
@@ -15,6 +15,7 @@ use realizar::graph::weights::Weights;
 use realizar::model::arch;
 use realizar::quant;
 
+use crate::support::models;
 use crate::support::process::in_own_process;
 use crate::support::save::save;
 use crate::support::stub_gpu::{NAME, Stub, StubObject};
@@ -77,7 +78,7 @@ fn a_model_on_a_gpu_that_refuses_everything_is_refused_by_name() {
     // No device is behind the list, and the CPU is as it was.
     assert!(matches!(load(on(before as u32 + 2)).err(), Some(Error::InvalidArgument(_))));
     let model = load(on(1)).unwrap();
-    let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+    let mut session = models::session(&model);
     session.prefill(&PROMPT, None).unwrap();
     assert_eq!(load(on(0)).unwrap().info().device, 1);
 }

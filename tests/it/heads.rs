@@ -24,6 +24,7 @@ use crate::support::heads::{
     change_nothing, check_passes, check_tokens, data, drafting, floats, folder, ids, load, load_with, tensors,
 };
 use crate::support::matrix::halves;
+use crate::support::models;
 use crate::support::predictor::{LIMITS, backend, spec};
 #[cfg(cuda)]
 use crate::support::process;
@@ -346,7 +347,7 @@ fn what_does_not_fit_is_refused_by_name() {
     refused(Session::new(&head, &CacheParams::default()).err(), false, &["head of another model", "RZ_DRAFT_MODEL"]);
     refused(head.embed(&[&[1]], EmbedParams::default(), None).err(), false, &["head of another model"]);
     let with = |target: &Arc<Model>, head: &Arc<Model>| {
-        let session = Session::new(target, &CacheParams::default()).unwrap();
+        let session = models::session(target);
         let params = JobParams { draft: drafting(head, 4), ..Default::default() };
         Request::new(&session, &[1, 2], params).err()
     };

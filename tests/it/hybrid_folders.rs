@@ -13,13 +13,14 @@ use checkpoints::{Case, Tensor, put, put_folder, renamed};
 use networks::*;
 #[cfg(cuda)]
 use realizar::cuda;
-use realizar::engine::Model;
 #[cfg(cuda)]
-use realizar::engine::{CacheParams, LoadOptions, Session};
+use realizar::engine::LoadOptions;
+use realizar::engine::Model;
 use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};
 
+use crate::support::models;
 use crate::support::predictor::predict;
 #[cfg(cuda)]
 use crate::support::process;
@@ -31,11 +32,7 @@ use crate::support::shim;
 use crate::support::tiny::PROMPT;
 
 fn load(path: &Path) -> Result<Arc<Model>, String> {
-    Model::load(path, LoadOptions { device: 1, ..Default::default() }).map_err(|e| e.to_string())
-}
-
-fn logits(path: &Path) -> Vec<Vec<f32>> {
-    logits_of(&load(path).unwrap())
+    Model::load(path, models::cpu()).map_err(|e| e.to_string())
 }
 
 fn logits_of(model: &Arc<Model>) -> Vec<Vec<f32>> {
@@ -48,7 +45,7 @@ fn every_network_is_the_same_from_a_folder() {
     for case in cases() {
         let folder = dir.path().join(case.name);
         put_folder(&folder, &case.config, &renamed(&case));
-        let difference = relative_rms(&case.expected, &logits(&folder));
+        let difference = relative_rms(&case.expected, &models::logits(&folder));
         println!("{:20} {difference:.1e}", case.name);
         assert!(difference < 1e-5, "{}: {difference}", case.name);
     }
@@ -73,7 +70,7 @@ fn every_network_is_the_same_on_a_gpu() {
         let before = launches();
         let single = relative_rms(&case.expected, &logits_of(&model));
         assert!(launches() > before);
-        let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+        let mut session = models::session(&model);
         session.prefill(&PROMPT, None).unwrap();
         let last = [session.logits().unwrap().to_vec()];
         let whole = relative_rms(&case.expected[PROMPT.len() - 1..], &last);
@@ -128,7 +125,7 @@ fn the_layer_that_predicts_a_further_token_is_that_of_a_file() {
         };
         tensors.push((extra, vec![1], vec![0.0]));
         put_folder(&folder, &case.config, &tensors);
-        assert!(relative_rms(&expected[0], &logits(&folder)) < 1e-5, "{name}");
+        assert!(relative_rms(&expected[0], &models::logits(&folder)) < 1e-5, "{name}");
         let error = Model::load(&folder, LoadOptions { mtp: true, ..Default::default() }).err().unwrap().to_string();
         assert!(error.contains(&format!("blk.{}.extra.weight has no place", net.layers)), "{name}: {error}");
     }
@@ -382,7 +379,7 @@ fn latent_products_of_eight_bits_are_the_sixteen_bit_ones_that_they_stand_for() 
         let tensors: Vec<safetensors::Tensor> =
             parts.iter().map(|t| (t.0.as_str(), t.1, &t.2[..], t.3.clone())).collect();
         put(&dir.path().join(folder), config, &tensors);
-        logits(&dir.path().join(folder))
+        models::logits(&dir.path().join(folder))
     };
     let wide = all(&wide, &config, "wide");
     config["quantization_config"] = json!({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]});

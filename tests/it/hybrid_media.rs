@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use realizar::engine::{
-    Adapters, CacheParams, Job, JobParams, LoadOptions, Media, MediaKind, Model, Prompt, PromptPart, Request, Session,
-    Store, StoreParams, media_from_rows, step_jobs,
+    Adapters, CacheParams, Job, JobParams, Media, MediaKind, Model, Prompt, PromptPart, Request, Session, Store,
+    StoreParams, media_from_rows, step_jobs,
 };
 use realizar::quant;
 
+use crate::support::models;
 use crate::support::save::save;
 use crate::support::tiny::{self, Tiny};
 
@@ -71,7 +72,7 @@ fn another_question_about_a_medium_is_computed_from_behind_it() {
             continue;
         }
         let (dir, path, _) = save(&tiny);
-        let model = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
+        let model = models::load(&path);
         let params = StoreParams { path: Some(dir.path().join("prefixes")), ..Default::default() };
         let store = Store::new(&model, params.clone()).unwrap();
         let (first, other) = (question(&model, 1, 1, 5), question(&model, 1, 1, 90));

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use realizar::engine::{
-    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadOptions, LoadParams, Model, Plan, Request,
-    Runtime, RuntimeParams, SamplerParams, Session, step_jobs,
+    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadOptions, Model, Plan, Request, SamplerParams,
+    step_jobs,
 };
 use realizar::error::Error;
 use realizar::quant;
 
 use crate::support::drafts::{job, passes, read};
+use crate::support::models;
 use crate::support::predictor::predict;
 use crate::support::reference::relative_rms;
 use crate::support::save::save;
@@ -39,8 +40,8 @@ fn load(path: &Path, threads: u32, mtp: bool) -> Result<Arc<Model>, Error> {
 }
 
 fn load_with(path: &Path, threads: u32, options: LoadOptions) -> Result<Arc<Model>, Error> {
-    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), options, ..Default::default() })
+    let runtime = models::runtime(threads);
+    Model::load(path, models::on(runtime, options))
 }
 
 #[test]
@@ -309,7 +310,7 @@ fn what_is_missing_is_refused_by_name() {
     let (_, tiny) = &networks[0];
     std::fs::write(&path, tiny.build().0).unwrap();
     let model = load(&path, 1, false).unwrap();
-    let session = Session::new(&model, &CacheParams::default()).unwrap();
+    let session = models::session(&model);
     let params = JobParams { draft: mtp(1), ..Default::default() };
     refused(Request::new(&session, &prompt, params).map(drop), "RZ_MODEL_MTP");
     // No such layer, and those of an architecture that has none.

@@ -2,19 +2,17 @@
 //! instruction sets and architectures, and other results do not change. IEEE 754 defines the expected results.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
-use realizar::engine::{
-    self, CacheParams, EmbedParams, Job, JobParams, LoadOptions, LoadParams, Model, Pooling, Request, Runtime,
-    RuntimeParams, Session, step_jobs,
-};
+use realizar::engine::{self, CacheParams, EmbedParams, Job, JobParams, Model, Pooling, Request, Session, step_jobs};
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 
 use crate::support::encoders;
+use crate::support::models;
 use crate::support::tiny::{self, PROMPT, Tiny};
 
 /// A token that is not in the prompt.
@@ -38,20 +36,6 @@ fn save(tiny: &Tiny, tensor: &str, at: usize) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-fn load(path: &Path, isa: Option<Isa>) -> Arc<Model> {
-    let runtime = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
-    Model::load(
-        path,
-        LoadParams {
-            runtime: Some(runtime),
-            isa,
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        },
-    )
-    .unwrap()
-}
-
 fn session(model: &Arc<Model>, cache: DType) -> Session {
     Session::new(model, &CacheParams { k_type: cache, v_type: cache, ..Default::default() }).unwrap()
 }
@@ -69,7 +53,7 @@ fn assert_nan<T: std::fmt::Debug>(result: Result<T>, position: usize, what: &str
 fn with_nan_token() -> (tempfile::TempDir, Arc<Model>) {
     let tiny = Tiny::new("llama", quant::F32).change(|t| t.tied = false);
     let (dir, path) = save(&tiny, "token_embd.weight", NAN_TOKEN as usize * tiny.net.hidden + 3);
-    let model = load(&path, None);
+    let model = models::load_isa(&path, 2, None);
     (dir, model)
 }
 
@@ -82,7 +66,7 @@ fn a_weight_that_is_nan_reaches_the_logits() {
         let tiny = Tiny::new("llama", dtype).change(|t| t.tied = false);
         let (_dir, path) = save(&tiny, &name, 5);
         for isa in Isa::available() {
-            let model = load(&path, Some(isa));
+            let model = models::load_isa(&path, 2, Some(isa));
             for cache in CACHES {
                 let what = format!("{name}, {}, cache type {}", isa.name(), cache.0);
                 let mut s = session(&model, cache);
@@ -104,7 +88,7 @@ fn a_token_that_is_nan_reaches_those_after_it_in_every_architecture() {
             let (file, ..) = tiny.file();
             let hidden = file.tensors.iter().find(|t| t.name == "token_embd.weight").map(|t| t.dims[1] as usize)?;
             let (dir, path) = save(&tiny, "token_embd.weight", NAN_TOKEN as usize * hidden + 1);
-            let model = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).ok()?;
+            let model = Model::load(&path, models::cpu()).ok()?;
             Some((dir, model, tied))
         });
         let (_dir, model, tied) = heads.unwrap_or_else(|| panic!("{name} does not load"));
@@ -255,7 +239,7 @@ fn ranks_that_are_nan_name_their_text() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("tiny.gguf");
             fs::write(&path, file.build().0).unwrap();
-            load(&path, None)
+            models::load_isa(&path, 2, None)
         };
         let expected = load(None).embed(&texts[..1], rank, None).unwrap();
         assert!(expected.len() == 1 && expected[0].is_finite());

@@ -5,7 +5,6 @@ mod drafts;
 mod jobs;
 mod threads_change;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use realizar::cpu::kernels::Isa;
@@ -14,23 +13,11 @@ use realizar::error::Error;
 use realizar::quant;
 use realizar::tensor::DType;
 
+use crate::support::models;
 use crate::support::reference::relative_rms;
 use crate::support::rope;
 use crate::support::save::save;
 use crate::support::tiny::{self, PROMPT, Tiny};
-
-fn load(path: &Path, threads: u32) -> Arc<Model> {
-    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(
-        path,
-        LoadParams {
-            runtime: Some(runtime),
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        },
-    )
-    .unwrap()
-}
 
 fn logits_one_by_one(model: &Arc<Model>, params: &CacheParams) -> Vec<Vec<f32>> {
     let mut session = Session::new(model, params).unwrap();
@@ -44,7 +31,7 @@ fn logits_one_by_one(model: &Arc<Model>, params: &CacheParams) -> Vec<Vec<f32>> 
 }
 
 fn f32_cache() -> CacheParams {
-    CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() }
+    models::exact()
 }
 
 /// How far from the reference a good engine is, by type: rounding of sums, of halves, of activations to 8 bits.
@@ -60,7 +47,7 @@ fn limit(dtype: DType) -> f64 {
 fn check(name: &str, tiny: &Tiny) {
     let (_dir, path, reference) = save(tiny);
     let expected = reference();
-    let model = load(&path, 2);
+    let model = models::load_threads(&path, 2);
     let got = logits_one_by_one(&model, &f32_cache());
     let difference = relative_rms(&expected, &got);
     println!("{name:28} {difference:.2e}");
@@ -171,7 +158,7 @@ fn longrope_turns_by_the_length_of_the_cache() {
         });
         let (_dir, path, reference) = save(&tiny);
         let expected = reference();
-        let got = logits_one_by_one(&load(&path, 2), &CacheParams { capacity, ..f32_cache() });
+        let got = logits_one_by_one(&models::load_threads(&path, 2), &CacheParams { capacity, ..f32_cache() });
         let difference = relative_rms(&expected, &got);
         assert!(difference < 1e-5, "a cache of {capacity}: {difference}");
     }
@@ -195,22 +182,21 @@ fn every_architecture_agrees_with_the_reference() {
 fn neither_threads_nor_pieces_nor_neighbours_change_a_bit() {
     for (name, tiny) in architectures(quant::Q4_0).into_iter().chain(architectures(quant::F16)) {
         let (_dir, path, _) = save(&tiny);
-        let model = load(&path, 1);
+        let model = models::load_threads(&path, 1);
         let expected = logits_one_by_one(&model, &CacheParams::default());
         for threads in [2, 3] {
-            let got = logits_one_by_one(&load(&path, threads), &CacheParams::default());
+            let got = logits_one_by_one(&models::load_threads(&path, threads), &CacheParams::default());
             assert!(got == expected, "{name}: {threads} threads");
         }
         for piece in [7, 64] {
-            let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+            let mut session = models::session(&model);
             for (i, tokens) in PROMPT.chunks(piece).enumerate() {
                 session.prefill(tokens, None).unwrap();
                 let at = (i * piece + tokens.len()) - 1;
                 assert!(session.logits().unwrap() == expected[at], "{name}: pieces of {piece}, position {at}");
             }
         }
-        let mut sessions: Vec<Session> =
-            (1..6).map(|_| Session::new(&model, &CacheParams::default()).unwrap()).collect();
+        let mut sessions: Vec<Session> = (1..6).map(|_| models::session(&model)).collect();
         for (i, session) in sessions.iter_mut().enumerate() {
             session.prefill(&PROMPT[..=i], None).unwrap();
         }
@@ -229,7 +215,7 @@ fn narrower_caches_stay_close_to_the_reference() {
     let tiny = Tiny::new("llama", quant::F32);
     let (_dir, path, reference) = save(&tiny);
     let expected = reference();
-    let model = load(&path, 2);
+    let model = models::load_threads(&path, 2);
     for (dtype, limit) in [(quant::F32, 1e-5), (quant::F16, 2e-3), (quant::Q8_0, 3e-2), (quant::Q4_0, 2.5e-1)] {
         let params = CacheParams { k_type: dtype, v_type: dtype, ..Default::default() };
         let difference = relative_rms(&expected, &logits_one_by_one(&model, &params));
@@ -243,9 +229,9 @@ fn rewinding_and_forking_give_the_same_future() {
         |name: &str| ["llama", "openelm", "deci", "gemma4"].contains(&name) || name.starts_with("deepseek2");
     for (name, tiny) in architectures(quant::Q8_0).into_iter().filter(|(name, _)| differing(name)) {
         let (_dir, path, _) = save(&tiny);
-        let model = load(&path, 2);
+        let model = models::load_threads(&path, 2);
         let expected = logits_one_by_one(&model, &CacheParams::default());
-        let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+        let mut session = models::session(&model);
         session.prefill(&PROMPT[..10], None).unwrap();
         let mut fork = session.fork().unwrap();
         assert_eq!(fork.logits(), session.logits());
@@ -268,9 +254,9 @@ fn forks_in_one_step_get_what_each_gets_alone() {
         let (_dir, path, _) = save(&tiny);
         let ids: Vec<u32> = (0..900).map(|i| i * 37 % 300).collect();
         let params = CacheParams { capacity: 900, ..Default::default() };
-        let alone = load(&path, 1);
+        let alone = models::load_threads(&path, 1);
         for threads in [1, 3] {
-            let model = load(&path, threads);
+            let model = models::load_threads(&path, threads);
             let read = |mut session: Session, ids: &[u32]| {
                 session.prefill(ids, None).unwrap();
                 session
@@ -311,7 +297,7 @@ fn recurrent(dtype: DType) -> Vec<(&'static str, Tiny)> {
 fn recurrent_layers_survive_any_rewind_fork_and_batch() {
     for (name, tiny) in recurrent(quant::Q8_0) {
         let (_dir, path, _) = save(&tiny);
-        let model = load(&path, 2);
+        let model = models::load_threads(&path, 2);
         let params = CacheParams { capacity: 128, ..Default::default() };
         let ids: Vec<u32> = (0..100).map(|i| i * 37 % 300).collect();
         let mut straight = Session::new(&model, &params).unwrap();
@@ -354,10 +340,10 @@ fn recurrent_layers_survive_any_rewind_fork_and_batch() {
 fn a_step_that_is_cancelled_leaves_recurrent_layers_as_they_were() {
     for (name, tiny) in recurrent(quant::F32) {
         let (_dir, path, _) = save(&tiny);
-        let model = load(&path, 1);
+        let model = models::load_threads(&path, 1);
         let expected = logits_one_by_one(&model, &CacheParams::default());
         let cancel = Arc::new(engine::Cancel::default());
-        let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+        let mut session = models::session(&model);
         session.prefill(&PROMPT[..9], None).unwrap();
         cancel.fire();
         for tokens in [&PROMPT[9..10], &PROMPT[9..]] {
@@ -375,14 +361,7 @@ fn scratch_memory_counts_against_the_ceiling() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
     let run = |memory_limit| {
         let runtime = Runtime::new(RuntimeParams { memory_limit, threads: 1, ..Default::default() })?;
-        let model = Model::load(
-            &path,
-            LoadParams {
-                runtime: Some(runtime),
-                options: LoadOptions { device: 1, ..Default::default() },
-                ..Default::default()
-            },
-        )?;
+        let model = Model::load(&path, models::on(runtime, models::cpu()))?;
         let mut session = Session::new(&model, &CacheParams { capacity: 64, ..Default::default() })?;
         session.prefill(&PROMPT, None).inspect_err(|_| assert!(session.is_empty()))
     };
@@ -404,7 +383,7 @@ fn scratch_memory_counts_against_the_ceiling() {
 fn layers_with_a_window_keep_only_it_and_survive_any_rewind() {
     let tiny = architectures(quant::Q8_0).into_iter().find(|(name, _)| *name == "gemma3").unwrap().1;
     let (_dir, path, _) = save(&tiny);
-    let model = load(&path, 2);
+    let model = models::load_threads(&path, 2);
     let capacity = |capacity| CacheParams { capacity, ..Default::default() };
     // Longer than the ring of a layer that sees 8 tokens, whatever the length of a step.
     let ids: Vec<u32> = (0..2000).map(|i| i * 7 % 300).collect();
@@ -498,11 +477,7 @@ const HASHES: &[(&str, [u64; 3])] = &[
 fn hash(tiny: &Tiny) -> u64 {
     let (_dir, path, _) = save(tiny);
     let hashes = Isa::available().into_iter().map(|isa| {
-        let params = LoadParams {
-            isa: Some(isa),
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        };
+        let params = LoadParams { isa: Some(isa), options: models::cpu(), ..Default::default() };
         let logits = logits_one_by_one(&Model::load(&path, params).unwrap(), &CacheParams::default());
         let bytes = logits.iter().flatten().flat_map(|x| x.to_bits().to_le_bytes());
         bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

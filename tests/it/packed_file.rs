@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use realizar::engine::saved::{self, RestoreParams};
-use realizar::engine::{CacheParams, LoadOptions, LoadParams, LogLevel, Model, Plan, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, LoadOptions, LoadParams, LogLevel, Model, Plan, Runtime, RuntimeParams};
 use realizar::error::{Error, Result};
 use realizar::quant;
 
+use crate::support::models;
 use crate::support::reference::relative_rms;
 use crate::support::save::{logits_of, save};
 use crate::support::tiny::{self, PROMPT, Tiny};
@@ -77,11 +78,7 @@ fn a_file_is_made_once_and_takes_no_memory() {
     // A ceiling that has no room for the weights.
     let memory_limit = in_memory / 2;
     let runtime = || Runtime::new(RuntimeParams { memory_limit, ..Default::default() }).unwrap();
-    let params = |packed_path| LoadParams {
-        runtime: Some(runtime()),
-        options: LoadOptions { device: 1, packed_path, ..Default::default() },
-        ..Default::default()
-    };
+    let params = |packed_path| models::on(runtime(), LoadOptions { device: 1, packed_path, ..Default::default() });
     assert!(matches!(Model::load(&path, params(None)), Err(Error::Limit { .. })));
     Model::load(&path, params(Some(&packed))).unwrap();
 }
@@ -108,7 +105,7 @@ fn a_cache_of_one_is_that_of_the_other() {
     let in_memory = load(&path, None).unwrap();
     load(&path, Some(&packed)).unwrap();
     let mapped = load(&path, Some(&packed)).unwrap();
-    let mut session = Session::new(&in_memory, &CacheParams::default()).unwrap();
+    let mut session = models::session(&in_memory);
     session.prefill(&PROMPT, None).unwrap();
     let mut bytes = Vec::new();
     saved::save(&session, &mut |piece| {
@@ -222,11 +219,7 @@ fn a_file_that_cannot_be_written_fails_no_load() {
             }
         });
         let runtime = Runtime::new(RuntimeParams { log: Some(log), ..Default::default() }).unwrap();
-        let params = LoadParams {
-            runtime: Some(runtime),
-            options: LoadOptions { device: 1, packed_path: Some(&place), ..Default::default() },
-            ..Default::default()
-        };
+        let params = models::on(runtime, LoadOptions { device: 1, packed_path: Some(&place), ..Default::default() });
         let model = Model::load(&path, params).unwrap();
         assert_eq!(logits_of(&model), expected, "{place:?}");
         assert_eq!(model.info().weight_bytes, in_memory);
@@ -290,7 +283,7 @@ fn a_plan_beyond_the_memory_of_this_machine_is_a_number() {
     for tiny in [Tiny::new("llama", quant::F32), tiny_of("gemma3"), tiny_of("gpt-oss")] {
         let (_dir, path, _) = save(&tiny);
         let plan = |capacity, n_caches| {
-            let params = LoadOptions { device: 1, ..Default::default() };
+            let params = models::cpu();
             Plan::of_path(&path, params, &CacheParams { capacity, ..Default::default() }, n_caches).unwrap()
         };
         // Beyond all windows each token takes the same, whether it fits or not, and its number takes 4 bytes.

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::engine::media_from_tokens;
-use realizar::engine::{CacheParams, EmbedParams, LoadOptions, Model, Pooling, Prompt, PromptPart, Session};
+use realizar::engine::{CacheParams, EmbedParams, Model, Pooling, Prompt, PromptPart, Session};
 use realizar::error::Result;
 use realizar::quant;
 
+use crate::support::models;
 use crate::support::published::{PROMPT, Published, put_weights, relative_rms};
 
 /// Models that are refused: words of the message, and the reason.
@@ -86,7 +87,7 @@ fn write(folder: &Path, published: &Published, config: &str) {
 
 /// Computes what `Published::expected` has: of the prompt at once, and logits of its tokens one by one as well.
 fn computed(folder: &Path, published: &Published) -> Result<Vec<Vec<f32>>> {
-    let model = Model::load(folder, LoadOptions { device: 1, ..Default::default() })?;
+    let model = Model::load(folder, models::cpu())?;
     if published.is_headless || published.ranks {
         let pooling = if published.ranks { Pooling::Rank } else { Pooling::None };
         let params = EmbedParams { pooling: Some(pooling), raw: true };

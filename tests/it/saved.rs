@@ -5,26 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::engine::saved::RestoreParams;
-use realizar::engine::{CacheParams, LoadOptions, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, LoadOptions, Model, Runtime, RuntimeParams, Session};
 use realizar::error::Error;
 use realizar::quant;
 use realizar::tensor::DType;
 
+use crate::support::models;
 use crate::support::reference::relative_rms;
 use crate::support::save::{ENDED, restored, save, saved_bytes};
 use crate::support::tiny::{self, PROMPT, Rng, Tiny};
 
 fn load(path: &Path, threads: u32, mmap: bool) -> Arc<Model> {
-    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(
-        path,
-        LoadParams {
-            runtime: Some(runtime),
-            options: LoadOptions { device: 1, mmap, ..Default::default() },
-            ..Default::default()
-        },
-    )
-    .unwrap()
+    let runtime = models::runtime(threads);
+    Model::load(path, models::on(runtime, LoadOptions { device: 1, mmap, ..Default::default() })).unwrap()
 }
 
 fn bits(session: &Session) -> Vec<u32> {
@@ -47,7 +40,7 @@ fn a_cache_that_is_saved_and_loaded_behind_each_token_computes_the_network() {
         let (_dir, path, reference) = save(&tiny);
         let expected = reference();
         let model = load(&path, 1, false);
-        let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
+        let params = models::exact();
         let mut session = Session::new(&model, &params).unwrap();
         let got = PROMPT.map(|token| {
             session.prefill(&[token], None).unwrap();
@@ -169,11 +162,7 @@ fn a_released_cache_does_not_count() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::F32));
     let memory_limit = load(&path, 1, false).info().weight_bytes + (6 << 20);
     let runtime = Runtime::new(RuntimeParams { threads: 1, memory_limit, ..Default::default() }).unwrap();
-    let params = LoadParams {
-        runtime: Some(runtime),
-        options: LoadOptions { device: 1, ..Default::default() },
-        ..Default::default()
-    };
+    let params = models::on(runtime, models::cpu());
     let model = Model::load(&path, params).unwrap();
     // Two layers of two heads of 32, keys and values of somewhat more than 16 bits: 1 MiB holds 2,000 tokens.
     let params = CacheParams { capacity: 2000, ..Default::default() };

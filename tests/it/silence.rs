@@ -8,11 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use realizar::engine::{self, CacheParams, LoadOptions, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, Session};
 use realizar::error::{Error, Result};
 use realizar::quant;
 
 use crate::support::gguf::{Gguf, Value};
+use crate::support::models;
 use crate::support::reference::relative_rms;
 use crate::support::save;
 use crate::support::tiny::{self, PROMPT, Tiny, inv_freq};
@@ -24,7 +25,7 @@ fn tiny(name: &str) -> Tiny {
 }
 
 fn runtime() -> Arc<Runtime> {
-    Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap()
+    models::runtime(1)
 }
 
 /// Loads a file; an error comes with whether a matrix was read before it.
@@ -40,7 +41,7 @@ fn load(file: &Gguf) -> Result<Arc<Model>, (Error, bool)> {
     let params = LoadParams {
         runtime: Some(runtime()),
         progress: Some(&mut progress),
-        options: LoadOptions { device: 1, ..Default::default() },
+        options: models::cpu(),
         ..Default::default()
     };
     let model = Model::load(&path, params);
@@ -546,7 +547,7 @@ fn every_key_that_networks_read_is_known_to_these_tests() {
 fn check(name: &str, tiny: &Tiny) {
     let (_dir, path, reference) = save::save(tiny);
     let expected = reference();
-    let model = Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let model = models::load(&path);
     let got = save::logits_of_each(&model, 0, None);
     let difference = relative_rms(&expected, &got);
     assert!(difference < 1e-5, "{name}: {difference}");

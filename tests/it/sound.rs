@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use realizar::device::StepBudget;
-use realizar::engine::{Encoder, EncoderParams, Encoding, LoadOptions, Model, Run, Senses, measure_sound};
+use realizar::engine::{Encoder, EncoderParams, Encoding, Model, Run, Senses, measure_sound};
 use realizar::error::Error;
 use realizar::media::{LogMel, SAMPLE_RATE, Sound};
 use realizar::quant;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::media::{random_numbers, rounds};
 use crate::support::gguf::Gguf;
+use crate::support::models;
 use crate::support::published::numbers;
 use crate::support::safetensors;
 use crate::vision::{self, bytes, folder, gguf, load, off_case, set};
@@ -386,7 +387,7 @@ fn folders_are_models_and_encoders() {
     for family in ["qwen2a", "qwen3a", "voxtral"] {
         let data = data(family);
         let folder = folder(&data, true);
-        let model = Model::load(folder.0.path(), LoadOptions { device: 1, ..Default::default() });
+        let model = Model::load(folder.0.path(), models::cpu());
         let model = model.unwrap_or_else(|e| panic!("{family}: {e}"));
         let encoder = load(&model, folder.0.path()).unwrap_or_else(|e| panic!("{family}: {e}"));
         let case = &data["sounds"][1];

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use realizar::cpu::kernels::Isa;
 use realizar::engine::{
-    Adapter, Adapters, CacheParams, Cancel, Chat, Conversation, ConversationParams, HostParallel, LoadOptions,
-    LoadParams, Model, ReplyParams, Runtime, RuntimeParams, Session, Share, Store, StoreInfo, StoreParams,
+    Adapter, Adapters, CacheParams, Cancel, Chat, Conversation, ConversationParams, HostParallel, LoadParams, Model,
+    ReplyParams, Runtime, RuntimeParams, Session, Share, Store, StoreInfo, StoreParams,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -20,6 +20,7 @@ use realizar::quant;
 use crate::support::adapter_file::gguf;
 use crate::support::adapters::Factors;
 use crate::support::calls::{MODEL, with_template};
+use crate::support::models;
 use crate::support::save::save;
 use crate::support::tiny::{self, Rng, Tiny};
 
@@ -32,17 +33,8 @@ fn load_with(path: &Path, threads: u32, isa: Option<Isa>) -> (Arc<Model>, Lines)
     let kept = lines.clone();
     let log = Box::new(move |_, line: &str| kept.lock().unwrap().push(line.to_owned()));
     let runtime = Runtime::new(RuntimeParams { threads, log: Some(log), ..Default::default() }).unwrap();
-    let params = LoadParams {
-        runtime: Some(runtime),
-        isa,
-        options: LoadOptions { device: 1, ..Default::default() },
-        ..Default::default()
-    };
+    let params = LoadParams { runtime: Some(runtime), isa, options: models::cpu(), ..Default::default() };
     (Model::load(path, params).unwrap(), lines)
-}
-
-fn load(path: &Path) -> Arc<Model> {
-    load_with(path, 2, None).0
 }
 
 fn take(store: &Store, tokens: &[u32], capacity: u32) -> Result<Option<(Session, usize)>> {
@@ -99,7 +91,7 @@ fn goes_on(name: &str, store: &Store, capacity: u32, tokens: &[u32], least: usiz
 fn a_prefix_goes_on_to_the_same_bits_in_every_network() {
     for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::Q8_0)) {
         let (dir, path, _) = save(&tiny);
-        let model = load(&path);
+        let model = models::load_threads(&path, 2);
         let folder = dir.path().join("prefixes");
         let params =
             StoreParams { min_tokens: 4, behind: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
@@ -120,7 +112,7 @@ fn a_prefix_goes_on_to_the_same_bits_in_every_network() {
         assert_eq!((info.entries, info.files), (1, 0), "{name}");
         drop(store);
         // As by another process.
-        let store = Store::new(&load(&path), params).unwrap();
+        let store = Store::new(&models::load_threads(&path, 2), params).unwrap();
         assert_eq!((store.info().entries, store.info().files), (0, 1), "{name}");
         goes_on(name, &store, 64, &longer, 20);
         goes_on(name, &store, 80, &longer, 20);
@@ -139,7 +131,7 @@ fn llama(dir: &tempfile::TempDir) -> (Arc<Model>, StoreParams) {
         path: Some(dir.path().join("prefixes")),
         ..Default::default()
     };
-    (load(&path), params)
+    (models::load_threads(&path, 2), params)
 }
 
 /// A file that is not read because of a cancel stays, and is read by the next call.
@@ -307,7 +299,7 @@ fn prefixes_belong_to_equal_adapters() {
     ];
     let mut all = HashMap::new();
     for round in 0..2 {
-        let model = load(&path);
+        let model = models::load_threads(&path, 2);
         let loaded = adapters(&model, &tiny, dir.path());
         let of = |(numbers, scales): (&[usize], &[f32])| {
             let chosen: Vec<_> = numbers.iter().map(|i| loaded[*i].clone()).collect();
@@ -339,7 +331,7 @@ fn prefixes_belong_to_equal_adapters() {
     }
     let different: std::collections::HashSet<_> = all.values().collect();
     assert_eq!(different.len(), sets.len());
-    let store = Store::new(&load(&path), params).unwrap();
+    let store = Store::new(&models::load_threads(&path, 2), params).unwrap();
     assert_eq!(store.info().files, sets.len());
     store.clear();
     assert_eq!(names(&dir.path().join("prefixes")), [""; 0]);
@@ -381,7 +373,7 @@ fn replied(model: &Arc<Model>, store: Option<&Arc<Store>>, adapter: Option<&Arc<
 #[test]
 fn a_prompt_is_kept_before_its_reply_where_much_of_it_is_new() {
     let file = with_template(TEMPLATE);
-    let model = load(file.path());
+    let model = models::load_threads(file.path(), 2);
     let store = Arc::new(Store::new(&model, StoreParams { min_tokens: 32, ..Default::default() }).unwrap());
     let mut at_first_token = Vec::new();
     for question in ["One?", "One!"] {
@@ -401,7 +393,7 @@ fn a_prompt_is_kept_before_its_reply_where_much_of_it_is_new() {
 #[test]
 fn conversations_with_equal_adapters_share_prefixes() {
     let file = with_template(TEMPLATE);
-    let model = load(file.path());
+    let model = models::load_threads(file.path(), 2);
     let (name, dir) = ("blk.1.ffn_down.weight", tempfile::tempdir().unwrap());
     let info = model.info();
     let (rows, cols) = (info.hidden_dim as usize, info.ffn_dim as usize);
@@ -435,7 +427,7 @@ fn a_prefix_of_another_instruction_set_is_as_good() {
     };
     let scalar = load_with(&path, 1, Some(Isa::Scalar)).0;
     Store::new(&scalar, params.clone()).unwrap().put(&prefilled(&scalar, 64, &text(0, 20))).unwrap();
-    let store = Store::new(&load(&path), params).unwrap();
+    let store = Store::new(&models::load_threads(&path, 2), params).unwrap();
     goes_on("another instruction set", &store, 64, &text(0, 30), 20);
 }
 
@@ -484,7 +476,7 @@ fn damaged_and_foreign_files_do_no_harm() {
     let error = Store::new(&model, StoreParams { path: Some(folder.join("notes.txt")), ..params.clone() });
     assert!(matches!(error, Err(Error::Io { .. })));
     let (_kept, path, _) = save(&Tiny::new("qwen2", quant::Q8_0));
-    let other = load(&path);
+    let other = models::load_threads(&path, 2);
     let store = Store::new(&model, params.clone()).unwrap();
     assert!(matches!(store.put(&prefilled(&other, 64, &text(0, 20))), Err(Error::Mismatch(_))));
     drop(store);
@@ -666,7 +658,7 @@ fn processes_share_a_folder() {
     let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
     let folder = dir.path().join("prefixes");
     let params = StoreParams { min_tokens: 4, behind: Duration::MAX, path: Some(folder.clone()), ..Default::default() };
-    let model = load(&path);
+    let model = models::load_threads(&path, 2);
     Store::new(&model, params.clone()).unwrap().put(&prefilled(&model, 64, &text(0, 24))).unwrap();
     let limit = Store::new(&model, params).unwrap().info().disk_bytes * 7 / 2;
     let mut all: Vec<Child> = (0..3)
@@ -735,7 +727,7 @@ fn a_process_that_is_killed_leaves_nothing_wrong() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_store_without_limits_takes_a_part_of_what_is_free() {
-    let model = load(Path::new(MODEL));
+    let model = models::load_threads(Path::new(MODEL), 2);
     let folder = tempfile::tempdir().unwrap();
     let params = StoreParams { path: Some(folder.path().join("prefixes")), ..Default::default() };
     let info = Store::new(&model, params).unwrap().info();
@@ -780,7 +772,7 @@ fn what_was_put_outlives_a_killed_process() {
         }
     }
     let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
-    let model = load(&path);
+    let model = models::load_threads(&path, 2);
     let (tokens, longer) = (text(0, 310), text(0, 410));
     let [whole, whole_longer] = [&tokens, &longer].map(|tokens| bits(&prefilled(&model, 600, tokens)));
     for threads in ["1", "2"] {
@@ -830,11 +822,7 @@ fn no_call_writes_files_and_the_end_writes_the_rest() {
     for parallel in [None, Some(run)] {
         let (dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
         let runtime = Runtime::new(RuntimeParams { threads: 1, parallel, ..Default::default() }).unwrap();
-        let params = LoadParams {
-            runtime: Some(runtime),
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        };
+        let params = models::on(runtime, models::cpu());
         let model = Model::load(&path, params).unwrap();
         let folder = dir.path().join("prefixes");
         let params = StoreParams { min_tokens: 4, path: Some(folder.clone()), ..Default::default() };

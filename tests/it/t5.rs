@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use realizar::engine::{
-    Adapter, CacheParams, Cancel, DraftParams, DraftSource, EmbedParams, Job, JobParams, LoadOptions, Media, MediaKind,
-    Model, Pooling, Prompt, PromptPart, Request, Session, Store, StoreParams, media_from_rows, media_from_tokens,
-    step_jobs,
+    Adapter, CacheParams, Cancel, DraftParams, DraftSource, EmbedParams, Job, JobParams, Media, MediaKind, Model,
+    Pooling, Prompt, PromptPart, Request, Session, Store, StoreParams, media_from_rows, media_from_tokens, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
 use serde_json::Value;
 
+use crate::support::models;
 use crate::support::published::file_of;
 use crate::support::tiny::Tiny;
 use crate::vision;
@@ -25,7 +25,7 @@ fn t5(folder: &Path) -> Arc<Model> {
     let data: Value = serde_json::from_slice(&fs::read(data).unwrap()).unwrap();
     let path = folder.join("t5.gguf");
     fs::write(&path, file_of(&data).build().0).unwrap();
-    Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap()
+    models::load(&path)
 }
 
 fn params(capacity: u32) -> CacheParams {
@@ -211,7 +211,7 @@ fn sources_that_cannot_be_read_are_refused() {
 
     let llama = folder.path().join("llama.gguf");
     fs::write(&llama, Tiny::new("llama", quant::F32).build().0).unwrap();
-    let llama = Model::load(&llama, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let llama = models::load(&llama);
     assert!(model.info().reads_source && !llama.info().reads_source);
     refused(media_from_tokens(&llama, &[5], None), UNSUPPORTED, "\"llama\"");
     let foreign = media(&model, 4);

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use realizar::engine::{
-    EmbedParams, Encoder, LoadOptions, Media, MediaKind, MediaWork, Model, PictureBounds, Pooling, Prompt, PromptPart,
+    EmbedParams, Encoder, Media, MediaKind, MediaWork, Model, PictureBounds, Pooling, Prompt, PromptPart,
 };
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::text::Tokenizer;
 use serde_json::{Value, json};
 
+use crate::support::models;
 use crate::support::published::{Tensor, numbers, put_weights, weights};
 use crate::support::safetensors::Folder;
 use crate::vision::{self, bytes, data, load, picture, sides};
@@ -32,7 +33,7 @@ pub fn folder(data: &Value, has: impl Fn(&str) -> bool) -> Folder {
 }
 
 fn open(folder: &Folder) -> Result<(Arc<Model>, Arc<Encoder>)> {
-    let model = Model::load(folder.0.path(), LoadOptions { device: 1, ..Default::default() })?;
+    let model = Model::load(folder.0.path(), models::cpu())?;
     let encoder = load(&model, folder.0.path())?;
     Ok((model, encoder))
 }
@@ -109,7 +110,7 @@ fn towers_that_lack_something_are_refused_by_name() {
     }
     // A text tower of another width than the vectors of pictures.
     let mut clip = data("clip");
-    let model = Model::load(folder(&clip, |_| true).0.path(), LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let model = models::load(folder(&clip, |_| true).0.path());
     clip["tensors"].as_array_mut().unwrap().retain(|row| row[0] != "visual_projection.weight");
     clip["tensors"].as_array_mut().unwrap().push(json!(["visual_projection.weight", [20, 48]]));
     let e = load(&model, folder(&clip, |_| true).0.path()).err().unwrap();

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::engine::{
-    CacheParams, Encoder, Frames, LoadOptions, MEDIA_ROW, Media, MediaKind, MediaWork, Model, Picture, PictureBounds,
-    Prompt, PromptPart, Session,
+    CacheParams, Encoder, Frames, MEDIA_ROW, Media, MediaKind, MediaWork, Model, Picture, PictureBounds, Prompt,
+    PromptPart, Session,
 };
 use realizar::error::{Error, Result};
 use realizar::media::Filter;
@@ -15,6 +15,7 @@ use realizar::text::Chat;
 use serde_json::{Value, json};
 
 use crate::media::hash;
+use crate::support::models;
 use crate::support::published::numbers;
 use crate::support::safetensors::Folder;
 use crate::vision::{self, data, gguf, load, off, off_case, picture, sides};
@@ -30,7 +31,7 @@ fn folder(family: &str, videos: &Value) -> Folder {
 }
 
 fn open(folder: &Path) -> (Arc<Model>, Arc<Encoder>) {
-    let model = Model::load(folder, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let model = models::load(folder);
     let encoder = load(&model, folder).unwrap();
     (model, encoder)
 }
@@ -231,7 +232,7 @@ fn configurations_of_videos_are_read_or_refused() {
         let mut changed = videos.clone();
         *changed["qwen25"]["video"].as_object_mut().unwrap().entry(&pointer[1..]).or_insert(Value::Null) = value;
         let folder = folder("qwen25", &changed);
-        let model = Model::load(folder.0.path(), LoadOptions { device: 1, ..Default::default() }).unwrap();
+        let model = models::load(folder.0.path());
         let e = load(&model, folder.0.path()).err().unwrap_or_else(|| panic!("{expected}")).to_string();
         assert!(e.contains(expected), "{e}");
     }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use realizar::device::StepBudget;
 use realizar::engine::{
-    CacheParams, Cancel, Encoder, EncoderParams, Encoding, LoadOptions, Media, MediaKind, Model, PictureBounds, Prompt,
-    PromptPart, Run, Session, measure_picture, media_from_rows, saved::media as saved_media,
+    CacheParams, Cancel, Encoder, EncoderParams, Encoding, Media, MediaKind, Model, PictureBounds, Prompt, PromptPart,
+    Run, Session, measure_picture, media_from_rows, saved::media as saved_media,
 };
 use realizar::error::Error;
 use realizar::media::{Filter, Picture, PixelFormat, WHITE};
@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::media::{random_numbers, rounds};
 use crate::support::gguf::Gguf;
+use crate::support::models;
 use crate::support::published::{numbers, weights, with_key};
 use crate::support::safetensors;
 
@@ -123,7 +124,7 @@ pub fn model_with(folder: &Path, family: &str, hidden: u64, more: &[&str], templ
     }
     let path = folder.join("model.gguf");
     fs::write(&path, file.build().0).unwrap();
-    Model::load(&path, LoadOptions { device: 1, ..Default::default() }).unwrap()
+    models::load(&path)
 }
 
 pub fn bytes(values: &[f32]) -> Vec<u8> {
@@ -400,7 +401,7 @@ fn folders_are_models_and_encoders() {
     for &family in FAMILIES.iter().filter(|family| !WITHOUT_TEXT.contains(family)) {
         let data = data(family);
         let folder = folder(&data, true);
-        let model = Model::load(folder.0.path(), LoadOptions { device: 1, ..Default::default() });
+        let model = Model::load(folder.0.path(), models::cpu());
         let encoder = load(&model.unwrap_or_else(|e| panic!("{family}: {e}")), folder.0.path());
         let encoder = encoder.unwrap_or_else(|e| panic!("{family}: {e}"));
         let rows = rows(&encoder, &picture(sides(&data["pictures"][0]["size"])));
@@ -427,7 +428,7 @@ fn models_read_rows_as_another_implementation_does() {
             continue;
         }
         let folder = folder(&data, true);
-        let model = Model::load(folder.0.path(), LoadOptions { device: 1, ..Default::default() }).unwrap();
+        let model = models::load(folder.0.path());
         let encoder = load(&model, folder.0.path()).unwrap();
         let picture = picture(sides(&case["size"]));
         let layout = encoder.facts().sizing.layout(picture.width, picture.height).unwrap();
@@ -450,7 +451,7 @@ fn several_pictures_and_none_are_read_as_by_the_makers() {
     for family in ["kimi_vl", "kimi_k25"] {
         let data = data(family);
         let folder = folder(&data, true);
-        let model = Model::load(folder.0.path(), LoadOptions { device: 1, ..Default::default() }).unwrap();
+        let model = models::load(folder.0.path());
         let encoder = load(&model, folder.0.path()).unwrap();
         let medium = |case: &Value| {
             let rows = rows(&encoder, &picture(sides(&case["size"])));
@@ -607,7 +608,7 @@ fn folders_of_paddleocr_have_two_forms() {
         config.insert(name.to_owned(), value.into());
     }
     let folder = folder(&data, true);
-    let model = Model::load(folder.0.path(), LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let model = models::load(folder.0.path());
     let encoder = load(&model, folder.0.path()).unwrap();
     assert_eq!((encoder.facts().row_dim as u64, encoder.facts().is_grid), (HIDDEN, true));
 }

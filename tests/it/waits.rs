@@ -4,13 +4,11 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use realizar::engine::{
-    CacheParams, Cancel, Chat, Conversation, ConversationParams, LoadOptions, LoadParams, Model, ReplyParams, Runtime,
-    RuntimeParams,
-};
+use realizar::engine::{CacheParams, Cancel, Chat, Conversation, ConversationParams, Model, ReplyParams};
 use realizar::error::Error;
 
 use crate::support::calls::with_template;
+use crate::support::models;
 
 const TEMPLATE: &str = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>";
 
@@ -31,13 +29,9 @@ fn replied(talk: &mut Conversation, cancel: Option<Arc<Cancel>>) -> Result<Strin
 
 #[test]
 fn a_cancel_and_a_deadline_end_the_wait_for_a_thread() {
-    let runtime = Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap();
+    let runtime = models::runtime(1);
     let file = with_template(TEMPLATE);
-    let params = LoadParams {
-        runtime: Some(runtime.clone()),
-        options: LoadOptions { device: 1, ..Default::default() },
-        ..Default::default()
-    };
+    let params = models::on(runtime.clone(), models::cpu());
     let model = Model::load(file.path(), params).unwrap();
     let expected = replied(&mut talk(&model, None), None).unwrap();
     let (begun, go_on) = (Barrier::new(2), Barrier::new(2));

@@ -6,17 +6,17 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-use realizar::engine::{CacheParams, LoadOptions, Model, Session};
+use crate::support::models;
 
 const PROMPT: &str = "Once upon a time";
 const STORY: &str = ", there was a little girl named Lily.";
 
 /// The bits of the logits after each token of the prompt, a line each.
 fn logits(model: &Path) -> String {
-    let model = Model::load(model, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let model = models::load(model);
     let (mut tokens, mut lines) = (Vec::new(), String::new());
     model.tokenizer().unwrap().encode(PROMPT, true, false, &mut tokens).unwrap();
-    let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+    let mut session = models::session(&model);
     for token in tokens {
         session.prefill(&[token], None).unwrap();
         for byte in session.logits().unwrap().iter().flat_map(|x| x.to_le_bytes()) {

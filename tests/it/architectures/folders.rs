@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use realizar::engine::{LoadOptions, Model};
 use realizar::quant;
 use serde_json::{Value, json};
 
@@ -12,6 +11,7 @@ use crate::hybrid_folders::checkpoints::{
     Case, Tensor, change, put_folder, renamed, take, undo_latent, undo_recurrence,
 };
 use crate::hybrid_folders::networks::tensors_of;
+use crate::support::models;
 use crate::support::published::{file_of, relative_rms};
 
 const SIXTH: &[(&str, &str)] = &[
@@ -222,7 +222,7 @@ fn folders_give_the_results_of_another_implementation() {
             }
             let gguf = temporary.path().join("kimi-k3.gguf");
             std::fs::write(&gguf, file.build().0).unwrap();
-            let model = Model::load(&gguf, LoadOptions { device: 1, ..Default::default() }).unwrap();
+            let model = models::load(&gguf);
             expected = results(&model, &data, quant::F32, 64);
         }
         let mut tensors = tensors_of(&file);
@@ -230,7 +230,7 @@ fn folders_give_the_results_of_another_implementation() {
         let case = Case { name, tensors, config, prefix, names, expected: vec![] };
         let folder = temporary.path().join(name);
         put_folder(&folder, &case.config, &renamed(&case));
-        let model = Model::load(&folder, LoadOptions { device: 1, ..Default::default() }).unwrap();
+        let model = models::load(&folder);
         let error = relative_rms(&results(&model, &data, quant::F32, 64), &expected);
         println!("{name:20} {error:.1e}");
         assert!(error < 1e-5, "{name}: {error:.1e}");

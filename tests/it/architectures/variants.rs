@@ -3,25 +3,17 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use realizar::engine::{LoadOptions, MediaKind, Model, media_from_rows};
-use realizar::error::Result;
+use realizar::engine::{MediaKind, media_from_rows};
 use realizar::quant;
 use serde_json::Value;
 
 use super::{expected, files, results};
 use crate::support::gguf::{self, Gguf, Tensor};
+use crate::support::models;
 use crate::support::published::{file_of, relative_rms};
 use crate::support::save::logits_of;
 use crate::support::tiny::{self, Tiny};
-
-fn load(file: &Gguf) -> Result<Arc<Model>> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.gguf");
-    fs::write(&path, file.build().0).unwrap();
-    Model::load(&path, LoadOptions { device: 1, ..Default::default() })
-}
 
 /// The results of another implementation by their name.
 fn data(name: &str) -> Value {
@@ -39,7 +31,7 @@ fn with(data: &Value, key: &str, value: impl gguf::Value) -> Gguf {
 
 /// Returns the error of the results of a file against those of `data`.
 fn error(data: &Value, file: &Gguf) -> f64 {
-    relative_rms(&results(&load(file).unwrap(), data, quant::F32, 64), &expected(data))
+    relative_rms(&results(&models::load_file(file, 2).unwrap(), data, quant::F32, 64), &expected(data))
 }
 
 /// The parts of layers that have factors in GGUF files.
@@ -82,7 +74,7 @@ fn a_matrix_with_a_factor_is_that_matrix_times_the_factor() {
     for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 2, 16, 32)) {
         let (whole, mut file) = (tiny.file().0, tiny.file().0);
         divide(&mut file);
-        let [expected, got] = [whole, file].map(|file| logits_of(&load(&file).unwrap()));
+        let [expected, got] = [whole, file].map(|file| logits_of(&models::load_file(&file, 2).unwrap()));
         check(name, relative_rms(&got, &expected));
     }
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +91,7 @@ fn an_indexer_may_choose_more_than_there_is() {
     for name in ["deepseek32", "glm-dsa", "dots3note", "hy_v4", "glm5-next", "deepseek4-short", "minimax-m3"] {
         let data = data(name);
         let of = |top: u32| {
-            let model = load(&with(&data, "attention.indexer.top_k", top)).unwrap();
+            let model = models::load_file(&with(&data, "attention.indexer.top_k", top), 2).unwrap();
             results(&model, &data, quant::F32, 64)
         };
         assert!(of(131_072) == of(64), "{name}");
@@ -107,7 +99,7 @@ fn an_indexer_may_choose_more_than_there_is() {
         let mut long = with(&data, "attention.indexer.top_k", 131_072u32);
         let context = long.keys.iter_mut().find(|(key, _)| key.ends_with(".context_length")).unwrap();
         context.1.splice(4.., 1_000_000u32.to_le_bytes());
-        let refused = load(&long).err().unwrap().to_string();
+        let refused = models::load_file(&long, 2).err().unwrap().to_string();
         assert!(refused.contains("that chooses 131072"), "{refused}");
     }
 }
@@ -131,7 +123,7 @@ fn keys_that_converters_and_savers_add_are_understood() {
         let data = data(name);
         let got = error(&data, &with(&data, "embedding_length_out", 4 * 64u32));
         assert!(got < 1e-5, "{name}: {got:.1e}");
-        let refused = load(&with(&data, "embedding_length_out", 64u32)).err().unwrap().to_string();
+        let refused = models::load_file(&with(&data, "embedding_length_out", 64u32), 2).err().unwrap().to_string();
         assert!(refused.contains("embedding_length_out is 64"), "{refused}");
     }
 }
@@ -155,7 +147,7 @@ fn weights_for_pictures_alone_are_left_out_and_pictures_refused() {
     file.tensors.extend(biases);
     let got = error(&data, &file);
     assert!(got < 1e-5, "{got:.1e}");
-    let refused = media_from_rows(&load(&file).unwrap(), MediaKind::Image, &[0.5; 64], 64, [0; 2]);
+    let refused = media_from_rows(&models::load_file(&file, 2).unwrap(), MediaKind::Image, &[0.5; 64], 64, [0; 2]);
     assert!(refused.err().unwrap().to_string().contains("cannot take rows of media"));
 }
 
@@ -168,7 +160,7 @@ fn experts_of_groups_are_as_wide_as_a_head_unless_told() {
             t.dims.iter_mut().filter(|n| **n == 24).for_each(|n| *n = 16);
             t.data.truncate(t.dims.iter().product::<u64>() as usize * 4);
         }
-        results(&load(&file).unwrap(), &data, quant::F32, 64)
+        results(&models::load_file(&file, 2).unwrap(), &data, quant::F32, 64)
     });
     assert!(told == untold);
 }

@@ -8,17 +8,18 @@ use std::sync::Arc;
 
 use super::{config, families, put_folder, tensors, tiny_of};
 use crate::support::adapters::{Factors, merge};
+use crate::support::models;
 use crate::support::reference::relative_rms;
 use crate::support::safetensors;
 use crate::support::save::logits_of_each;
 use crate::support::tiny::{PROMPT, Rng};
-use realizar::engine::{LoadOptions, Model};
+use realizar::engine::Model;
 use serde_json::{Map, json};
 
 const PARTS: [&str; 7] = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"];
 
 fn logits(model: &Path, adapter: &Path) -> Vec<Vec<f32>> {
-    let model: Arc<Model> = Model::load(model, LoadOptions { device: 1, ..Default::default() }).unwrap();
+    let model: Arc<Model> = models::load(model);
     logits_of_each(&model, 0, Some(adapter))
 }
 

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use super::{Checkpoint, architectures, checkpoint, halves, save, tensors, to_f32};
 use crate::support::adapter_file::gguf;
 use crate::support::adapters::{Factors, merge};
+use crate::support::models;
 use crate::support::reference::{Weights, relative_rms};
 use crate::support::safetensors;
 use crate::support::save::logits_of_each;
 use crate::support::tiny::{PROMPT, Rng, Tiny};
-use realizar::engine::{Adapter, LoadOptions, Model};
+use realizar::engine::{Adapter, Model};
 use realizar::error::Error;
 use realizar::quant;
 use serde_json::{Value, json};
@@ -110,14 +111,6 @@ fn put(folder: &Path, config: &Value, tensors: &[Tensor]) {
     fs::write(folder.join("adapter_model.safetensors"), safetensors::file(&tensors)).unwrap();
 }
 
-fn load(path: &Path) -> Arc<Model> {
-    Model::load(path, LoadOptions { device: 1, ..Default::default() }).unwrap()
-}
-
-fn logits(model: &Arc<Model>, adapter: &Path) -> Vec<Vec<f32>> {
-    logits_of_each(model, 0, Some(adapter))
-}
-
 fn merged(tiny: &Tiny, change: impl FnOnce(&mut Weights)) -> Vec<Vec<f64>> {
     let (_, net, mut weights) = tiny.build();
     change(&mut weights);
@@ -137,9 +130,9 @@ fn an_adapter_is_the_same_for_a_folder_and_a_file() {
         let expected = merged(&tiny, |weights| merge(weights, &list, 1.5));
         let mut found = Vec::new();
         for model in ["folder", "tiny.gguf"] {
-            let model = load(&dir.path().join(model));
+            let model = models::load(&dir.path().join(model));
             for adapter in ["peft", "adapter.gguf"] {
-                let logits = logits(&model, &dir.path().join(adapter));
+                let logits = logits_of_each(&model, 0, Some(&dir.path().join(adapter)));
                 found.push(relative_rms(&expected, &logits));
                 assert!(relative_rms(&plain, &logits) > 0.05, "{name}");
             }
@@ -163,7 +156,7 @@ impl Llama {
         let tiny = Tiny::new("llama", quant::F32);
         let dir = save("llama", &tiny, |_| {}).0;
         let rank = |module: &str| if module.ends_with("v_proj") { 3 } else { 8 };
-        let (list, model) = (factors(&checkpoint("llama"), &tiny, rank), load(&dir.path().join("tiny.gguf")));
+        let (list, model) = (factors(&checkpoint("llama"), &tiny, rank), models::load(&dir.path().join("tiny.gguf")));
         Llama { dir, tiny, list, model }
     }
 
@@ -196,7 +189,7 @@ fn with(changes: &[(&str, Value)]) -> Value {
 fn ranks_and_scales_are_those_of_the_configuration() {
     let llama = Llama::new();
     let check = |config: Value, scale: &dyn Fn(&str, usize) -> f64| {
-        let found = logits(&llama.model, &llama.put(&config, &llama.tensors()));
+        let found = logits_of_each(&llama.model, 0, Some(&llama.put(&config, &llama.tensors())));
         let expected = merged(&llama.tiny, |weights| {
             llama.list.iter().for_each(|(name, f)| merge(weights, std::slice::from_ref(f), scale(name, f.rank)));
         });

@@ -6,8 +6,8 @@ use realizar::quant;
 use serde_json::{Value, json};
 
 use super::checkpoints::*;
-use super::logits;
 use crate::support::gguf::Gguf;
+use crate::support::models;
 use crate::support::recurrent::Mixer;
 use crate::support::reference::{Moe, Score};
 use crate::support::tiny::{self, PROMPT, Rng, Tiny, inv_freq};
@@ -236,7 +236,7 @@ pub fn twin(name: &'static str, file: &Gguf, names: &[&[(&'static str, &'static 
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("twin.gguf");
     fs::write(&path, file.build().0).unwrap();
-    let expected = logits(&path).iter().map(|row| row.iter().map(|v| f64::from(*v)).collect()).collect();
+    let expected = models::logits(&path).iter().map(|row| row.iter().map(|v| f64::from(*v)).collect()).collect();
     let mut all = json!({"model_type": name, "hidden_size": 96, "vocab_size": 300, "rms_norm_eps": 1e-5,
         "tie_word_embeddings": false});
     all.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::jobs::{budget, job, load, prompt, sampler, session, story, tokens};
+use super::jobs::{budget, job, prompt, sampler, session, story, tokens};
+use crate::support::models;
 use crate::support::tiny::{self, Rng, Tiny};
 use realizar::engine::{
     Cancel, Chooser, DraftParams, DraftSource, End, GrammarKind, GrammarText, Job, JobInfo, JobParams, Model, Request,
@@ -45,7 +46,7 @@ fn networks(mut each: impl FnMut(usize, &str, &Arc<Model>)) {
     for (i, (name, tiny)) in tiny::architectures(|name| Tiny::new(name, quant::Q4_0)).into_iter().enumerate() {
         let path = dir.path().join("tiny.gguf");
         fs::write(&path, tiny.build().0).unwrap();
-        let model = load(&path, 1 + i as u32 % 2);
+        let model = models::load_threads(&path, 1 + i as u32 % 2);
         if realizar::engine::Session::new(&model, &Default::default()).is_ok() {
             each(i, name, &model);
         }
@@ -100,7 +101,7 @@ const STORY: &str = "Once upon a time, there was a little girl. Once upon a time
 
 #[test]
 fn ends_within_a_draft_are_those_of_single_tokens() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let mut rng = Rng(2);
     let (mut ends, mut accepted) = ([0; 4], 0);
     for round in 0..48 {
@@ -150,7 +151,7 @@ fn ends_within_a_draft_are_those_of_single_tokens() {
 
 #[test]
 fn jobs_with_and_without_drafts_share_passes_and_are_freed_midway() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let mut rng = Rng(3);
     let prompts: Vec<Vec<u32>> = (0..9).map(|i| prompt(20 + 17 * i, i)).collect();
     let alone: Vec<_> = (0..9)
@@ -197,7 +198,7 @@ fn jobs_with_and_without_drafts_share_passes_and_are_freed_midway() {
 
 #[test]
 fn cancels_lose_nothing_of_a_draft() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let wanted = run(story_job(&model, STORY, JobParams { max_tokens: 60, ..Default::default() }), &mut || None);
     let cancel = Arc::new(Cancel::default());
     let mut rng = Rng(4);
@@ -236,7 +237,7 @@ fn cancels_lose_nothing_of_a_draft() {
 
 #[test]
 fn a_draft_model_follows_a_text_that_is_longer_than_its_cache() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let ids = prompt(700, 0);
     let run = |draft| {
         let params = JobParams { max_tokens: 500, chooser: sampler(1), draft, ..Default::default() };
@@ -249,7 +250,7 @@ fn a_draft_model_follows_a_text_that_is_longer_than_its_cache() {
 
 #[test]
 fn drafts_follow_a_grammar_and_what_it_forces_is_drafted() {
-    let model = load(&story(), 1);
+    let model = models::load_threads(&story(), 1);
     let schema = r#"{"type": "object", "properties": {"the name of the little girl": {"type": "string", "maxLength": 30},
         "the things that she likes": {"type": "array", "items": {"enum": ["a red ball", "a big red ball", "the park"]},
         "minItems": 3, "maxItems": 6}}, "required": ["the name of the little girl", "the things that she likes"],
@@ -293,10 +294,10 @@ fn drafts_follow_a_grammar_and_what_it_forces_is_drafted() {
 
 #[test]
 fn a_draft_model_needs_the_same_vocabulary() {
-    let model = load(&story(), 1);
+    let model = models::load_threads(&story(), 1);
     let dir = tempfile::tempdir().unwrap();
     let refused = |path: &Path| {
-        let params = JobParams { draft: by(&load(path, 1), 2), ..Default::default() };
+        let params = JobParams { draft: by(&models::load_threads(path, 1), 2), ..Default::default() };
         match Request::new(&session(&model, 20), &[1], params).err() {
             Some(Error::Mismatch(what)) => what,
             other => panic!("{other:?}"),

@@ -8,26 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::support::models;
 use crate::support::tiny::{self, PROMPT, Rng, Tiny};
 use realizar::engine::{
-    CacheParams, Cancel, Chooser, End, Job, JobParams, LoadOptions, LoadParams, Model, Outcome, Request, Runtime,
-    RuntimeParams, SamplerParams, Session, TextStream, metrics::Phase, step_jobs,
+    CacheParams, Cancel, Chooser, End, Job, JobParams, LoadOptions, Model, Outcome, Request, SamplerParams, Session,
+    TextStream, metrics::Phase, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
-
-pub fn load(path: &Path, threads: u32) -> Arc<Model> {
-    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(
-        path,
-        LoadParams {
-            runtime: Some(runtime),
-            options: LoadOptions { device: 1, ..Default::default() },
-            ..Default::default()
-        },
-    )
-    .unwrap()
-}
 
 pub fn story() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf")
@@ -93,7 +81,7 @@ fn budgets_change_no_token_of_any_architecture() {
     for (i, (name, tiny)) in tiny::architectures(|name| Tiny::new(name, quant::Q4_0)).into_iter().enumerate() {
         let path = dir.path().join("tiny.gguf");
         fs::write(&path, tiny.build().0).unwrap();
-        let model = load(&path, 1 + i as u32 % 3);
+        let model = models::load_threads(&path, 1 + i as u32 % 3);
         if model.embed_len(&[], Default::default()).is_ok() && Session::new(&model, &CacheParams::default()).is_err() {
             continue;
         }
@@ -118,7 +106,7 @@ fn budgets_change_no_token_of_any_architecture() {
 
 #[test]
 fn a_full_cache_ends_a_job() {
-    let model = load(&story(), 1);
+    let model = models::load_threads(&story(), 1);
     let (wanted, _) = expected(&mut session(&model, 400), &[1, 5], None, 9);
     let mut job = job(session(&model, 10), &[1, 5], JobParams::default());
     assert_eq!(run(&mut job, &mut Rng(2)), wanted);
@@ -201,7 +189,7 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
 fn jobs_join_and_leave() {
     let mut rng = Rng(3);
     for threads in [1, 2] {
-        party(&load(&story(), threads), 60, 300, &mut rng);
+        party(&models::load_threads(&story(), threads), 60, 300, &mut rng);
     }
     let dir = tempfile::tempdir().unwrap();
     for wanted in ["gemma3", "qwen3next", "lfm2", "mamba2"] {
@@ -209,13 +197,13 @@ fn jobs_join_and_leave() {
         let Some((_, tiny)) = architectures.into_iter().find(|(name, _)| *name == wanted) else { continue };
         let path = dir.path().join("tiny.gguf");
         fs::write(&path, tiny.build().0).unwrap();
-        party(&load(&path, 2), 25, 60, &mut rng);
+        party(&models::load_threads(&path, 2), 25, 60, &mut rng);
     }
 }
 
 #[test]
 fn other_calls_on_the_model_go_on_beside_a_paused_job() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let (wanted, _) = expected(&mut session(&model, 512), &prompt(200, 0), None, 5);
     let mut jobs: Vec<Job> = (0..3)
         .map(|_| job(session(&model, 512), &prompt(200, 0), JobParams { max_tokens: 5, ..Default::default() }))
@@ -231,7 +219,7 @@ fn other_calls_on_the_model_go_on_beside_a_paused_job() {
 
 #[test]
 fn jobs_of_different_models_are_refused() {
-    let models = [load(&story(), 1), load(&story(), 1)];
+    let models = [models::load_threads(&story(), 1), models::load_threads(&story(), 1)];
     let [mut a, mut b] = models.map(|model| job(session(&model, 8), &[1], JobParams::default()));
     assert!(matches!(step_jobs(&mut [&mut a, &mut b], None), Err(Error::Mismatch(_))));
     assert_eq!(a.info().cache_len, 0);
@@ -248,7 +236,7 @@ fn text(model: &Model, before: &[u32], tokens: &[u32]) -> String {
 
 #[test]
 fn stop_strings_are_cut_out_wherever_tokens_end() {
-    let model = load(&story(), 1);
+    let model = models::load_threads(&story(), 1);
     let mut once = Vec::new();
     model.tokenizer().unwrap().encode("Once upon a time", true, false, &mut once).unwrap();
     let (all, _) = expected(&mut session(&model, 512), &once, None, 60);
@@ -301,7 +289,7 @@ fn stop_strings_are_cut_out_wherever_tokens_end() {
 /// stop string may begin with it.
 #[test]
 fn a_job_goes_on_with_the_text_before_it() {
-    let model = load(&story(), 1);
+    let model = models::load_threads(&story(), 1);
     let mut once = Vec::new();
     model.tokenizer().unwrap().encode("Once upon a", true, false, &mut once).unwrap();
     let run = |held: usize, prompt: &[u32], stops: &[&str]| {
@@ -324,7 +312,7 @@ fn a_job_goes_on_with_the_text_before_it() {
 
 #[test]
 fn text_that_cannot_be_copied_stays() {
-    let model = load(&story(), 1);
+    let model = models::load_threads(&story(), 1);
     let mut job = job(session(&model, 64), &[1, 403], JobParams { max_tokens: 20, ..Default::default() });
     assert!(step_jobs(&mut [&mut job], Some(Duration::from_secs(60))).unwrap());
     let full = |_: &str| -> Result<()> { Err(Error::BufferTooSmall { needed: 1, capacity: 0 }) };
@@ -338,7 +326,7 @@ fn text_that_cannot_be_copied_stays() {
 /// read before; the next call computes the rest.
 #[test]
 fn a_job_that_is_freed_early_leaves_its_session_as_it_was() {
-    let model = load(&story(), 1);
+    let model = models::load_threads(&story(), 1);
     let prompt = prompt(400, 0);
     let mut whole = session(&model, 512);
     whole.prefill(&prompt, None).unwrap();
@@ -363,7 +351,7 @@ fn a_job_that_is_freed_early_leaves_its_session_as_it_was() {
 
 #[test]
 fn cancels_and_deadlines_at_random_moments_lose_nothing() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let prompt = prompt(120, 0);
     let (wanted, _) = expected(&mut session(&model, 512), &prompt, None, 40);
     let cancel = Arc::new(Cancel::default());
@@ -415,7 +403,7 @@ fn cancels_and_deadlines_at_random_moments_lose_nothing() {
 
 #[test]
 fn a_job_that_fails_leaves_the_others_with_their_tokens() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let never =
         SamplerParams { logit_biases: (0..512).map(|id| (id, f32::NEG_INFINITY)).collect(), ..Default::default() };
     let (wanted, _) = expected(&mut session(&model, 64), &prompt(5, 1), None, 3);
@@ -498,7 +486,7 @@ impl Together {
 
 #[test]
 fn the_higher_priority_and_the_shorter_prompt_go_first() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let new = |n: usize, priority: i32| {
         let params = JobParams { max_tokens: 4, priority, ..Default::default() };
         job(session(&model, 512), &prompt(n, n), params)
@@ -520,7 +508,7 @@ fn the_higher_priority_and_the_shorter_prompt_go_first() {
 
 #[test]
 fn places_go_to_the_higher_priority_and_nobody_starves() {
-    let model = load(&story(), 2);
+    let model = models::load_threads(&story(), 2);
     let new = |priority: i32, n: usize| {
         let params = JobParams { max_tokens: 200, priority, ..Default::default() };
         job(session(&model, 256), &prompt(n, n), params)
@@ -570,7 +558,7 @@ fn tokens_chosen_on_many_threads_are_those_chosen_on_one() {
     let never =
         SamplerParams { logit_biases: (0..512).map(|id| (id, f32::NEG_INFINITY)).collect(), ..Default::default() };
     for threads in [1, 2, 5] {
-        let model = load(&story(), threads);
+        let model = models::load_threads(&story(), threads);
         let mut jobs: Vec<Job> = (0..20)
             .map(|i| {
                 let chooser = if i % 9 == 4 { Chooser::new(never.clone()).ok() } else { sampler(i as u64) };
@@ -601,7 +589,7 @@ fn tokens_chosen_on_many_threads_are_those_chosen_on_one() {
 /// A choice that takes long is a share of work: a step without time leaves it to the next one after a pass.
 #[test]
 fn a_long_choice_is_a_share_of_work() {
-    let model = load(&story(), 1);
+    let model = models::load_threads(&story(), 1);
     for seed in [0, 7] {
         let params = JobParams { max_tokens: 6, chooser: sampler(seed), ..Default::default() };
         let mut job = job(session(&model, 64), &prompt(4, 0), params);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use realizar::engine::{CacheParams, LoadOptions, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, Model, Session};
 use realizar::quant;
 
+use crate::support::models;
 use crate::support::save::save;
 use crate::support::tiny::Tiny;
 
@@ -16,15 +17,6 @@ const CALLERS: usize = 8;
 const TIME: Duration = Duration::from_secs(4);
 /// A caller that has finished nothing for this long hangs.
 const HANG: Duration = Duration::from_secs(60);
-
-fn load(path: &std::path::Path, runtime: &Arc<Runtime>) -> Arc<Model> {
-    let params = LoadParams {
-        runtime: Some(runtime.clone()),
-        options: LoadOptions { device: 1, ..Default::default() },
-        ..Default::default()
-    };
-    Model::load(path, params).unwrap()
-}
 
 /// The bits of the logits after a prompt of `n` tokens and one decoded token.
 fn bits(session: &mut Session, n: usize) -> Vec<u32> {
@@ -38,8 +30,8 @@ fn bits(session: &mut Session, n: usize) -> Vec<u32> {
 #[test]
 fn results_and_calls_do_not_depend_on_the_number_of_threads_changing() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
-    let runtime = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
-    let model = load(&path, &runtime);
+    let runtime = models::runtime(2);
+    let model = Model::load(&path, models::on(runtime.clone(), models::cpu())).unwrap();
     let session =
         |model: &Arc<Model>| Session::new(model, &CacheParams { capacity: 64, ..Default::default() }).unwrap();
     let mut alone = session(&model);
@@ -56,10 +48,15 @@ fn results_and_calls_do_not_depend_on_the_number_of_threads_changing() {
                         // Sometimes the previous number, and sometimes more than there are processors.
                         0 => runtime.set_threads([1, 2, 2, 1, 3, 1, 1, 5][round % 8]).unwrap(),
                         // A further model comes and goes with the same runtime, and a runtime of its own.
-                        1 if round % 2 == 0 => assert!(bits(&mut session(&load(path, runtime)), n + 1) == expected[n]),
+                        1 if round % 2 == 0 => assert!(
+                            bits(
+                                &mut session(&Model::load(path, models::on(runtime.clone(), models::cpu())).unwrap()),
+                                n + 1
+                            ) == expected[n]
+                        ),
                         1 => {
-                            let other = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
-                            let model = load(path, &other);
+                            let other = models::runtime(2);
+                            let model = Model::load(path, models::on(other.clone(), models::cpu())).unwrap();
                             other.set_threads(3).unwrap();
                             drop(other);
                             assert!(bits(&mut session(&model), n + 1) == expected[n]);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use realizar::engine::{
-    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadOptions, LoadParams, Model, Request, Runtime,
-    RuntimeParams, SamplerParams, Session, step_jobs,
+    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadOptions, Model, Request, SamplerParams,
+    Session, step_jobs,
 };
 use realizar::error::Error;
 use serde_json::Value;
 
 use super::drafts::{job, passes, read};
+use super::models;
 use super::published::{Tensor, numbers, put_weights, weights};
 use super::safetensors::Folder;
 
@@ -62,11 +63,7 @@ pub fn folder(data: &Value, prefix: &str) -> Folder {
 }
 
 pub fn load_with(path: &Path, options: LoadOptions) -> Result<Arc<Model>, Error> {
-    let runtime = Runtime::new(RuntimeParams { threads: 2, ..Default::default() }).unwrap();
-    Model::load(
-        path,
-        LoadParams { runtime: Some(runtime), options: LoadOptions { device: 1, ..options }, ..Default::default() },
-    )
+    Model::load(path, models::on(models::runtime(2), LoadOptions { device: 1, ..options }))
 }
 
 pub fn load(path: &Path) -> Arc<Model> {

@@ -10,6 +10,7 @@ pub mod heads;
 pub mod interface;
 pub mod layers;
 pub mod matrix;
+pub mod models;
 pub mod ops;
 pub mod predictor;
 pub mod process;
