@@ -424,15 +424,16 @@ typedef void (RZ_CALL *rz_thread_callback)(uint32_t role, uint32_t index, int32_
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
   /* Threads that compute: the calling one and `threads` - 1 workers, so 1 makes no worker. 0: one per processor
-   * core, or one per fast core if cores differ.
+   * that the process may use (hardware threads of one core are several processors), or one per fast core if cores
+   * differ. At most 1024.
    *
    * The first load of a model with a tokenizer starts as many further threads, at most four and at least one. They
    * render chat templates and compile grammars, one call at a time each in the order of arrival, and sleep
    * otherwise; each has 64 MiB of stack, most of which is never touched. If the system gives none, that load fails
    * with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
-   * and loads, whose threads end with them; with one thread a load has none. In a child made with fork(), which has
-   * none of these threads, a call with a template or a grammar starts a thread for itself, or fails with
-   * RZ_ERR_RESOURCES. */
+   * loads, and the first save or store of a model with mapped weights; the threads of the last two end with the
+   * call, and with one thread there are none. In a child made with fork(), which has none of these threads, a call
+   * with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES. */
   uint32_t threads;
   /* Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0: none.
    * Beyond it calls fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
@@ -483,9 +484,10 @@ rz_runtime_new(const rz_runtime_params *RZ_NULLABLE params, rz_runtime **out, rz
 RZ_API void RZ_CALL
 rz_runtime_free(rz_runtime *RZ_NULLABLE runtime);
 
-/* Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now
- * keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads),
- * RZ_ERR_RESOURCES (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+/* Changes the number of threads that compute, from the next step on; 0: as for rz_runtime_params.threads. A step that
+ * runs now keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
+ * threads), RZ_ERR_RESOURCES (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *RZ_NULLABLE err);
 
@@ -523,9 +525,9 @@ RZ_API void RZ_CALL
 rz_cancel_free(rz_cancel *RZ_NULLABLE cancel);
 
 /* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand:
- * within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that
- * is there. Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler
- * included. Since 0.1.0. */
+ * within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the step that is queued
+ * there, which is a token or a piece of a prompt of at most 512 tokens. Calls that begin later stop at once, until
+ * rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_cancel_fire(rz_cancel *RZ_NULLABLE cancel);
 

@@ -367,7 +367,7 @@ public:
                 return status < 0 ? status : rz_runtime_new(&params, out, error);
             });
     }
-    /// The number of threads that compute, from the next step on; 0: one a processor core.
+    /// The number of threads that compute, from the next step on; 0: as in rz_runtime_params.
     void set_threads(uint32_t threads) { try_set_threads(threads).value(); }
     Result<rz_status> try_set_threads(uint32_t threads) {
         return detail::done([&](rz_error *error) { return rz_runtime_threads_set(get(), threads, error); });

@@ -38,7 +38,7 @@ type Placement struct {
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
 	Runtime       *Runtime    // threads, log and limits to share; nil: its own
-	Threads       int         // without a Runtime; 0: as many as there are cores
+	Threads       int         // without a Runtime; 0: as in RuntimeOptions
 	Device        uint32      // index of a device; 0: the best one
 	Devices       []uint32    // GPUs over which the layers are divided in this order, in place of Device
 	Shares        []float32   // sizes of the parts of Devices in relation to one another; nil: by their free memory

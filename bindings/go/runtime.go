@@ -16,7 +16,7 @@ const (
 
 // RuntimeOptions are optional; the zero value means the defaults.
 type RuntimeOptions struct {
-	Threads     int                                  // 0: as many as there are cores; 1: the calling one alone
+	Threads     int                                  // that compute, the calling one included; 0: one per processor, or per fast core if cores differ
 	MemoryLimit uint64                               // bytes of weights and caches in host memory; 0: no limit. Beyond it calls fail with ErrLimit
 	CPUs        []uint32                             // processors that the threads are bound to; nil: none
 	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once; a panic of it is lost
@@ -62,7 +62,7 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	return r, nil
 }
 
-// SetThreads changes the number of threads that compute, from the next step on; 0: as many as there are cores.
+// SetThreads changes the number of threads that compute, from the next step on; 0: as in RuntimeOptions.
 func (r *Runtime) SetThreads(n int) error {
 	threads, err := whole(n, "n")
 	if err != nil {

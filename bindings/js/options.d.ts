@@ -15,8 +15,9 @@ export type Filter =
   | "topNSigma" | "topK" | "typicalP" | "topP" | "minP" | "xtc" | "temperature";
 
 export interface RuntimeParams {
-  /** Threads that compute: the calling one and threads - 1 workers, so 1 makes no worker. 0: one per processor
-   * core, or one per fast core if cores differ. */
+  /** Threads that compute: the calling one and threads - 1 workers, so 1 makes no worker. 0: one per processor that
+   * the process may use (hardware threads of one core are several processors), or one per fast core if cores
+   * differ. At most 1024. */
   threads?: number;
   /** Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0:
    * none. */

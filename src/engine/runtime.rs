@@ -24,9 +24,11 @@ pub type Log = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 #[derive(Default)]
 pub struct RuntimeParams {
-    /// 0: one a processor; 1: the caller's alone; n: the caller's and n - 1 workers.
+    /// Threads that compute: the caller's and `threads` - 1 workers; 0: one per processor that the process may use, or
+    /// one per fast core if cores differ.
     pub threads: u32,
-    /// Threads of the host that work in place of workers.
+    /// Runs the computation on threads of the host instead of workers; `threads` is then the number of shares of a
+    /// task.
     pub parallel: Option<HostParallel>,
     /// Processors that the workers are bound to, one each in turn; empty: none.
     pub cpus: Vec<u32>,
@@ -88,7 +90,7 @@ impl Runtime {
         }))
     }
 
-    /// Changes the number of threads from the next step on; 0: one a processor.
+    /// Changes the number of threads from the next step on; 0: as for `RuntimeParams::threads`.
     pub fn set_threads(&self, threads: u32) -> Result<()> {
         self.pool.set_threads(threads as usize)
     }

@@ -47,9 +47,9 @@ pub unsafe extern "C" fn rz_cancel_free(cancel: *mut rz_cancel) {
 }
 
 /// Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand:
-/// within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that
-/// is there. Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler
-/// included. Since 0.1.0.
+/// within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the step that is queued
+/// there, which is a token or a piece of a prompt of at most 512 tokens. Calls that begin later stop at once, until
+/// rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
     // Without the guard, whose thread-local variables may allocate at their first use: not allowed in a signal handler.

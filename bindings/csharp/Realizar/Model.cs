@@ -11,7 +11,7 @@ namespace Realizar
     public sealed partial class LoadOptions
     {
         public Runtime Runtime;
-        /// <summary>Number of threads that compute, if Runtime is null; 0: one per processor core.</summary>
+        /// <summary>Number of threads that compute, if Runtime is null; 0: as for a new Runtime.</summary>
         public int Threads;
         /// <summary>GPUs among which the layers are divided, in this order; null: Device applies.</summary>
         public int[] Devices;

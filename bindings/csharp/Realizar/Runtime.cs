@@ -54,7 +54,8 @@ namespace Realizar
             get { Native.Initialize(); return Native.Text(Native.rz_version()); }
         }
 
-        /// <param name="threads">Number of threads that compute; 0: one per processor core.</param>
+        /// <param name="threads">Number of threads that compute, the calling one included; 0: one per
+        /// processor, or one per fast core if cores differ.</param>
         /// <param name="memoryLimit">Maximum bytes of weights and KV caches; 0: no limit.</param>
         /// <param name="log">Receives the log, on any thread. Its exceptions are ignored.</param>
         /// <param name="processors">The processors that threads are bound to; null: threads are not bound.</param>
@@ -79,8 +80,8 @@ namespace Realizar
             Handle.Take(pointer);
         }
 
-        /// <summary>Changes the number of threads that compute, from the next step on; 0: one per processor
-        /// core.</summary>
+        /// <summary>Changes the number of threads that compute, from the next step on; 0: as for a
+        /// new runtime.</summary>
         public unsafe void SetThreads(int threads) => Native.Call(err => Native.rz_runtime_threads_set(Handle, Native.Whole(threads, nameof(threads)), err));
 
         [MonoPInvokeCallback(typeof(rz_log_callback))]

@@ -9,7 +9,7 @@ public sealed class RealizarChat : MonoBehaviour
 {
     [Tooltip("Path of a .gguf file.")] public string ModelPath = "";
     [Tooltip("What the model is told ahead of the conversation.")] public string SystemMessage = "";
-    [Tooltip("Threads that compute, the game's own among them; 0: one a processor core.")] public int Threads = 1;
+    [Tooltip("Threads that compute, the game's own included; 0: one per processor, or one per fast core if cores differ.")] public int Threads = 1;
     [Tooltip("Microseconds of a frame.")] public int Budget = 2000;
     public int MaxTokens = 256;
     public float Temperature = 0.7f;

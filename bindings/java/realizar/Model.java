@@ -38,7 +38,7 @@ public final class Model extends Handle {
         private Cancel cancel;
         private Progress progress;
 
-        /** Number of threads that compute, if no runtime is given; 0: one per processor core. */
+        /** Number of threads that compute, if no runtime is given; 0: as for a new {@link RealizarRuntime}. */
         public Load threads(int threads) {
             this.threads = threads;
             return this;

@@ -22,8 +22,9 @@ public final class RealizarRuntime extends Handle {
         }
     }
 
-    /** {@code threads}: 0 for one per processor core. {@code memoryLimit}: maximum bytes of weights and KV caches; 0:
-     * no limit. {@code processors}: the processors that threads are bound to; none: threads are not bound. */
+    /** {@code threads}: number of threads that compute, the calling one included; 0: one per processor, or one per
+     * fast core if cores differ. {@code memoryLimit}: maximum bytes of weights and KV caches; 0: no limit.
+     * {@code processors}: the processors that threads are bound to; none: threads are not bound. */
     public RealizarRuntime(int threads, long memoryLimit, Log log, int... processors) {
         super(make(threads, memoryLimit, log, processors), Header::rz_runtime_free);
     }
@@ -49,7 +50,7 @@ public final class RealizarRuntime extends Handle {
         }
     }
 
-    /** Changes the number of threads that compute, from the next step on. */
+    /** Changes the number of threads that compute, from the next step on; 0: as for a new runtime. */
     public void setThreads(int threads) {
         call((arena, runtime) -> Native.check(arena, e -> Header.rz_runtime_threads_set(runtime, Native.whole(threads, "threads"), e)));
     }

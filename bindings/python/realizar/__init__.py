@@ -238,8 +238,9 @@ class RuntimeInfo(NamedTuple):
 
 
 class Runtime(Handle):
-    """Threads, a log and a ceiling on memory, shared by models. `log` gets a level (1 error, 2 warning, 3 info) and a text, on
-    any thread."""
+    """Threads, a log and a ceiling on memory, shared by models. `threads`: number of threads that compute, the calling one
+    included; 0: one per processor, or one per fast core if cores differ. `log` gets a level (1 error, 2 warning, 3 info)
+    and a text, on any thread."""
 
     def __init__(
         self, threads: int = 0, memory_limit: int = 0, cpus: Sequence[int] = (), log: Optional[Callable[[int, str], None]] = None
@@ -259,7 +260,7 @@ class Runtime(Handle):
         super().__init__(new("rz_runtime_new", byref(params)), "rz_runtime_free")
 
     def set_threads(self, threads: int) -> None:
-        """Changes the number of threads that compute, from the next step on; 0: one a processor core."""
+        """Changes the number of threads that compute, from the next step on; 0: as `Runtime` has it."""
         self._call("rz_runtime_threads_set", _whole(threads, "threads"))
 
     def set_memory_limit(self, memory_limit: int) -> None:
@@ -607,7 +608,7 @@ class Model(Handle):
     def __init__(self, path: Union[str, "os.PathLike[str]"], **options: "Unpack[LoadOptions]") -> None:
         """Options, all of which may be left out:
 
-        `threads` that compute, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
+        `threads`, as `Runtime` has them, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
         layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
         free memory); `gpu_layers` (0: none; else as many as fit); `placements`, the places of parts of the model, and `experts_copied_from`: steps of so
         many tokens copy experts on the CPU to the GPU (0: no step; else those for which this takes less time, as measured); `quantize`, the type to which matrices of floats are converted, such as "q8_0"; `mixed_prefill_tokens`, how many

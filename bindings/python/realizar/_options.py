@@ -45,8 +45,9 @@ _c.rz_embed_params._or_none_ = set()
 
 class RuntimeOptions(TypedDict, total=False):
     threads: int
-    """Threads that compute: the calling one and threads - 1 workers, so 1 makes no worker. 0: one per processor core,
-    or one per fast core if cores differ."""
+    """Threads that compute: the calling one and threads - 1 workers, so 1 makes no worker. 0: one per processor that
+    the process may use (hardware threads of one core are several processors), or one per fast core if cores
+    differ. At most 1024."""
     memory_limit: int
     """Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0: none."""
 

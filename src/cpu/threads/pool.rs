@@ -123,8 +123,8 @@ const WORKING: u8 = 1;
 const STOPPING: u8 = 2;
 
 impl Pool {
-    /// Starts a pool of the caller and `threads - 1` workers; 0: as many threads as there are processors to use, or
-    /// fast cores where cores differ.
+    /// Starts a pool of the caller and `threads - 1` workers; 0: one thread per processor that the process may use, or
+    /// one per fast core if cores differ.
     pub fn new(threads: usize) -> Result<Pool> {
         Pool::bound(threads, &[])
     }

@@ -54,7 +54,7 @@ func parse(arguments []string) (*options, error) {
 	flags.StringVar(&o.address, "a", "127.0.0.1:8080", "`address` to listen at")
 	flags.StringVar(&o.store, "store", "", "`folder` for what is needed again: prefixes of prompts, and packed weights")
 	flags.StringVar(&o.keys, "keys", "", "`file` with a key a line; none: requests need no key")
-	flags.IntVar(&o.threads, "threads", 0, "threads that compute; 0: as many as there are cores")
+	flags.IntVar(&o.threads, "threads", 0, "threads that compute; 0: one per processor, or per fast core if cores differ")
 	flags.IntVar(&o.slots, "slots", 8, "replies that a model makes at once")
 	flags.IntVar(&o.queue, "queue", 64, "requests that wait for a slot of a model at most")
 	flags.IntVar(&o.context, "context", 0, "tokens of a prompt and its reply at most; 0: as the model was trained, at most 8192")

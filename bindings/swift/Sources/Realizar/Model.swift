@@ -41,7 +41,8 @@ final class Box<Value> {
 public final class Runtime: Sendable {
     let handle: Handle
 
-    /// `threads`, 0: one a processor core. `memoryLimit`: bytes of weights and caches; 0: none.
+    /// `threads`: number of threads that compute, the calling one included; 0: one per processor, or one per fast core
+    /// if cores differ. `memoryLimit`: bytes of weights and caches; 0: none.
     /// `processors`: those that threads are bound to; none: they are free. `log` is called on any thread.
     public init(
         threads: Int = 0, memoryLimit: UInt64 = 0, processors: [UInt32] = [], log: (@Sendable (LogLevel, String) -> Void)? = nil
@@ -65,7 +66,7 @@ public final class Runtime: Sendable {
         }
     }
 
-    /// Changes the number of threads, from the next step on.
+    /// Changes the number of threads that compute, from the next step on; 0: as for a new runtime.
     public func setThreads(_ threads: Int) throws {
         let threads = try whole(threads, "threads")
         try handle.use { runtime in try call { rz_runtime_threads_set(runtime, threads, $0) } }

@@ -26,7 +26,7 @@ public:
     UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar")
     FString ModelPath;
 
-    /** Threads that compute, the game's own among them; 0: one a processor core. */
+    /** Threads that compute, the game's own included; 0: one per processor, or one per fast core if cores differ. */
     UPROPERTY(EditAnywhere, BlueprintReadWrite, Category = "Realizar", meta = (ClampMin = "0"))
     int32 Threads = 1;
 
