@@ -41,7 +41,7 @@ use realizar::ffi::status::*;
 use realizar::ffi::text::*;
 use realizar::ffi::version::*;
 
-use it::support::calls::{self, zeroed};
+use it::support::calls::{self, sized, zeroed};
 
 /// Allocations are counted, and fail: number `FIRST`, and those behind it where `FOR_GOOD`.
 static ARMED: AtomicBool = AtomicBool::new(false);
@@ -127,13 +127,12 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
     saved.bytes.clear();
     saved.at = 0;
     unsafe {
-        let params = rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads: 2, ..zeroed() };
-        let mut model_params: rz_model_params = zeroed();
-        model_params.struct_size = size_of::<rz_model_params>() as u32;
+        let params = rz_runtime_params { threads: 2, ..sized() };
+        let mut model_params: rz_model_params = sized();
         run.call("runtime", |e| rz_runtime_new(&params, &mut runtime, e));
         model_params.runtime = runtime;
         if run.call("load", |e| rz_model_load(path.as_ptr(), &model_params, &mut model, e)) {
-            let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
+            let mut info = sized::<rz_model_info>();
             run.call("info", |e| rz_model_info_get(model, &mut info, e));
             let json = c"{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}]}";
             let json_len = json.count_bytes();
@@ -153,12 +152,7 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                 let out = run.tokens.as_mut_ptr();
                 run.call("generate", |e| rz_generate_into(cache, 261, null_mut(), out, 24, &mut made, null(), e));
                 run.n_tokens = made;
-                let hot = rz_sampler_params {
-                    struct_size: size_of::<rz_sampler_params>() as u32,
-                    temperature: 0.8,
-                    top_k: 5,
-                    ..zeroed()
-                };
+                let hot = rz_sampler_params { temperature: 0.8, top_k: 5, ..sized() };
                 if run.call("sampler", |e| rz_sampler_new(&hot, &mut sampler, e)) {
                     let mut next = 0;
                     run.call("decode", |e| rz_decode_token(cache, 403, sampler, &mut next, e));
@@ -179,13 +173,12 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                 if !grammar.is_null() && run.call("job cache", |e| rz_cache_new(model, null(), &mut of_job, e)) {
                     let prompt = [1u32, 403, 261];
                     let params = rz_job_params {
-                        struct_size: size_of::<rz_job_params>() as u32,
                         tokens: prompt.as_ptr(),
                         n_tokens: prompt.len(),
                         grammar,
                         draft: RZ_DRAFT_MODEL,
                         draft_model: model,
-                        ..zeroed()
+                        ..sized()
                     };
                     if run.call("job", |e| rz_job_new(of_job, &params, &mut job, e)) {
                         while run.call("step", |e| rz_job_step(job, RZ_NO_LIMIT, e)) && n_steps < 100 {
@@ -285,10 +278,9 @@ unsafe fn child(path: &CString, first: u64, last: u64, step: u64) {
 unsafe fn plans_are_kept(path: &CString) {
     for (capacity, n_caches, threads) in [(64, 1, 1), (512, 3, 2), (300, 0, 2)] {
         let (mut runtime, mut model, mut caches) = (null_mut(), null_mut(), [null_mut(); 3]);
-        let runtime_params =
-            rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads, ..zeroed() };
+        let runtime_params = rz_runtime_params { threads, ..sized() };
         let cache_params = rz_cache_params { struct_size: 16, capacity, k_type: 0, v_type: 0 };
-        let mut plan = rz_model_plan { struct_size: size_of::<rz_model_plan>() as u32, ..zeroed() };
+        let mut plan = sized::<rz_model_plan>();
         let mut params: rz_model_params = zeroed();
         unsafe {
             calls::expect(RZ_OK, |e| rz_runtime_new(&runtime_params, &mut runtime, e));
@@ -366,7 +358,7 @@ fn main() {
         // What a program does first.
         assert!(rz_version_number() > 0 && rz_features() & !15 == 0);
         assert!(rz_abi_version() == RZ_ABI_VERSION && !rz_version().is_null() && !rz_status_name(0).is_null());
-        let mut layout = rz_layout { struct_size: size_of::<rz_layout>() as u32, ..calls::zeroed() };
+        let mut layout = calls::sized::<rz_layout>();
         assert_eq!(rz_layout_get(0, &mut layout, &mut err), RZ_OK);
         assert_eq!(rz_layout_get(u32::MAX, &mut layout, &mut err), RZ_ERR_NOT_FOUND);
         for _ in 0..2 {

@@ -34,8 +34,7 @@ fn adapters_are_loaded_from_memory_and_cancelled() {
     let model = load();
     let bytes = std::fs::read(ADAPTER).expect("the adapter");
     let (data, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
-    let source =
-        rz_source { struct_size: size_of::<rz_source>() as u32, kind: RZ_SOURCE_MEMORY, data, size, ..zeroed() };
+    let source = rz_source { kind: RZ_SOURCE_MEMORY, data, size, ..sized() };
     let (mut adapter, mut cancel, path) = (null_mut(), null_mut(), CString::new(ADAPTER).unwrap());
     let cache = new_cache(model, 128);
     unsafe {

@@ -265,8 +265,7 @@ fn the_cpu_is_device_one() {
     let count = rz_device_count();
     assert!(count >= 1);
     let describe = |index| {
-        let mut info: rz_device_info = zeroed();
-        info.struct_size = size_of::<rz_device_info>() as u32;
+        let mut info: rz_device_info = sized();
         expect(RZ_OK, |e| unsafe { rz_device_info_get(index, &mut info, e) });
         assert_eq!(info.available == 1, text_of(&info.unavailable).is_empty());
         assert!(!text_of(&info.name).is_empty());
@@ -281,14 +280,12 @@ fn the_cpu_is_device_one() {
     for index in 1..=count {
         assert_eq!(describe(index).index, index);
     }
-    let mut info: rz_device_info = zeroed();
-    info.struct_size = size_of::<rz_device_info>() as u32;
+    let mut info: rz_device_info = sized();
     for index in [count + 1, u32::MAX] {
         fails(RZ_ERR_NOT_FOUND, "number of devices", |e| unsafe { rz_device_info_get(index, &mut info, e) });
     }
     let path = CString::new(MODEL).expect("no NUL");
-    let mut params: rz_model_params = zeroed();
-    params.struct_size = size_of::<rz_model_params>() as u32;
+    let mut params: rz_model_params = sized();
     params.device = count + 1;
     refused("device", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
 
@@ -304,12 +301,7 @@ fn the_cpu_is_device_one() {
     refused("a share of 0", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     let only = [1];
     (params.devices, params.device_split) = (only.as_ptr(), null());
-    let experts = rz_placement {
-        struct_size: size_of::<rz_placement>() as u32,
-        what: RZ_PLACED_EXPERTS,
-        place: RZ_PLACE_CPU,
-        ..zeroed()
-    };
+    let experts = rz_placement { what: RZ_PLACED_EXPERTS, place: RZ_PLACE_CPU, ..sized() };
     for (placement, why) in [
         (rz_placement { n_layers: 1, ..experts }, "experts of 1 layers from layer 0 on: 0 layers have experts there"),
         (rz_placement { first_layer: 5, ..experts }, "is 5; it must be below the number of layers, 5"),
@@ -346,11 +338,10 @@ fn the_cpu_is_device_one() {
     (params.placements, params.n_placements) = (&experts, 1);
     let mut model = null_mut();
     expect(RZ_OK, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut model, e) });
-    let mut info: rz_model_info = zeroed();
-    info.struct_size = size_of::<rz_model_info>() as u32;
+    let mut info: rz_model_info = sized();
     expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
     assert_eq!((info.device, info.gpu_layers, info.n_devices), (1, 0, 0));
-    let mut device = rz_model_device { struct_size: size_of::<rz_model_device>() as u32, ..zeroed() };
+    let mut device = sized::<rz_model_device>();
     for index in [0, 1, u32::MAX] {
         let get = |e: *mut rz_error| unsafe { rz_model_device_get(model, index, &mut device, e) };
         fails(RZ_ERR_NOT_FOUND, "below the number of GPUs that have layers, 0", get);
@@ -392,11 +383,11 @@ fn advice_for_sampling_and_unknown_keys_are_told() {
     ] {
         put("generation_config.json", text);
         load(&params, &mut model, RZ_OK);
-        let mut sampling = rz_model_sampling { struct_size: size_of::<rz_model_sampling>() as u32, ..zeroed() };
+        let mut sampling = sized::<rz_model_sampling>();
         expect(RZ_OK, |e| unsafe { rz_model_sampling_get(model, &mut sampling, e) });
         assert_eq!((sampling.advised, sampling.temperature, sampling.top_k), (told, temperature, top_k), "{text}");
         assert_eq!(sampling.top_p, if told & RZ_SAMPLING_TOP_P != 0 { 0.75 } else { 0.0 });
-        let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
+        let mut info = sized::<rz_model_info>();
         expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
         assert_eq!(info.n_unknown, 1);
         unsafe { rz_model_free(model) };
@@ -440,7 +431,7 @@ fn what_is_no_model_is_told_apart() {
 #[test]
 fn a_sampler_refuses_what_is_no_number() {
     let mut sampler = null_mut();
-    let valid: rz_sampler_params = rz_sampler_params { struct_size: size_of::<rz_sampler_params>() as u32, ..zeroed() };
+    let valid: rz_sampler_params = sized();
     let bias = rz_logit_bias { token: 5, bias: f32::NAN };
     let wrong = [
         rz_sampler_params { temperature: f32::NAN, ..valid },
@@ -483,7 +474,7 @@ fn a_sampler_refuses_what_is_no_number() {
 fn a_runtime_refuses_what_no_machine_has() {
     let mut runtime = null_mut();
     let cpus = [u32::MAX];
-    let valid = rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, ..zeroed() };
+    let valid = sized::<rz_runtime_params>();
     unsafe {
         refused("cpus", |e| rz_runtime_new(&rz_runtime_params { n_cpus: 1, ..valid }, &mut runtime, e));
         let params = rz_runtime_params { cpus: cpus.as_ptr(), n_cpus: 1, threads: 2, ..valid };

@@ -45,12 +45,7 @@ fn a_failed_call_changes_nothing() {
 
         // A sampler for another vocabulary.
         let bias = rz_logit_bias { token: 512, bias: 1.0 };
-        let params = rz_sampler_params {
-            struct_size: size_of::<rz_sampler_params>() as u32,
-            biases: &bias,
-            n_biases: 1,
-            ..zeroed()
-        };
+        let params = rz_sampler_params { biases: &bias, n_biases: 1, ..sized() };
         let mut sampler = null_mut();
         expect(RZ_OK, |e| rz_sampler_new(&params, &mut sampler, e));
         refused("token 512", |e| rz_decode_token(host.cache, BOS, sampler, &mut token, e));
@@ -301,10 +296,8 @@ fn element_types_that_a_field_does_not_take_are_refused_by_name() {
         refused(why, |e| unsafe { rz_cache_new(model, &params, &mut null_mut(), e) });
     }
     let path = CString::new(MODEL).expect("no NUL");
-    let mut params: rz_model_params = zeroed();
-    params.struct_size = size_of::<rz_model_params>() as u32;
-    let mut encoder: rz_encoder_params = zeroed();
-    encoder.struct_size = size_of::<rz_encoder_params>() as u32;
+    let mut params: rz_model_params = sized();
+    let mut encoder: rz_encoder_params = sized();
     for (quantize, why) in [
         (RZ_TYPE_IQ2_XS, "quantize is RZ_TYPE_IQ2_XS; it must be a type that the library can write"),
         (RZ_TYPE_MXFP4, "quantize is RZ_TYPE_MXFP4"),
@@ -353,8 +346,7 @@ fn a_sampler_chooses_by_its_parameters() {
         }
         tokens
     };
-    let greedy: rz_sampler_params =
-        rz_sampler_params { struct_size: size_of::<rz_sampler_params>() as u32, ..zeroed() };
+    let greedy: rz_sampler_params = sized::<rz_sampler_params>();
     let best = choose(&greedy)[0];
     assert_eq!(choose(&greedy), [best; 16]);
     let bias = rz_logit_bias { token: best, bias: f32::NEG_INFINITY };

@@ -95,7 +95,7 @@ fn saves_and_loads_end_between_two_pieces() {
     let host = Host { model, cache: new_cache(model, 64) };
     host.prefill(&[BOS, 403, 407, 261]);
     let medium = Medium::of(host.model, &[403, 407]);
-    let params = rz_conversation_params { struct_size: size_of::<rz_conversation_params>() as u32, ..zeroed() };
+    let params = sized::<rz_conversation_params>();
     let (mut talk, cancel) = (null_mut(), new_cancel());
     expect(RZ_OK, |e| unsafe { rz_conversation_new(host.model, &params, &mut talk, e) });
     expect(RZ_OK, |e| unsafe { rz_conversation_add_text(talk, c"user".as_ptr(), c"Hi".as_ptr(), 2, e) });

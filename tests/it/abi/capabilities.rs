@@ -11,7 +11,7 @@ use realizar::ffi::status::*;
 use serde_json::{Value as Json, json};
 
 fn info(model: *const rz_model) -> rz_model_info {
-    let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
+    let mut info = sized::<rz_model_info>();
     expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
     info
 }

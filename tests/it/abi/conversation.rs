@@ -506,11 +506,7 @@ fn forks_and_saved_conversations_go_on_alike() {
     let loaded = load(RZ_OK);
     // What happens at the end of the cache may be chosen anew: the rest of what is saved is the same.
     file.1 = 0;
-    let params = rz_conversation_params {
-        struct_size: size_of::<rz_conversation_params>() as u32,
-        overflow: RZ_OVERFLOW_FORGET,
-        ..zeroed()
-    };
+    let params = rz_conversation_params { overflow: RZ_OVERFLOW_FORGET, ..sized() };
     let mut handle = null_mut();
     expect(RZ_OK, |e| unsafe { rz_conversation_load(talk.model, &params, Some(read), user, &mut handle, e) });
     let mut again = (Vec::<u8>::new(), 0usize);

@@ -20,7 +20,7 @@ use crate::vision;
 
 fn memory(bytes: &[u8]) -> rz_source {
     let (data, size) = (bytes.as_ptr().cast(), bytes.len() as u64);
-    rz_source { struct_size: size_of::<rz_source>() as u32, kind: RZ_SOURCE_MEMORY, data, size, ..zeroed() }
+    rz_source { kind: RZ_SOURCE_MEMORY, data, size, ..sized() }
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn encoders_are_loaded_from_memory() {
     load(RZ_ERR_FORMAT, &[memory(b"no file of weights")], null());
     let text_model = std::fs::read(MODEL).expect("a model");
     load(RZ_ERR_UNSUPPORTED, &[memory(&text_model)], null());
-    let other = rz_encoder_params { struct_size: size_of::<rz_encoder_params>() as u32, device: 2, ..zeroed() };
+    let other = rz_encoder_params { device: 2, ..sized() };
     load(RZ_ERR_UNSUPPORTED, &[memory(&bytes)], &other);
 }
 
@@ -106,7 +106,7 @@ fn pictures_are_encoded_in_slices() {
         assert_eq!(step(&to_the_end, RZ_NO_LIMIT).0, RZ_DONE);
         assert!(to_the_end.rows() == expected.rows(), "{family}");
 
-        let mut metrics = rz_metrics { struct_size: size_of::<rz_metrics>() as u32, ..zeroed() };
+        let mut metrics = sized::<rz_metrics>();
         expect(RZ_OK, |e| unsafe { rz_metrics_get(seer.model, &mut metrics, e) });
         let sum = [&done, &whole, &to_the_end.info()].iter().map(|info| info.encode_ns).sum::<u64>();
         assert_eq!((metrics.encode.count, metrics.encode.sum_ns), (3, sum));

@@ -87,7 +87,7 @@ fn generation_ends_where_the_grammar_does() {
         while expect_step(job) == RZ_AGAIN {}
         expect(RZ_OK, |e| rz_job_text_into(job, text.as_mut_ptr().cast(), text.len(), &mut n, e));
         assert_eq!(&text[..n], b"a");
-        let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
+        let mut info = sized::<rz_job_info>();
         expect(RZ_OK, |e| rz_job_info_get(job, &mut info, e));
         assert_eq!(info.end_reason, RZ_END_GRAMMAR);
         rz_job_free(job);

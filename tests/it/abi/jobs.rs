@@ -30,7 +30,7 @@ fn new_job(cache: *mut rz_cache, params: &rz_job_params) -> *mut rz_job {
 }
 
 fn info(job: *const rz_job) -> rz_job_info {
-    let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
+    let mut info = sized::<rz_job_info>();
     expect(RZ_OK, |e| unsafe { rz_job_info_get(job, &mut info, e) });
     info
 }
@@ -311,13 +311,7 @@ fn the_job_of_the_higher_priority_reads_its_prompt_first() {
 
 fn choosing_nothing() -> *mut rz_sampler {
     let biases: Vec<_> = (0..512).map(|token| rz_logit_bias { token, bias: f32::NEG_INFINITY }).collect();
-    let params = rz_sampler_params {
-        struct_size: size_of::<rz_sampler_params>() as u32,
-        temperature: 1.0,
-        biases: biases.as_ptr(),
-        n_biases: biases.len(),
-        ..zeroed()
-    };
+    let params = rz_sampler_params { temperature: 1.0, biases: biases.as_ptr(), n_biases: biases.len(), ..sized() };
     let mut sampler = null_mut();
     expect(RZ_OK, |e| unsafe { rz_sampler_new(&params, &mut sampler, e) });
     sampler
@@ -633,13 +627,7 @@ fn threads_of_the_host_compute_and_their_number_changes() {
         }
     }
     let cpu = 0;
-    let choice = rz_runtime_params {
-        struct_size: size_of::<rz_runtime_params>() as u32,
-        cpus: &cpu,
-        n_cpus: 1,
-        parallel: Some(backwards),
-        ..zeroed()
-    };
+    let choice = rz_runtime_params { cpus: &cpu, n_cpus: 1, parallel: Some(backwards), ..sized() };
     let mut runtime = null_mut();
     refused("cpus and parallel are both set", |e| unsafe { rz_runtime_new(&choice, &mut runtime, e) });
 }

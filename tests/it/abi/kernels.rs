@@ -12,13 +12,7 @@ use realizar::quant;
 
 #[test]
 fn kernels_refuse_what_does_not_fit() {
-    let shape = rz_attention_params {
-        struct_size: size_of::<rz_attention_params>() as u32,
-        n_heads: 2,
-        n_kv_heads: 1,
-        head_dim: 4,
-        ..zeroed()
-    };
+    let shape = rz_attention_params { n_heads: 2, n_kv_heads: 1, head_dim: 4, ..sized() };
     let (q, k, v, mut out) = ([1f32; 8], [1f32; 4], [2f32; 4], [0f32; 8]);
     let attend = |params: *const rz_attention_params, cache_len: usize, out: *mut f32, e| unsafe {
         rz_attention_gqa_into(params, q.as_ptr(), null(), null(), cache_len, k.as_ptr(), v.as_ptr(), out, e)

@@ -73,7 +73,7 @@ pub fn computed_of(code: &str, pointer: usize) -> BTreeMap<String, Struct> {
 fn told() -> Vec<(String, String, usize, usize)> {
     let mut entries = Vec::new();
     loop {
-        let mut layout = rz_layout { struct_size: size_of::<rz_layout>() as u32, ..zeroed() };
+        let mut layout = sized::<rz_layout>();
         let status = unsafe { rz_layout_get(entries.len() as u32, &mut layout, std::ptr::null_mut()) };
         if status == RZ_ERR_NOT_FOUND {
             break entries;
@@ -94,7 +94,7 @@ fn the_library_tells_what_the_header_says() {
     let mut told = told();
     told.sort_by(|a, b| (&a.0, a.2, !a.1.is_empty()).cmp(&(&b.0, b.2, !b.1.is_empty())));
     assert_eq!(told, expected);
-    let mut layout = rz_layout { struct_size: size_of::<rz_layout>() as u32, ..zeroed() };
+    let mut layout = sized::<rz_layout>();
     fails(RZ_ERR_NOT_FOUND, "index is 4294967295", |e| unsafe { rz_layout_get(u32::MAX, &mut layout, e) });
 }
 

@@ -32,12 +32,7 @@ impl Editor {
 
     fn params(&mut self) -> rz_sampler_params {
         let (edit_logits, edit_logits_user) = (Some(call as _), std::ptr::from_mut(self).cast());
-        rz_sampler_params {
-            struct_size: size_of::<rz_sampler_params>() as u32,
-            edit_logits,
-            edit_logits_user,
-            ..zeroed()
-        }
+        rz_sampler_params { edit_logits, edit_logits_user, ..sized() }
     }
 
     fn sampler(&mut self) -> *mut rz_sampler {
@@ -62,15 +57,8 @@ fn sampler(params: &rz_sampler_params) -> *mut rz_sampler {
 /// A job of some tokens, whose sampler is freed at once.
 fn new_job(cache: *mut rz_cache, sampler: *mut rz_sampler, draft: u32) -> *mut rz_job {
     let mut job = null_mut();
-    let params = rz_job_params {
-        struct_size: size_of::<rz_job_params>() as u32,
-        max_tokens: 12,
-        tokens: PROMPT.as_ptr(),
-        n_tokens: PROMPT.len(),
-        sampler,
-        draft,
-        ..zeroed()
-    };
+    let params =
+        rz_job_params { max_tokens: 12, tokens: PROMPT.as_ptr(), n_tokens: PROMPT.len(), sampler, draft, ..sized() };
     unsafe {
         expect(RZ_OK, |e| rz_job_new(cache, &params, &mut job, e));
         rz_sampler_free(sampler);
@@ -179,12 +167,7 @@ fn callbacks_of_a_batch_are_those_of_each_job() {
     let host = Host::new(64);
     let biases: Vec<rz_logit_bias> =
         (0..512).step_by(2).map(|token| rz_logit_bias { token, bias: f32::NEG_INFINITY }).collect();
-    let odd = rz_sampler_params {
-        struct_size: size_of::<rz_sampler_params>() as u32,
-        biases: biases.as_ptr(),
-        n_biases: biases.len(),
-        ..zeroed()
-    };
+    let odd = rz_sampler_params { biases: biases.as_ptr(), n_biases: biases.len(), ..sized() };
     let (plain, odd) = (alone(&host, null_mut(), 0), alone(&host, sampler(&odd), 0));
     assert_ne!(plain, odd);
     for draft in [RZ_DRAFT_NONE, RZ_DRAFT_LOOKUP] {
@@ -209,7 +192,7 @@ fn callbacks_of_a_batch_are_those_of_each_job() {
         let repeated: Vec<u32> = (0..12).map(|i| 400 + (i + PROMPT.len() as u32) % 3).collect();
         assert_eq!(made, [plain.clone(), plain.clone(), odd.clone(), repeated, plain[..4].to_vec()]);
         for (i, job) in jobs.into_iter().enumerate() {
-            let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
+            let mut info = sized::<rz_job_info>();
             unsafe {
                 expect(RZ_OK, |e| rz_job_info_get(job, &mut info, e));
                 assert_eq!(info.end_reason, if i == 4 { RZ_END_FAILED } else { RZ_END_LENGTH });

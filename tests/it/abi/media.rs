@@ -64,7 +64,7 @@ impl Medium {
     }
 
     pub fn info(&self) -> rz_media_info {
-        let mut info = rz_media_info { struct_size: size_of::<rz_media_info>() as u32, ..zeroed() };
+        let mut info = sized::<rz_media_info>();
         expect(RZ_OK, |e| unsafe { rz_media_info_get(self.0, &mut info, e) });
         info
     }
@@ -356,7 +356,7 @@ fn jobs_read_pictures_beside_texts() {
         if caches[3].len() > 0 {
             break;
         }
-        let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
+        let mut info = sized::<rz_job_info>();
         expect(RZ_OK, |e| unsafe { rz_job_info_get(job, &mut info, e) });
         if info.prompt_done > 0 {
             break;
@@ -377,8 +377,7 @@ fn choices_see_no_token_at_a_row() {
     let host = Host::new(64);
     let ids = ids(30);
     let prompt = with_picture(host.model, &ids, [4, 28]);
-    let mut params: rz_sampler_params = zeroed();
-    params.struct_size = size_of::<rz_sampler_params>() as u32;
+    let mut params: rz_sampler_params = sized();
     (params.repeat_penalty, params.dry_multiplier, params.no_repeat_ngram_size) = (1.3, 0.8, 2);
     let mut sampler = null_mut();
     expect(RZ_OK, |e| unsafe { rz_sampler_new(&params, &mut sampler, e) });
@@ -548,14 +547,13 @@ fn prompts_of_what_does_not_belong_together_are_refused() {
         let mut scores = [0.0; 2];
         refused("index 1", |e| unsafe { rz_score(host.cache, tokens.as_ptr(), 2, scores.as_mut_ptr(), null(), e) });
         refused("index 0", |e| unsafe { rz_decode_token(host.cache, id, null_mut(), &mut 0, e) });
-        let params =
-            rz_job_params { struct_size: size_of::<rz_job_params>() as u32, tokens: &id, n_tokens: 1, ..zeroed() };
+        let params = rz_job_params { tokens: &id, n_tokens: 1, ..sized() };
         refused("index 0", |e| unsafe { rz_job_new(host.cache, &params, &mut null_mut(), e) });
     }
     let prompt = Prompt::new(other.model, &[text(&ids), medium.part()]);
     expect(RZ_ERR_MISMATCH, |e| unsafe { rz_prefill_prompt(host.cache, prompt.0, 0, null(), e) });
     expect(RZ_ERR_MISMATCH, |e| unsafe { rz_cache_match_prompt(host.cache, prompt.0, &mut 0, e) });
-    let params = rz_job_params { struct_size: size_of::<rz_job_params>() as u32, prompt: prompt.0, ..zeroed() };
+    let params = rz_job_params { prompt: prompt.0, ..sized() };
     expect(RZ_ERR_MISMATCH, |e| unsafe { rz_job_new(host.cache, &params, &mut null_mut(), e) });
     let params = rz_job_params { tokens: ids.as_ptr(), n_tokens: 3, ..params };
     refused("both", |e| unsafe { rz_job_new(other.cache, &params, &mut null_mut(), e) });
@@ -696,7 +694,7 @@ fn a_source_is_all_that_a_job_needs() {
     let path = folder.path().join("t5.gguf");
     std::fs::write(&path, file_of(&data).build().0).expect("a file");
     let model = load_with(path.to_str().expect("a path"), null());
-    let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
+    let mut info = sized::<rz_model_info>();
     expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
     assert_eq!((info.reads_source, info.n_layers), (1, 3));
 
@@ -713,7 +711,7 @@ fn a_source_is_all_that_a_job_needs() {
 
     let cache = new_cache(model, 32);
     let mut job = null_mut();
-    let mut params = rz_job_params { struct_size: size_of::<rz_job_params>() as u32, max_tokens: 6, ..zeroed() };
+    let mut params = rz_job_params { max_tokens: 6, ..sized() };
     (params.tokens, params.n_tokens) = (source.as_ptr(), source.len());
     expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_job_new(cache, &params, &mut job, e) });
     (params.tokens, params.n_tokens, params.prompt) = (null(), 0, prompt.0);

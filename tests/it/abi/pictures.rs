@@ -59,13 +59,13 @@ impl Seer {
     }
 
     pub fn info(&self) -> rz_encoder_info {
-        let mut info = rz_encoder_info { struct_size: size_of::<rz_encoder_info>() as u32, ..zeroed() };
+        let mut info = sized::<rz_encoder_info>();
         expect(RZ_OK, |e| unsafe { rz_encoder_info_get(self.encoder, &mut info, e) });
         info
     }
 
     pub fn measure(&self, [width, height]: [u32; 2], params: *const rz_media_params) -> rz_media_info {
-        let mut info = rz_media_info { struct_size: size_of::<rz_media_info>() as u32, ..zeroed() };
+        let mut info = sized::<rz_media_info>();
         expect(RZ_OK, |e| unsafe { rz_media_measure(self.encoder, width, height, params, &mut info, e) });
         info
     }
@@ -99,7 +99,7 @@ pub fn pixels(format: u32, [width, height]: [u32; 2], data: &[u8]) -> rz_pixels 
 }
 
 pub fn params() -> rz_media_params {
-    rz_media_params { struct_size: size_of::<rz_media_params>() as u32, ..zeroed() }
+    sized::<rz_media_params>()
 }
 
 pub fn file(name: &str) -> Vec<u8> {
@@ -137,7 +137,7 @@ fn pictures_become_the_rows_of_the_engine() {
         assert!((about.min_rows..=about.max_rows).contains(&info.n_rows) && about.max_rows <= 4096, "{family}");
         assert_eq!(about.is_mutual, 0);
         assert!(about.weight_bytes > 0 && about.scratch_bytes > 0);
-        let mut plan = rz_encoder_plan { struct_size: size_of::<rz_encoder_plan>() as u32, ..zeroed() };
+        let mut plan = sized::<rz_encoder_plan>();
         let path = CString::new(seer.path().to_str().expect("UTF-8")).expect("no NUL");
         expect(RZ_OK, |e| unsafe { rz_encoder_plan_get(seer.model, path.as_ptr(), null(), 0, null(), &mut plan, e) });
         assert_eq!((plan.weights_host, plan.max_rows, plan.row), (about.weight_bytes, about.max_rows, 4 * 64));
@@ -145,7 +145,7 @@ fn pictures_become_the_rows_of_the_engine() {
         let file = std::fs::read(seer.path()).unwrap_or_default();
         let (data, size) = (file.as_ptr().cast(), file.len() as u64);
         let kind = RZ_SOURCE_MEMORY;
-        let source = rz_source { struct_size: size_of::<rz_source>() as u32, kind, data, size, ..zeroed() };
+        let source = rz_source { kind, data, size, ..sized() };
         let ask = |path: *const c_char, n: usize, out: &mut rz_encoder_plan, e: *mut rz_error| unsafe {
             rz_encoder_plan_get(seer.model, path, &source, n, null(), out, e)
         };
@@ -175,14 +175,14 @@ fn an_encoder_beyond_the_ceiling_has_a_plan() {
     let seer = Seer::new("qwen25");
     let path = CString::new(seer.path().to_str().expect("UTF-8")).expect("no NUL");
     let plan = |model: *mut rz_model| {
-        let mut plan = rz_encoder_plan { struct_size: size_of::<rz_encoder_plan>() as u32, ..zeroed() };
+        let mut plan = sized::<rz_encoder_plan>();
         expect(RZ_OK, |e| unsafe { rz_encoder_plan_get(model, path.as_ptr(), null(), 0, null(), &mut plan, e) });
         (plan.weights_host, plan.scratch_host, plan.max_rows)
     };
-    let params = rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads: 1, ..zeroed() };
+    let params = rz_runtime_params { threads: 1, ..sized() };
     let mut runtime = null_mut();
     expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
-    let load = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let load = rz_model_params { runtime, ..sized() };
     let model = load_with(seer.folder.path().join("model.gguf").to_str().expect("UTF-8"), &load);
     expect(RZ_OK, |e| unsafe { rz_runtime_memory_limit_set(runtime, 1, e) });
     assert_eq!(plan(model), plan(seer.model));
@@ -347,7 +347,7 @@ fn files_without_a_fitting_encoder_are_refused() {
     let (text_model, mmproj) = (seer.folder.path().join("model.gguf"), seer.path());
     expect(RZ_ERR_UNSUPPORTED, |e| seer.load(&text_model, null(), e));
     expect(RZ_ERR_IO, |e| seer.load(Path::new("/nowhere/mmproj.gguf"), null(), e));
-    let params = rz_encoder_params { struct_size: size_of::<rz_encoder_params>() as u32, ..zeroed() };
+    let params = sized::<rz_encoder_params>();
     expect(RZ_ERR_UNSUPPORTED, |e| seer.load(&mmproj, &rz_encoder_params { device: 2, ..params }, e));
     expect(RZ_ERR_VERSION, |e| seer.load(&mmproj, &rz_encoder_params { flags: 1 << 20, ..params }, e));
     // Rows for deeper layers that this model does not have.

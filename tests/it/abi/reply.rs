@@ -138,7 +138,7 @@ fn reply_of_job(model: *mut rz_model, chat: &str, params: rz_job_params) -> (Vec
         ..params
     };
     let (mut job, mut parts, mut len) = (null_mut(), Vec::new(), 0);
-    let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
+    let mut info = sized::<rz_job_info>();
     unsafe {
         expect(RZ_OK, |e| rz_job_new(cache, &params, &mut job, e));
         refused("makes parts of a reply", |e| rz_job_text_into(job, null_mut(), 0, &mut len, e));

@@ -32,8 +32,7 @@ extern "C" fn stop(_done: u64, _total: u64, _user: *mut c_void) -> i32 {
 #[test]
 fn a_load_tells_its_progress_and_can_be_stopped() {
     let seen = AtomicU64::new(0);
-    let mut params: rz_model_params = zeroed();
-    params.struct_size = size_of::<rz_model_params>() as u32;
+    let mut params: rz_model_params = sized();
     params.progress = Some(count_progress);
     params.progress_user = (&raw const seen).cast_mut().cast();
     let model = load_with(MODEL, &params);
@@ -65,8 +64,7 @@ fn a_ceiling_of_memory_holds() {
         (params.struct_size, params.threads, params.memory_limit) = (size_of::<rz_runtime_params>() as u32, 1, limit);
         expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, runtime, e) });
     };
-    let mut params: rz_model_params = zeroed();
-    params.struct_size = size_of::<rz_model_params>() as u32;
+    let mut params: rz_model_params = sized();
     unsafe {
         runtime_with(100_000, &mut runtime);
         params.runtime = runtime;
@@ -86,7 +84,7 @@ fn a_ceiling_of_memory_holds() {
 }
 
 fn state(runtime: *const rz_runtime) -> rz_runtime_info {
-    let mut state = rz_runtime_info { struct_size: size_of::<rz_runtime_info>() as u32, ..zeroed() };
+    let mut state = sized::<rz_runtime_info>();
     expect(RZ_OK, |e| unsafe { rz_runtime_info_get(runtime, &mut state, e) });
     state
 }
@@ -101,7 +99,7 @@ fn a_ceiling_of_memory_can_be_changed_while_it_is_in_use() {
     let empty = state(runtime);
     assert_eq!((empty.threads, empty.template_threads, empty.memory_used, empty.memory_peak), (2, 0, 0, 0));
     assert_eq!(empty.memory_limit, 64 << 20);
-    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let params = rz_model_params { runtime, ..sized() };
     let model = load_with(MODEL, &params);
     let loaded = state(runtime);
     // Weights of 4 bytes each.
@@ -161,15 +159,14 @@ fn a_function_of_the_host_runs_on_threads_as_they_start_and_end() {
     };
     let roles = |starts: i32| of(starts).into_iter().map(|(role, index, _)| (role, index)).collect::<Vec<_>>();
     let params = rz_runtime_params {
-        struct_size: size_of::<rz_runtime_params>() as u32,
         threads: 3,
         on_thread: Some(name_thread),
         on_thread_user: (&raw const threads).cast_mut().cast(),
-        ..zeroed()
+        ..sized()
     };
     let mut runtime = null_mut();
     expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
-    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let params = rz_model_params { runtime, ..sized() };
     let model = load_with(MODEL, &params);
     let load = [(RZ_THREAD_LOAD, 0), (RZ_THREAD_LOAD, 1), (RZ_THREAD_LOAD, 2)];
     assert_eq!(roles(0), load, "the threads of the load have ended");
@@ -269,14 +266,12 @@ fn packed_weights_are_kept_in_a_file() {
 fn what_was_done_is_counted() {
     let host = Host::new(16);
     let read = || {
-        let mut metrics: rz_metrics = zeroed();
-        metrics.struct_size = size_of::<rz_metrics>() as u32;
+        let mut metrics: rz_metrics = sized();
         expect(RZ_OK, |e| unsafe { rz_metrics_get(host.model, &mut metrics, e) });
         metrics
     };
     let on = |device_kind| {
-        let mut metrics: rz_backend_metrics = zeroed();
-        metrics.struct_size = size_of::<rz_backend_metrics>() as u32;
+        let mut metrics: rz_backend_metrics = sized();
         expect(RZ_OK, |e| unsafe { rz_backend_metrics_get(host.model, device_kind, &mut metrics, e) });
         assert_eq!(metrics.device_kind, device_kind);
         metrics
@@ -312,16 +307,11 @@ extern "C" fn hear(level: i32, message: *const c_char, len: usize, user: *mut c_
 #[test]
 fn the_log_says_what_a_host_would_ask() {
     let heard = Heard::default();
-    let params = rz_runtime_params {
-        struct_size: size_of::<rz_runtime_params>() as u32,
-        threads: 1,
-        log: Some(hear),
-        log_user: (&raw const heard).cast_mut().cast(),
-        ..zeroed()
-    };
+    let params =
+        rz_runtime_params { threads: 1, log: Some(hear), log_user: (&raw const heard).cast_mut().cast(), ..sized() };
     let mut runtime = null_mut();
     expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
-    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let params = rz_model_params { runtime, ..sized() };
     let model = load_with(MODEL, &params);
     let said = std::mem::take(&mut *heard.lock().expect("no panic"));
     let [(RZ_LOG_INFO, text)] = &said[..] else { panic!("{said:?}") };
@@ -351,8 +341,7 @@ fn threads_that_the_system_refuses_have_their_own_status() {
         return;
     }
     let (mut runtime, mut other) = (null_mut(), null_mut());
-    let params =
-        |threads| rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads, ..zeroed() };
+    let params = |threads| rz_runtime_params { threads, ..sized() };
     unsafe { expect(RZ_OK, |e| rz_runtime_new(&params(1), &mut runtime, e)) };
     // No room for the stacks of 63 threads.
     let pages = std::fs::read_to_string("/proc/self/statm").expect("sizes");

@@ -39,7 +39,7 @@ impl Hearer {
     }
 
     fn info(&self) -> rz_encoder_info {
-        let mut info = rz_encoder_info { struct_size: size_of::<rz_encoder_info>() as u32, ..zeroed() };
+        let mut info = sized::<rz_encoder_info>();
         expect(RZ_OK, |e| unsafe { rz_encoder_info_get(self.encoder, &mut info, e) });
         info
     }
@@ -60,7 +60,7 @@ impl Hearer {
     }
 
     fn measured(&self, status: rz_status, samples: u32, height: u32) -> (rz_media_info, String) {
-        let mut info = rz_media_info { struct_size: size_of::<rz_media_info>() as u32, ..zeroed() };
+        let mut info = sized::<rz_media_info>();
         let message =
             expect(status, |e| unsafe { rz_media_measure(self.encoder, samples, height, null(), &mut info, e) });
         (info, message)
@@ -214,7 +214,7 @@ fn sounds_without_sense_are_refused() {
     });
     assert!(message.contains("the encoder is one of sound"), "{message}");
     let path = CString::new(hearer.folder.path().join("mmproj.gguf").to_str().expect("UTF-8")).expect("no NUL");
-    let asks = |flags| rz_encoder_params { struct_size: size_of::<rz_encoder_params>() as u32, flags, ..zeroed() };
+    let asks = |flags| rz_encoder_params { flags, ..sized() };
     let mut encoder = null_mut();
     for (flags, status) in [(RZ_ENCODER_IMAGE, RZ_ERR_UNSUPPORTED), (RZ_ENCODER_AUDIO, RZ_OK), (4, RZ_ERR_VERSION)] {
         expect(status, |e| unsafe { rz_encoder_load(hearer.model, path.as_ptr(), &asks(flags), &mut encoder, e) });

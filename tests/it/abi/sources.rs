@@ -14,7 +14,7 @@ use realizar::ffi::status::*;
 use realizar::ffi::version::*;
 
 fn source(kind: u32) -> rz_source {
-    rz_source { struct_size: size_of::<rz_source>() as u32, kind, ..zeroed() }
+    rz_source { kind, ..sized() }
 }
 
 fn memory(bytes: &[u8]) -> rz_source {
@@ -109,9 +109,9 @@ unsafe extern "C" fn read_and_load(offset: u64, out: *mut c_void, n: usize, user
 #[test]
 fn a_reader_may_load_another_model() {
     let mut runtime = null_mut();
-    let params = rz_runtime_params { struct_size: size_of::<rz_runtime_params>() as u32, threads: 4, ..zeroed() };
+    let params = rz_runtime_params { threads: 4, ..sized() };
     expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
-    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let params = rz_model_params { runtime, ..sized() };
     let reader = Reader { bytes: fs::read(MODEL).expect("the model"), calls: AtomicU32::new(0), most: u32::MAX };
     let loading = LoadingReader { reader, params };
     let user = (&raw const loading).cast_mut().cast();
@@ -207,7 +207,7 @@ fn a_descriptor_is_mapped_at_any_offset() {
     use std::os::fd::AsRawFd;
 
     let bytes = fs::read(MODEL).expect("the model");
-    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, flags: RZ_MODEL_MMAP, ..zeroed() };
+    let params = rz_model_params { flags: RZ_MODEL_MMAP, ..sized() };
     let expected = logits(load_with(MODEL, &params));
     for offset in [0, 1, 1234, 4096, 16_384, 65_536 + 32] {
         let file = tempfile::NamedTempFile::new().expect("a file");
@@ -315,7 +315,7 @@ fn a_folder_comes_from_memory() {
     let sources: Vec<rz_source> =
         files.iter().zip(&names).map(|((_, bytes), name)| rz_source { name: name.as_ptr(), ..memory(bytes) }).collect();
     let (model, _) = try_load(RZ_OK, &sources, null());
-    let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
+    let mut info = sized::<rz_model_info>();
     expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
     assert_eq!((info.n_layers, info.hidden_dim, info.vocab_size), (1, 32, 16));
     unsafe { rz_model_free(model) };

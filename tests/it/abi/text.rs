@@ -221,7 +221,7 @@ fn a_chat_is_written_by_the_models_template() {
 fn a_model_tells_whether_its_template_begins_the_text() {
     let told = |path: &str| {
         let model = load_with(path, null());
-        let mut info: rz_model_info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
+        let mut info: rz_model_info = sized();
         expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
         unsafe { rz_model_free(model) };
         info.chat_template

@@ -75,13 +75,7 @@ fn a_waiting_call_heeds_cancels_deadlines_and_budgets() {
     let (busy, cache) = (Shared(new_cache(model, 64)), Shared(new_cache(model, 64)));
     let mut cancel = null_mut();
     expect(RZ_OK, |e| unsafe { rz_cancel_new(&mut cancel, e) });
-    let params = rz_job_params {
-        struct_size: size_of::<rz_job_params>() as u32,
-        tokens: PROMPT.as_ptr(),
-        n_tokens: 3,
-        max_tokens: 4,
-        ..zeroed()
-    };
+    let params = rz_job_params { tokens: PROMPT.as_ptr(), n_tokens: 3, max_tokens: 4, ..sized() };
     let (job_cache, mut job) = (new_cache(model, 64), null_mut());
     expect(RZ_OK, |e| unsafe { rz_job_new(job_cache, &params, &mut job, e) });
     HELD.store(true, Ordering::SeqCst);
@@ -121,11 +115,7 @@ fn a_waiting_call_heeds_cancels_deadlines_and_budgets() {
         (
             "embed",
             Box::new(|c, e| unsafe {
-                let params = rz_embed_params {
-                    struct_size: size_of::<rz_embed_params>() as u32,
-                    pooling: RZ_POOLING_MEAN,
-                    ..zeroed()
-                };
+                let params = rz_embed_params { pooling: RZ_POOLING_MEAN, ..sized() };
                 let (texts, counts) = (texts.as_ptr(), counts.as_ptr());
                 rz_embed_into(model, &params, texts, counts, 1, vector.as_mut_ptr(), vector.len(), &mut 0, c, e)
             }),
@@ -198,13 +188,7 @@ unsafe extern "C" fn stealing(n: u32, share: rz_chunk_callback, context: *mut c_
 fn a_call_within_a_share_is_refused_where_it_would_wait_for_itself() {
     let (model, other) = (load_on(Some(stealing), null_mut()), Host::new(64));
     let (outer, inner, of_job) = (new_cache(model, 64), new_cache(model, 64), new_cache(model, 64));
-    let params = rz_job_params {
-        struct_size: size_of::<rz_job_params>() as u32,
-        tokens: PROMPT.as_ptr(),
-        n_tokens: 3,
-        max_tokens: 2,
-        ..zeroed()
-    };
+    let params = rz_job_params { tokens: PROMPT.as_ptr(), n_tokens: 3, max_tokens: 2, ..sized() };
     let mut job = null_mut();
     expect(RZ_OK, |e| unsafe { rz_job_new(of_job, &params, &mut job, e) });
     JOB.store(job, Ordering::SeqCst);

@@ -34,6 +34,15 @@ pub fn zeroed<T>() -> T {
     unsafe { std::mem::zeroed() }
 }
 
+/// A struct of the header that begins with its size; everything else is zero.
+pub fn sized<T>() -> T {
+    assert!(size_of::<T>() >= 4 && align_of::<T>() >= 4);
+    let mut value: T = zeroed();
+    // The first field of such a struct is `uint32_t struct_size`.
+    unsafe { (&raw mut value).cast::<u32>().write(size_of::<T>() as u32) };
+    value
+}
+
 /// The model with a chat template among its metadata.
 pub fn with_template(template: &str) -> tempfile::NamedTempFile {
     let whole = std::fs::read(MODEL).expect("the model");
