@@ -24,8 +24,9 @@ pub const ADAPTERS: usize = 8;
 pub const RANK: usize = 64;
 
 /// The adapters of a step.
-#[derive(Default)]
 pub struct Adapted {
+    /// Tokens of a step at most.
+    max_tokens: usize,
     pub adapters: Vec<Arc<CudaAdapter>>,
     /// `[adapters, slots]`, as the device has it.
     factors: Vec<f32>,
@@ -68,13 +69,17 @@ impl AdapterPlaces {
 }
 
 impl Adapted {
+    /// No adapters, of steps of at most so many tokens.
+    pub fn new(max_tokens: usize) -> Adapted {
+        Adapted { max_tokens, adapters: Vec::new(), factors: Vec::new(), more: None, key: 0 }
+    }
+
     /// Takes note of the adapters of a step's `n` sequences, of which `sequences` lacks those of padding. `send` queues
     /// the table of factors for the beginning of a buffer, or for the place that the executor has.
     pub fn begin(
         &mut self,
         current: &Current,
         stream: &Stream,
-        max_tokens: usize,
         sequences: &dyn Sequences<dyn GpuSequence>,
         n: usize,
         send: impl FnOnce(Option<&DeviceBuffer>, &[f32]) -> Result<()>,
@@ -110,7 +115,7 @@ impl Adapted {
             (self.more, self.factors) = (None, Vec::new());
             // All later steps compute there, so that it has at least the room that there was.
             let room = [adapters.len().max(room[0]), rank.max(room[1])];
-            self.more = Some(More::new(current, max_tokens, room)?);
+            self.more = Some(More::new(current, self.max_tokens, room)?);
         }
         let more = self.more.as_ref().map(|more| &more.buffer);
         let mut hash = XxHash64::with_seed(more.map_or(0, DeviceBuffer::address));

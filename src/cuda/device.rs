@@ -79,11 +79,12 @@ impl CudaDevice {
         let current = context.enter()?;
         let kernels = KernelTable::load(&current, image)?;
         let k = &kernels;
-        let attention = k.attention().into_iter().flat_map(|(_, kernels)| kernels).flatten();
+        let attention = k.attention().into_iter().flat_map(|(_, k)| [k.few_tokens, k.many_tokens]);
+        let attention = attention.flat_map(|kernels| kernels.all());
         for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any, &k.attend_among]) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
-        for kernel in k.attention_alone().into_iter().flat_map(|(_, kernels)| kernels) {
+        for kernel in k.attention_alone().into_iter().flat_map(|(_, kernels)| kernels.all()) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
         for kernel in k.products() {
@@ -147,11 +148,11 @@ impl CudaDevice {
         let current = self.context.enter()?;
         let (to, from) = (current.alloc("a copy", bytes)?, current.alloc("a copy", bytes)?);
         current.clear(&self.stream, &from, 0, bytes)?;
-        current.copy(&self.stream, (&to, 0), (&from, 0), bytes)?;
+        current.copy(&self.stream, to.at(0), from.at(0), bytes)?;
         current.synchronize(&self.stream)?;
         let start = Instant::now();
         for _ in 0..COPIES {
-            current.copy(&self.stream, (&to, 0), (&from, 0), bytes)?;
+            current.copy(&self.stream, to.at(0), from.at(0), bytes)?;
         }
         current.synchronize(&self.stream)?;
         Ok((2 * COPIES * bytes) as f64 / start.elapsed().as_secs_f64())
@@ -207,7 +208,7 @@ impl GpuDevice for CudaDevice {
     fn working_bytes(&self, program: &Program, cache: &SequenceSpec, limits: StepLimits) -> Result<u64> {
         let dims = self.dims(program, limits)?;
         let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
-        let inputs = InputStaging::bytes(limits, dims.tilings.len(), program.vocab);
+        let inputs = InputStaging::bytes(&dims, program.vocab);
         let pieces = 2 * pieces::piece_of(program).unwrap_or(0);
         Ok(kv_bytes(cache)? + (scratch + pieces + inputs) as u64)
     }

@@ -95,6 +95,6 @@ impl HostWay for CudaHostWay {
         }
         self.up.bytes_mut().as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, v)| *to = v.to_le_bytes());
         let current = executor.context().enter()?;
-        current.upload(executor.stream(), executor.buffer(), offset, &self.up, 0, 4 * len)
+        current.upload(executor.stream(), executor.buffer().at(offset), self.up.at(0), 4 * len)
     }
 }

@@ -7,8 +7,9 @@
 use super::args::{DeviceKv, DeviceTile, SMALL_BATCH_ROWS, StepArgs};
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
 use super::rules::{self, StepRules};
+use super::scratch::ExecutorDims;
 use super::sequence::KvView;
-use crate::error::Result;
+use crate::error::{Result, try_vec};
 use crate::gpu::Address;
 use crate::gpu::writer::{ALIGN, Writer};
 use crate::graph::step::{StepInputs, StepLimits};
@@ -24,56 +25,71 @@ pub struct Tiling {
 pub const TILINGS: usize = 9;
 pub type Tilings = [Tiling; TILINGS];
 
+/// Arguments and tiles of some tokens of a step.
+#[derive(Clone, Copy, Default)]
+pub struct SentTokens {
+    pub args: StepArgs,
+    pub tilings: Tilings,
+}
+
+/// The inputs of a step on the device: all tokens, the outputs alone, and rules.
+#[derive(Clone, Copy, Default)]
+pub struct Sent {
+    pub all: SentTokens,
+    pub kept: SentTokens,
+    pub rules: StepRules,
+}
+
 /// Memory for the inputs of steps: a share of the host's side for each slot, and one side on the device.
 pub struct InputStaging {
     staging: PinnedBuffer,
     device: DeviceBuffer,
     vocab: usize,
+    /// Tokens of a tile in each tiling.
+    tile_tokens: Vec<usize>,
+    /// Room for the sequences of the outputs.
+    kept_slots: Vec<u32>,
     /// Place of the caches that were sent last.
     caches_at: usize,
 }
 
-/// The inputs of a step on the device: arguments and tiles for all tokens and for the outputs alone, and rules.
-pub type Sent = ([(StepArgs, Tilings); 2], StepRules);
-
 impl InputStaging {
     /// Bytes of the inputs of one step: eleven arrays, two for each tiling, and rules.
-    pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits, tilings: usize, vocab: usize) -> usize {
+    pub fn bytes(dims: &ExecutorDims, vocab: usize) -> usize {
+        let (StepLimits { max_tokens, max_outputs }, tilings) = (dims.limits, dims.tilings.len());
         let tiles = tilings * size_of::<DeviceTile>();
         let (token, output) = (8 * 4 + tiles + size_of::<DeviceKv>(), 8 * 4 + tiles);
         let arrays = max_tokens * token + max_outputs * output + (11 + 2 * tilings) * ALIGN;
         arrays + rules::bytes(max_outputs, vocab)
     }
 
-    pub fn new(
-        current: &Current,
-        slots: usize,
-        limits: StepLimits,
-        tilings: usize,
-        vocab: usize,
-    ) -> Result<InputStaging> {
-        let bytes = InputStaging::bytes(limits, tilings, vocab);
-        let device = current.alloc("a step's inputs", bytes)?;
-        Ok(InputStaging { staging: current.alloc_pinned(slots * bytes)?, device, vocab, caches_at: 0 })
+    pub fn new(current: &Current, slots: usize, dims: &ExecutorDims, vocab: usize) -> Result<InputStaging> {
+        let bytes = InputStaging::bytes(dims, vocab);
+        Ok(InputStaging {
+            device: current.alloc("a step's inputs", bytes)?,
+            staging: current.alloc_pinned(slots * bytes)?,
+            vocab,
+            tile_tokens: dims.tilings.clone(),
+            kept_slots: try_vec("outputs", dims.limits.max_outputs)?,
+            caches_at: 0,
+        })
     }
 
     /// Writes checked inputs into the host's side of `slot`, whose last copy has ended, and queues the copy to the
-    /// device. The sequences of the outputs are `kept_slots`; the tiles of each tiling have at most so many tokens.
+    /// device.
     pub fn send(
         &mut self,
         current: &Current,
         stream: &Stream,
         slot: usize,
         inputs: &StepInputs,
-        kept_slots: &[u32],
         caches: &[KvView],
-        tile_tokens: &[usize],
     ) -> Result<Sent> {
         let first = slot * self.device.len();
         let bytes = &mut self.staging.bytes_mut()[first..][..self.device.len()];
         let mut writer = Writer::new(bytes, self.device.address());
-        let tilings = writer.tilings(inputs.sequences, tile_tokens);
-        let mut step = StepArgs {
+        let tilings = writer.tilings(inputs.sequences, &self.tile_tokens);
+        let args = StepArgs {
             ids: writer.words(inputs.ids),
             positions: writer.words(inputs.positions),
             slots: writer.words(inputs.sequences),
@@ -83,22 +99,26 @@ impl InputStaging {
             n_outputs: inputs.outputs.len() as u32,
             ..StepArgs::default()
         };
-        writer.turns_and_spans(inputs, 0..inputs.ids.len(), &mut step);
-        let (mut kept, mut kept_tilings) = (step, tilings);
-        if step.n_outputs < step.n {
-            kept.positions = writer.array();
-            inputs.outputs.iter().for_each(|&t| writer.put(inputs.positions[t as usize].to_le_bytes()));
-            kept.slots = writer.words(kept_slots);
-            writer.turns_and_spans(inputs, inputs.outputs.iter().map(|&t| t as usize), &mut kept);
-            kept_tilings = writer.tilings(kept_slots, tile_tokens);
-            kept.n = step.n_outputs;
+        let mut all = SentTokens { args, tilings };
+        writer.turns_and_spans(inputs, 0..inputs.ids.len(), &mut all.args);
+        let mut kept = all;
+        if args.n_outputs < args.n {
+            let outputs = inputs.outputs.iter().map(|&t| t as usize);
+            self.kept_slots.clear();
+            self.kept_slots.extend(outputs.clone().map(|t| inputs.sequences[t]));
+            kept.args.positions = writer.array();
+            outputs.clone().for_each(|t| writer.put(inputs.positions[t].to_le_bytes()));
+            kept.args.slots = writer.words(&self.kept_slots);
+            writer.turns_and_spans(inputs, outputs, &mut kept.args);
+            kept.tilings = writer.tilings(&self.kept_slots, &self.tile_tokens);
+            kept.args.n = args.n_outputs;
         }
         // Of another length in every step, and therefore last.
         let rules = rules::write(&mut writer, inputs.rules, inputs.outputs.len(), slot, self.vocab);
         let written = writer.written();
-        self.caches_at = (step.kvs - self.device.address()) as usize;
-        current.upload(stream, &self.device, 0, &self.staging, first, written)?;
-        Ok(([(step, tilings), (kept, kept_tilings)], rules))
+        self.caches_at = (args.kvs - self.device.address()) as usize;
+        current.upload(stream, self.device.at(0), self.staging.at(first), written)?;
+        Ok(Sent { all, kept, rules })
     }
 
     /// Replaces the caches alone of the inputs that were sent last.
@@ -107,7 +127,7 @@ impl InputStaging {
         let len = size_of::<DeviceKv>() * caches.len();
         let bytes = &mut self.staging.bytes_mut()[at..][..len];
         Writer::new(bytes, 0).kvs(caches);
-        current.upload(stream, &self.device, self.caches_at, &self.staging, at, len)
+        current.upload(stream, self.device.at(self.caches_at), self.staging.at(at), len)
     }
 }
 

@@ -21,7 +21,7 @@ use cudarc::driver::sys::{
     CUlaunchConfig, CUresult, CUstream_flags, CUstreamCaptureMode,
 };
 
-pub use handles::{CudaKernel, DeviceBuffer, Event, Graph, Grid, Module, PinnedBuffer, Stream};
+pub use handles::{CudaKernel, DeviceBuffer, Event, Graph, Grid, Module, PinnedBuffer, Place, Stream};
 
 use super::probe::{CaptureMode, Driver, MEMORY, Properties, Status};
 use crate::error::{Error, Result};
@@ -380,13 +380,11 @@ impl Current<'_> {
     pub fn upload(
         &self,
         stream: &Stream,
-        to: &DeviceBuffer,
-        offset: usize,
-        from: &PinnedBuffer,
-        from_offset: usize,
+        to: Place<DeviceBuffer>,
+        from: Place<PinnedBuffer>,
         bytes: usize,
     ) -> Result<()> {
-        let (to, from) = (to.part(offset, bytes), from.part(from_offset, bytes));
+        let (to, from) = (to.part(bytes), from.part(bytes));
         // SAFETY: both ends are that long, and live until the stream is dropped or longer.
         let status = unsafe { (self.driver().copy_to_device)(to, from.cast_const(), bytes, stream.raw) };
         self.check(status, "cuMemcpyHtoD")
@@ -397,8 +395,7 @@ impl Current<'_> {
     pub fn upload_now(
         &self,
         stream: &Stream,
-        to: &DeviceBuffer,
-        offset: usize,
+        to: Place<DeviceBuffer>,
         bytes: usize,
         via: &mut PinnedBuffer,
         fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
@@ -406,7 +403,7 @@ impl Current<'_> {
         for first in (0..bytes).step_by(via.bytes.max(1)) {
             let n = via.bytes.min(bytes - first);
             fill(&mut via.bytes_mut()[..n])?;
-            self.upload(stream, to, offset + first, via, 0, n)?;
+            self.upload(stream, to.after(first), via.at(0), n)?;
             self.synchronize(stream)?;
         }
         Ok(())
@@ -417,15 +414,14 @@ impl Current<'_> {
     pub fn download(
         &self,
         stream: &Stream,
-        from: &DeviceBuffer,
-        offset: usize,
+        from: Place<DeviceBuffer>,
         bytes: usize,
         via: &mut PinnedBuffer,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         for first in (0..bytes).step_by(via.bytes.max(1)) {
             let n = via.bytes.min(bytes - first);
-            self.fetch(stream, (via, 0), (from, offset + first), n)?;
+            self.fetch(stream, via.at(0), from.after(first), n)?;
             self.synchronize(stream)?;
             take(&via.bytes()[..n])?;
         }
@@ -436,11 +432,11 @@ impl Current<'_> {
     pub fn fetch(
         &self,
         stream: &Stream,
-        to: (&PinnedBuffer, usize),
-        from: (&DeviceBuffer, usize),
+        to: Place<PinnedBuffer>,
+        from: Place<DeviceBuffer>,
         bytes: usize,
     ) -> Result<()> {
-        let (to, from) = (to.0.part(to.1, bytes), from.0.part(from.1, bytes));
+        let (to, from) = (to.part(bytes), from.part(bytes));
         // SAFETY: both ends are that long, and live until the stream is dropped or longer.
         let status = unsafe { (self.driver().copy_to_host)(to, from, bytes, stream.raw) };
         self.check(status, "cuMemcpyDtoH")
@@ -450,11 +446,11 @@ impl Current<'_> {
     pub fn copy(
         &self,
         stream: &Stream,
-        to: (&DeviceBuffer, usize),
-        from: (&DeviceBuffer, usize),
+        to: Place<DeviceBuffer>,
+        from: Place<DeviceBuffer>,
         bytes: usize,
     ) -> Result<()> {
-        let (to, from) = (to.0.part(to.1, bytes), from.0.part(from.1, bytes));
+        let (to, from) = (to.part(bytes), from.part(bytes));
         // SAFETY: both ends are that long.
         self.check(unsafe { (self.driver().copy_on_device)(to, from, bytes, stream.raw) }, "cuMemcpyDtoD")
     }

@@ -3,8 +3,9 @@
 //! This file lists and opens devices. `device` loads a model and keeps it, `model` tells what it makes, `executor` runs
 //! its steps; `probe` finds the driver, `launch` makes every call that acts on a device, `module` names the kernels,
 //! `args` defines what they are given, `variants` those of a type or width, `weights` and `sequence` lay out matrices
-//! and caches, `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules` and `scratch` the
-//! memory of a step, `lower` turns ops into launches, `graph` replays steps that come again, `transfer` hands values
+//! and caches, `adapter` has what is added to products, `adapted` that of a step, `inputs`, `rules`, `upload` and
+//! `scratch` the memory of a step, `prepared` what is known of a program before its steps, `steps` what has become of
+//! these, `lower` turns ops into launches, `graph` replays steps that come again, `transfer` hands values
 //! from GPU to GPU, `host_way` to the host and back, `piece_way` copies matrices of the host for a step. A model has a
 //! context of its own on each: a fault costs the model its device, while other models, the CPU and the process go on.
 
@@ -22,12 +23,15 @@ mod lower;
 mod model;
 mod module;
 mod piece_way;
+mod prepared;
 mod probe;
 mod profile;
 mod rules;
 mod scratch;
 mod sequence;
+mod steps;
 mod transfer;
+mod upload;
 mod variants;
 mod weights;
 

@@ -122,7 +122,7 @@ impl PieceWay for CudaPieceWay {
         }
         let current = context.enter()?;
         current.follow(stream, used)?;
-        current.upload(stream, device, 0, pinned, 0, arena.bytes())?;
+        current.upload(stream, device.at(0), pinned.at(0), arena.bytes())?;
         current.record(stream, copied)?;
         *next = 1 - *next;
         *sent = matrix(&layout, device.address(), bound);

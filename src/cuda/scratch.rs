@@ -249,10 +249,11 @@ impl ExecutorDims {
 
 /// Addresses of everything that a step computes.
 pub struct DeviceScratch {
-    /// Addresses of activations by `TensorId`: of steps of which some rows are dropped, and of steps whose tokens are
-    /// all outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places
-    /// after it.
-    pub tensors: [Vec<Address>; 2],
+    /// Addresses of activations by `TensorId`, in steps of which some rows are dropped.
+    dropping: Vec<Address>,
+    /// The same in steps whose tokens are all outputs, where `KeepOutputs` copies nothing: the buffers of each of its
+    /// pairs have changed places after it.
+    keeping: Vec<Address>,
     /// `[rows that products take without tiles, widest input]`
     pub prepared: Address,
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
@@ -312,8 +313,11 @@ impl DeviceScratch {
             buffers.push(add(max_tokens.saturating_mul(width), 4)?);
         }
         let counters = add(dims.counters(), 4)?;
+        let [dropping, keeping] =
+            places.map(|tensors| tensors.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect());
         let scratch = DeviceScratch {
-            tensors: places.map(|tensors| tensors.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
+            dropping,
+            keeping,
             prepared: add(few.saturating_mul(padded(program.widest_input())), 4)?,
             halves: add(rows_of_inputs.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
             row_scales: add(rows.max(picks), 4)?,
@@ -342,5 +346,10 @@ impl DeviceScratch {
             adapters: AdapterPlaces::new(max_tokens, [ADAPTERS, RANK], add)?,
         };
         Ok((scratch, arena.bytes()))
+    }
+
+    /// Addresses of activations by `TensorId`; `keeps_all`: of a step whose tokens are all outputs.
+    pub fn tensors(&self, keeps_all: bool) -> &[Address] {
+        if keeps_all { &self.keeping } else { &self.dropping }
     }
 }

@@ -212,7 +212,7 @@ impl CudaSequence {
         let current = self.context().enter()?;
         let mut via = current.alloc_pinned(SAVED_PIECE)?;
         runs.into_iter().try_for_each(|(offset, bytes)| {
-            current.download(&self.stream, &self.buffer, offset, bytes, &mut via, write)
+            current.download(&self.stream, self.buffer.at(offset), bytes, &mut via, write)
         })
     }
 
@@ -220,7 +220,7 @@ impl CudaSequence {
         let current = self.context().enter()?;
         let mut via = current.alloc_pinned(SAVED_PIECE)?;
         runs.into_iter().try_for_each(|(offset, bytes)| {
-            current.upload_now(&self.stream, &self.buffer, offset, bytes, &mut via, read)
+            current.upload_now(&self.stream, self.buffer.at(offset), bytes, &mut via, read)
         })
     }
 
@@ -306,7 +306,7 @@ impl GpuSequence for CudaSequence {
             runs.extend(self.runs(layer, 0..len.min(self.kept(layer)))?);
         }
         for (offset, bytes) in runs.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            current.copy(&self.stream, (&fork.buffer, offset), (&self.buffer, offset), bytes)?;
+            current.copy(&self.stream, fork.buffer.at(offset), self.buffer.at(offset), bytes)?;
         }
         current.synchronize(&self.stream)?;
         Ok(Box::new(fork))

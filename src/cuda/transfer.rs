@@ -39,7 +39,7 @@ impl Transfer for CudaTransfer {
 
     fn hand_tokens(&mut self, from: &dyn GpuExecutor, to: &dyn GpuExecutor) -> Result<()> {
         let (from, to) = (CudaExecutor::of(from)?, CudaExecutor::of(to)?);
-        self.queue(from, to, &[(from.tokens(), to.tokens(), 4 * from.outputs())])
+        self.queue(from, to, &[(from.tokens(), to.tokens(), 4 * from.results())])
     }
 }
 
@@ -57,7 +57,7 @@ impl CudaTransfer {
         let current = from.context().enter()?;
         if let Some(via) = &self.via {
             for (&(source, _, bytes), at) in pieces.iter().zip(places.clone()) {
-                current.fetch(from.stream(), (via, at), (from.buffer(), source), bytes)?;
+                current.fetch(from.stream(), via.at(at), from.buffer().at(source), bytes)?;
             }
         }
         current.record(from.stream(), &self.ready)?;
@@ -66,8 +66,8 @@ impl CudaTransfer {
         current.follow(to.stream(), &self.ready)?;
         for (&(source, target, bytes), at) in pieces.iter().zip(places) {
             match &self.via {
-                Some(via) => current.upload(to.stream(), to.buffer(), target, via, at, bytes)?,
-                None => current.copy_from(to.stream(), (to.buffer(), target), (from.buffer(), source), bytes)?,
+                Some(via) => current.upload(to.stream(), to.buffer().at(target), via.at(at), bytes)?,
+                None => current.copy_from(to.stream(), to.buffer().at(target), from.buffer().at(source), bytes)?,
             }
         }
         Ok(())

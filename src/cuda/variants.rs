@@ -6,6 +6,32 @@ use super::module::KernelTable;
 use crate::quant;
 use crate::tensor::DType;
 
+/// A kernel that reads caches.
+pub struct ByCache<'a, Args> {
+    /// For caches that hold F16 alone.
+    halves: &'a CudaKernel<Args>,
+    any: &'a CudaKernel<Args>,
+}
+
+impl<'a, Args> ByCache<'a, Args> {
+    /// The kernel for caches of which all hold F16, or some do not.
+    pub fn of(&self, are_halves: bool) -> &'a CudaKernel<Args> {
+        if are_halves { self.halves } else { self.any }
+    }
+
+    pub fn all(&self) -> [&'a CudaKernel<Args>; 2] {
+        [self.halves, self.any]
+    }
+}
+
+/// The kernels of attention for heads of one width.
+pub struct AttentionKernels<'a> {
+    /// With few tokens of a sequence.
+    pub few_tokens: ByCache<'a, AttendArgs>,
+    /// With many, as in prompts.
+    pub many_tokens: ByCache<'a, AttendArgs>,
+}
+
 impl KernelTable {
     /// The products of matrices of one type with one row of input and with two, which each block prepares for itself.
     pub fn gemv(&self, dtype: DType) -> [&CudaKernel<ProjectArgs>; 2] {
@@ -35,25 +61,28 @@ impl KernelTable {
         }
     }
 
-    /// Attention: with few tokens of a sequence and with many, whose caches hold F16 and others, by the largest width
-    /// of heads.
-    pub fn attention(&self) -> [(usize, [[&CudaKernel<AttendArgs>; 2]; 2]); 3] {
+    /// Attention by the largest width of heads.
+    pub fn attention(&self) -> [(usize, AttentionKernels<'_>); 3] {
         let k = self;
+        let kernels = |few, few_any, many, many_any| AttentionKernels {
+            few_tokens: ByCache { halves: few, any: few_any },
+            many_tokens: ByCache { halves: many, any: many_any },
+        };
         [
-            (64, [[&k.attend_64, &k.attend_64_any], [&k.attend_prompt_64, &k.attend_prompt_64_any]]),
-            (128, [[&k.attend_128, &k.attend_128_any], [&k.attend_prompt_128, &k.attend_prompt_128_any]]),
-            (256, [[&k.attend_256, &k.attend_256_any], [&k.attend_prompt_256, &k.attend_prompt_256_any]]),
+            (64, kernels(&k.attend_64, &k.attend_64_any, &k.attend_prompt_64, &k.attend_prompt_64_any)),
+            (128, kernels(&k.attend_128, &k.attend_128_any, &k.attend_prompt_128, &k.attend_prompt_128_any)),
+            (256, kernels(&k.attend_256, &k.attend_256_any, &k.attend_prompt_256, &k.attend_prompt_256_any)),
         ]
     }
 
-    /// Attention of tokens that are alone of their sequences in a step, with what is done to their heads before, whose
-    /// caches hold F16 and others, by the largest width of heads.
-    pub fn attention_alone(&self) -> [(usize, [&CudaKernel<AttendAloneArgs>; 2]); 3] {
+    /// Attention of tokens that are alone of their sequences in a step, with what is done to their heads before, by the
+    /// largest width of heads.
+    pub fn attention_alone(&self) -> [(usize, ByCache<'_, AttendAloneArgs>); 3] {
         let k = self;
         [
-            (64, [&k.attend_64_alone, &k.attend_64_alone_any]),
-            (128, [&k.attend_128_alone, &k.attend_128_alone_any]),
-            (256, [&k.attend_256_alone, &k.attend_256_alone_any]),
+            (64, ByCache { halves: &k.attend_64_alone, any: &k.attend_64_alone_any }),
+            (128, ByCache { halves: &k.attend_128_alone, any: &k.attend_128_alone_any }),
+            (256, ByCache { halves: &k.attend_256_alone, any: &k.attend_256_alone_any }),
         ]
     }
 

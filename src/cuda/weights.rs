@@ -133,7 +133,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
             matrix.split(&raw, n, &mut planes);
             let mut from = 0;
             for (plane, row) in &matrix.planes {
-                current.upload(stream, &buffer, plane + first * row, pinned, from, n * row)?;
+                current.upload(stream, buffer.at(plane + first * row), pinned.at(from), n * row)?;
                 from += n * row;
             }
             lanes.swap(0, 1);
@@ -151,7 +151,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         let Some((stream, pinned)) = lanes.first_mut() else { break };
         hash.write(&bytes);
         let mut rest = &bytes[..];
-        current.upload_now(stream, &buffer, *offset, bytes.len(), pinned, &mut |piece| {
+        current.upload_now(stream, buffer.at(*offset), bytes.len(), pinned, &mut |piece| {
             let (now, behind) = rest.split_at(piece.len());
             piece.copy_from_slice(now);
             rest = behind;

@@ -22,6 +22,12 @@ fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {
     }
 }
 
+/// A place in memory of a device, `DeviceBuffer`, or in page-locked memory of the host, `PinnedBuffer`.
+pub struct Place<'a, Memory> {
+    pub(super) memory: &'a Memory,
+    pub(super) offset: usize,
+}
+
 /// Memory of a device.
 pub struct DeviceBuffer {
     pub(super) context: Arc<Context>,
@@ -42,10 +48,29 @@ impl DeviceBuffer {
         &self.context
     }
 
+    /// The place `offset` bytes from the beginning.
+    pub fn at(&self, offset: usize) -> Place<'_, DeviceBuffer> {
+        Place { memory: self, offset }
+    }
+
     /// The address of `bytes` bytes at `offset`; panics where they do not lie within the buffer.
     pub(super) fn part(&self, offset: usize, bytes: usize) -> Address {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside a device buffer");
         self.address + offset as Address
+    }
+}
+
+impl<'a, Memory> Place<'a, Memory> {
+    /// The place some bytes after this one.
+    pub fn after(&self, bytes: usize) -> Place<'a, Memory> {
+        Place { memory: self.memory, offset: self.offset + bytes }
+    }
+}
+
+impl Place<'_, DeviceBuffer> {
+    /// The address of `bytes` bytes from here on; panics where they do not lie within the buffer.
+    pub(super) fn part(&self, bytes: usize) -> Address {
+        self.memory.part(self.offset, bytes)
     }
 }
 
@@ -93,10 +118,22 @@ impl PinnedBuffer {
         self.data as Address
     }
 
+    /// The place `offset` bytes from the beginning.
+    pub fn at(&self, offset: usize) -> Place<'_, PinnedBuffer> {
+        Place { memory: self, offset }
+    }
+
     /// The address of `bytes` bytes at `offset`; panics where they do not lie within the memory.
     pub(super) fn part(&self, offset: usize, bytes: usize) -> *mut c_void {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside of page-locked memory");
         self.data.wrapping_add(offset).cast()
+    }
+}
+
+impl Place<'_, PinnedBuffer> {
+    /// The address of `bytes` bytes from here on; panics where they do not lie within the memory.
+    pub(super) fn part(&self, bytes: usize) -> *mut c_void {
+        self.memory.part(self.offset, bytes)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 
-use super::{Context, Current, DeviceBuffer, Event, Status, Stream};
+use super::{Context, Current, DeviceBuffer, Event, Place, Status, Stream};
 use crate::error::{Error, Result};
 
 const ALREADY_ENABLED: Status = CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as Status;
@@ -41,12 +41,12 @@ impl Current<'_> {
     pub fn copy_from(
         &self,
         stream: &Stream,
-        to: (&DeviceBuffer, usize),
-        from: (&DeviceBuffer, usize),
+        to: Place<DeviceBuffer>,
+        from: Place<DeviceBuffer>,
         bytes: usize,
     ) -> Result<()> {
-        let (contexts, ends) =
-            ([to.0, from.0].map(|end| end.context.raw), [to, from].map(|(end, at)| end.part(at, bytes)));
+        let contexts = [to.memory, from.memory].map(|memory| memory.context.raw);
+        let ends = [to, from].map(|end| end.part(bytes));
         // SAFETY: both ends are that long and lie in these contexts.
         let status =
             unsafe { (self.driver().copy_from_peer)(ends[0], contexts[0], ends[1], contexts[1], bytes, stream.raw) };

@@ -74,7 +74,7 @@ impl Lowering<'_> {
             for (segments, adds) in [(first, false), (second, true)] {
                 let args = AdaptArgs {
                     segments,
-                    slots: self.step.0.slots,
+                    slots: self.step.args.slots,
                     factors,
                     n: self.shape.n as u32,
                     adds: u32::from(adds),

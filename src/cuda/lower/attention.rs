@@ -33,7 +33,7 @@ impl Lowering<'_> {
         let own = |norm: Option<&Norm>| u32::from(norm.is_some_and(|norm| self.own_weights(norm) > 1));
         let values = ops.store.and_then(|(_, v)| v);
         let mut args = HeadsArgs {
-            step: self.step.0,
+            step: self.step.args,
             q: address(ops.q),
             k: address(ops.k),
             v: address(values),
@@ -87,8 +87,8 @@ impl Lowering<'_> {
         let heads = self.program.width(x) / dim;
         let args = TurnArgs {
             x: self.tensor(x),
-            slots: self.step.0.slots,
-            kvs: self.step.0.kvs,
+            slots: self.step.args.slots,
+            kvs: self.step.args.kvs,
             heads: heads as u32,
             dim: dim as u32,
             by_values: u32::from(by_values),
@@ -128,11 +128,11 @@ impl Lowering<'_> {
             Mask::Behind => (args::Mask::Behind, 0),
             Mask::Around(n) => (args::Mask::Around, n),
         };
-        let Tiling { address: tiles, n } = self.step.1[tiling];
-        let spans = if op.mask.heeds_spans() { self.step.0.spans } else { 0 };
+        let Tiling { address: tiles, n } = self.step.tilings[tiling];
+        let spans = if op.mask.heeds_spans() { self.step.args.spans } else { 0 };
         let weights = &self.model.weights;
         let args = AttendArgs {
-            step: StepArgs { tiles, n_tiles: n, spans, ..self.step.0 },
+            step: StepArgs { tiles, n_tiles: n, spans, ..self.step.args },
             q: self.tensor(op.q),
             out: self.tensor(op.out),
             partials: self.scratch.partials,
@@ -159,6 +159,7 @@ impl Lowering<'_> {
         };
         let k = &self.model.device.kernels;
         let widest = shape.head_dim.max(shape.value_dim);
+        let grid = [n_tiles, shape.rows()];
         let alone = k.attention_alone().into_iter().find(|(dim, _)| widest <= *dim);
         if let (Some(heads), Some((dim, kernels))) = (heads, alone) {
             let args = AttendAloneArgs { attend: args, heads: self.heads_args(&heads) };
@@ -167,7 +168,7 @@ impl Lowering<'_> {
             let as_they_are = (shape.group() + 1) * shape.head_dim + 2 * pairs;
             let shared = 32 * dim + 4 * as_they_are.max(4 * shape.group() * (2 + shape.value_dim)) + 16;
             let of = |attend| AttendAloneArgs { attend, ..args };
-            return self.attend_tiles(kernels[usize::from(!s.halves)], &shape, n_tiles, shared, args.attend, of);
+            return self.attend_tiles(kernels.of(s.halves), grid, shared, args.attend, of);
         }
         let narrow = k.attention().into_iter().find(|(dim, _)| widest <= *dim && !shape.is_among);
         let Some((dim, kernels)) = narrow else {
@@ -178,9 +179,8 @@ impl Lowering<'_> {
                 (false, true) => &k.attend_wide,
                 (false, false) => &k.attend_wide_any,
             };
-            return self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args);
+            return self.attend_tiles(kernel, grid, shared, args, |args| args);
         };
-        let kernel = kernels[usize::from(is_prompt)][usize::from(!s.halves)];
         // Queries of heads this long wait in shared memory: 16 steps of 512 bytes for each of four warps.
         let queries = if dim > 128 { ATTEND_WARPS * 16 * 512 } else { 0 };
         if is_prompt {
@@ -188,7 +188,7 @@ impl Lowering<'_> {
             // Two stages of keys and values of 64 positions, of 32 where heads are long; a flag.
             let planes = 2 * 2 * 64 * 2 * dim.min(128) + 16;
             return self.launch(
-                kernel,
+                kernels.many_tokens.of(s.halves),
                 [blocks, shape.kv_heads, 1],
                 2 * shape.prompt_rows() as u32,
                 queries + planes,
@@ -196,7 +196,7 @@ impl Lowering<'_> {
             );
         }
         let shared = queries + ATTEND_WARPS * ATTEND_ROWS * (2 + shape.value_dim) * 4 + 16;
-        self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args)
+        self.attend_tiles(kernels.few_tokens.of(s.halves), grid, shared, args, |args| args)
     }
 
     /// The keys that tokens attend to.
@@ -210,7 +210,7 @@ impl Lowering<'_> {
         let splits = self.dims.select_splits(self.shape.n, self.shape.reach);
         let room = select_room(top / size);
         let args = SelectArgs {
-            step: self.step.0,
+            step: self.step.args,
             q: self.tensor(op.q),
             weights: self.tensor(op.weights),
             out: self.tensor(op.out),
@@ -233,22 +233,21 @@ impl Lowering<'_> {
         self.launch(kernel, [self.shape.n * splits, 1, 1], SELECT_KEYS as u32, shared, &args)
     }
 
-    /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts;
-    /// `whole` makes the kernel's arguments of those of attention.
+    /// Attends to tiles of few tokens, a grid of tiles and of rows of each, as many tiles at a time as there is room
+    /// for their parts, where they are in parts; `whole` makes the kernel's arguments of those of attention.
     fn attend_tiles<A: Copy>(
         &mut self,
         kernel: &CudaKernel<A>,
-        shape: &AttentionShape,
-        n_tiles: usize,
+        [n_tiles, rows]: [usize; 2],
         shared: usize,
         args: AttendArgs,
         whole: impl Fn(AttendArgs) -> A,
     ) -> Result<()> {
         let splits = args.splits as usize;
-        let room = if splits == 1 { n_tiles } else { self.dims.max_parts / (splits * shape.rows()) };
+        let room = if splits == 1 { n_tiles } else { self.dims.max_parts / (splits * rows) };
         for first in (0..n_tiles).step_by(room.max(1)) {
             let (n, args) = (room.max(1).min(n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
-            self.launch(kernel, [n * splits, shape.rows(), 1], 128, shared, &whole(args))?;
+            self.launch(kernel, [n * splits, rows, 1], 128, shared, &whole(args))?;
         }
         Ok(())
     }

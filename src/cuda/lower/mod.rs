@@ -16,10 +16,10 @@ use super::adapted::Adapted;
 use super::args::{
     self, ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GEMV_ROWS, GEMV_THREADS, GluArgs, HalvesArgs, KeepRowsArgs,
     KvPlace, MAX_SEGMENTS, Modification, NormArgs, PrepareArgs, ProjectArgs, SMALL_BATCH_ROWS, SMALL_BATCH_TURN,
-    Segment, StepArgs, WARP,
+    Segment, WARP,
 };
 use super::device::{CudaDevice, CudaModel};
-use super::inputs::{TILINGS, Tilings};
+use super::inputs::{SentTokens, TILINGS};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
@@ -80,6 +80,11 @@ pub struct Answers {
 }
 
 impl StepShape {
+    /// True if all tokens are outputs.
+    pub fn keeps_all(&self) -> bool {
+        self.n == self.n_outputs
+    }
+
     /// The shape of the outputs alone.
     pub fn kept(self) -> StepShape {
         StepShape { n: self.n_outputs, n_tiles: self.kept_tiles, ..self }
@@ -98,9 +103,9 @@ pub struct Lowering<'a> {
     pub stream: &'a Stream,
     /// Shape, arguments and tiles of the tokens that activations have rows for.
     pub shape: StepShape,
-    pub step: (StepArgs, Tilings),
+    pub step: SentTokens,
     /// Arguments and tiles of the outputs alone.
-    pub kept_step: (StepArgs, Tilings),
+    pub kept_step: SentTokens,
     pub answers: Answers,
     pub rules: StepRules,
     pub adapted: &'a Adapted,
@@ -227,7 +232,7 @@ impl Lowering<'_> {
         let mut at = ops.start;
         while at < ops.end && !stop() {
             at += match self.program.ops[at] {
-                Op::OfMedia { ops } if self.step.0.media == 0 => 1 + ops,
+                Op::OfMedia { ops } if self.step.args.media == 0 => 1 + ops,
                 _ => self.next(at, ops.end)?,
             };
         }
@@ -408,20 +413,20 @@ impl Lowering<'_> {
 
     fn embed(&mut self, table: Weight, index: Index, scale: f32, x: TensorId, accumulate: bool) -> Result<()> {
         let rows = match index {
-            Index::Id | Index::Token => self.step.0.ids,
-            Index::Position => self.step.0.positions,
+            Index::Id | Index::Token => self.step.args.ids,
+            Index::Position => self.step.args.positions,
             Index::Zero => 0,
         };
         let args = EmbedArgs {
             table: self.model.weights.matrix(table),
             rows,
             following: self.scratch.tokens,
-            media: if index == Index::Id { self.step.0.media } else { 0 },
+            media: if index == Index::Id { self.step.args.media } else { 0 },
             x: self.tensor(x),
             width: self.program.width(x) as u32,
             accumulate: u32::from(accumulate),
             scale,
-            media_width: self.step.0.media_width,
+            media_width: self.step.args.media_width,
         };
         self.launch(&self.model.device.kernels.embed, [self.shape.n, 1, 1], 128, 0, &args)
     }
@@ -651,7 +656,7 @@ impl Lowering<'_> {
         let moves = moves.iter().filter(|[from, to]| self.tensor(*from) != self.tensor(*to));
         let moves: Vec<&[TensorId; 2]> = moves.collect();
         for moves in moves.chunks(2) {
-            let mut args = KeepRowsArgs { from: [0; 2], to: [0; 2], rows: self.step.0.outputs, widths: [0; 2] };
+            let mut args = KeepRowsArgs { from: [0; 2], to: [0; 2], rows: self.step.args.outputs, widths: [0; 2] };
             for (i, [from, to]) in moves.iter().enumerate() {
                 (args.from[i], args.to[i]) = (self.tensor(*from), self.tensor(*to));
                 args.widths[i] = self.program.width(*from) as u32;

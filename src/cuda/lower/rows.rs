@@ -5,7 +5,7 @@ use crate::cuda::args::{
     Modification, ModifyArgs, NGRAM, NGRAM_HEADS, NgramArgs, NgramHead, PoolArgs, ProjectHeadsArgs, RescaleArgs,
     SCAN_COLUMNS, ScanArgs, SinkhornArgs, StepArgs, WkvArgs,
 };
-use crate::cuda::inputs::Tiling;
+use crate::cuda::inputs::{SentTokens, Tiling};
 use crate::cuda::lower::Lowering;
 use crate::cuda::scratch::WHOLE;
 use crate::error::Result;
@@ -28,8 +28,8 @@ impl Lowering<'_> {
         let mut args = ModifyArgs {
             x: self.tensor(x),
             by: 0,
-            ids: self.step.0.ids,
-            positions: self.step.0.positions,
+            ids: self.step.args.ids,
+            positions: self.step.args.positions,
             width: width as u32,
             kind: kind as u32,
             factor,
@@ -117,7 +117,7 @@ impl Lowering<'_> {
 
     /// `x += a part of the row` for tokens that are rows of media, of which a step may have none.
     pub(crate) fn add_media(&mut self, x: TensorId, part: usize) -> Result<()> {
-        let StepArgs { media, media_width, .. } = self.step.0;
+        let StepArgs { media, media_width, .. } = self.step.args;
         if media == 0 {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl Lowering<'_> {
 
     /// Arguments of a step whose tiles are whole sequences.
     fn sequences(&self) -> StepArgs {
-        let (args, tilings) = self.step;
+        let SentTokens { args, tilings } = self.step;
         let Tiling { address: tiles, n: n_tiles } = tilings[self.dims.tiling(WHOLE)];
         StepArgs { tiles, n_tiles, ..args }
     }
@@ -211,7 +211,7 @@ impl Lowering<'_> {
                 *to = NgramHead { first: from.first, rows: from.rows, n: from.n as u32, pad: 0 };
             }
             let args = NgramArgs {
-                step: self.step.0,
+                step: self.step.args,
                 table,
                 following: self.scratch.tokens,
                 out: self.tensor(op.out) + (4 * i * NGRAM_HEADS * width) as Address,

@@ -1,0 +1,187 @@
+//! The steps of an executor: the one that was begun last, those that are in flight, and what the next one goes on from.
+
+use std::ops::Range;
+
+use super::inputs::{Sent, turns_ahead};
+use super::launch::{Current, Event, PinnedBuffer, Stream};
+use super::lower::{Answers, StepShape};
+use super::sequence::KvView;
+use crate::error::{Error, Result, try_vec};
+use crate::graph::step::{CHOSEN_BEFORE, StepInputs};
+
+/// Steps in flight: one that runs, one that waits for it, one that is being made. Few, because a text that ends early
+/// discards the others.
+pub const SLOTS: usize = 3;
+
+/// What has become of the step that was begun last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// It has ended or was abandoned, or there is none. The next one brings all of its inputs.
+    Idle,
+    /// Its ops can be queued.
+    Open {
+        /// None of them was.
+        is_untouched: bool,
+        /// The step before was submitted.
+        follows: bool,
+    },
+    /// It was submitted: its tokens are on the device, where the next one can go on from them.
+    Submitted,
+}
+
+impl Stage {
+    /// True if a step can take the tokens that the step before has chosen on the device.
+    pub fn follows(self) -> bool {
+        matches!(self, Stage::Submitted | Stage::Open { follows: true, .. })
+    }
+}
+
+/// The step that was begun last. Its results can be read after its end too.
+#[derive(Default)]
+pub struct CudaStep {
+    pub shape: StepShape,
+    pub sent: Sent,
+    /// The ops that are left.
+    pub ops: Range<usize>,
+    /// It has all ops of the program, or all up to `KeepOutputs`.
+    pub is_whole: bool,
+    /// Tokens and outputs, without padding.
+    pub tokens: usize,
+    pub outputs: usize,
+    /// Outputs with logits.
+    pub results: usize,
+}
+
+impl CudaStep {
+    pub fn check_output(&self, i: usize) -> Result<()> {
+        let missing = || Error::invalid(format!("output {i} of {}", self.results));
+        (i < self.results).then_some(()).ok_or_else(missing)
+    }
+}
+
+/// The tokens that the submitted steps have chosen, and the ends of these steps.
+pub struct Flight {
+    /// `[SLOTS, stride]`
+    answers: PinnedBuffer,
+    /// Outputs of a step at most.
+    stride: usize,
+    /// The end of the last step of each slot.
+    ended: Vec<Event>,
+    /// Slot of the step that was begun last.
+    slot: usize,
+    /// Number of steps that were submitted and not collected, the newest ones.
+    n: usize,
+}
+
+impl Flight {
+    pub fn new(current: &Current, max_outputs: usize) -> Result<Flight> {
+        let answers = current.alloc_pinned(SLOTS * 4 * max_outputs)?;
+        let mut ended = try_vec("events", SLOTS)?;
+        for _ in 0..SLOTS {
+            ended.push(current.event(false)?);
+        }
+        Ok(Flight { answers, stride: max_outputs, ended, slot: 0, n: 0 })
+    }
+
+    /// Fails if no slot is free.
+    pub fn check_room(&self) -> Result<()> {
+        let is_full = || Error::invalid(format!("{} steps are under way", self.n));
+        (self.n < SLOTS).then_some(()).ok_or_else(is_full)
+    }
+
+    /// Slot of the step that was begun last.
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// Goes on to the next slot, for a step that begins.
+    pub fn next_slot(&mut self) -> usize {
+        self.slot = (self.slot + 1) % SLOTS;
+        self.slot
+    }
+
+    /// Takes the step that was begun last for one in flight.
+    pub fn submit(&mut self, current: &Current, stream: &Stream) -> Result<()> {
+        current.record(stream, &self.ended[self.slot])?;
+        self.n += 1;
+        Ok(())
+    }
+
+    /// Waits for the oldest step, and returns its slot.
+    pub fn land(&mut self, current: &Current) -> Result<usize> {
+        let Some(newer) = self.n.checked_sub(1) else {
+            return Err(Error::invalid("no step was submitted"));
+        };
+        let slot = (self.slot + SLOTS - newer) % SLOTS;
+        current.wait(&self.ended[slot])?;
+        self.n = newer;
+        Ok(slot)
+    }
+
+    /// Forgets all steps; false if there are none.
+    pub fn abandon(&mut self) -> bool {
+        std::mem::take(&mut self.n) > 0
+    }
+
+    /// The token after output `i` of the step in a slot, of those that the device has written.
+    pub fn answer(&self, slot: usize, i: usize) -> Result<u32> {
+        let answers = self.answers.bytes().as_chunks().0;
+        let answer = answers.get(slot * self.stride + i).map(|b| u32::from_le_bytes(*b));
+        answer.ok_or_else(|| Error::invalid(format!("output {i}")))
+    }
+
+    /// The memory for tokens.
+    pub fn answers(&self) -> Answers {
+        Answers { address: self.answers.address(), slots: SLOTS as u32, stride: self.stride as u32 }
+    }
+}
+
+/// What tells whether a step goes on from the one before, which has a token for each output.
+pub struct LastTokens {
+    /// Positions, turns ahead of them, spans and sequences of the tokens; none where some of them were no outputs.
+    positions: Vec<u32>,
+    turns: Vec<[u32; 3]>,
+    spans: Vec<[u32; 2]>,
+    slots: Vec<u32>,
+    caches: Vec<KvView>,
+}
+
+impl LastTokens {
+    pub fn new(max_outputs: usize) -> Result<LastTokens> {
+        Ok(LastTokens {
+            positions: try_vec("outputs", max_outputs)?,
+            turns: try_vec("outputs", max_outputs)?,
+            spans: try_vec("outputs", max_outputs)?,
+            slots: try_vec("outputs", max_outputs)?,
+            caches: Vec::new(),
+        })
+    }
+
+    /// Takes note of the tokens of a step.
+    pub fn set(&mut self, inputs: &StepInputs, caches: Vec<KvView>) {
+        self.positions.clear();
+        self.turns.clear();
+        self.spans.clear();
+        self.slots.clear();
+        if inputs.outputs.len() == inputs.ids.len() {
+            self.positions.extend_from_slice(inputs.positions);
+            self.turns.extend((0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)));
+            self.spans.extend_from_slice(inputs.spans);
+            self.slots.extend_from_slice(inputs.sequences);
+        }
+        self.caches = caches;
+    }
+
+    /// Tells whether a step is the one after these tokens, with those that were chosen there: the device has moved ids,
+    /// positions and rules on by itself.
+    pub fn lead_to(&self, inputs: &StepInputs, caches: &[KvView]) -> bool {
+        inputs.ids.iter().all(|id| *id == CHOSEN_BEFORE)
+            && inputs.outputs.len() == inputs.ids.len()
+            && inputs.positions.iter().copied().eq(self.positions.iter().map(|position| position + 1))
+            && (0..inputs.turns.len()).map(|t| turns_ahead(inputs, t)).eq(self.turns.iter().copied())
+            && inputs.spans == self.spans
+            && inputs.sequences == self.slots
+            && caches.len() == self.caches.len()
+            && caches.iter().zip(&self.caches).all(|(kv, before)| kv.is_of_same(before))
+    }
+}
