@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::parked::{Member, Parked};
+use super::parked::{Member, MemberPlace, Parked};
 use super::progress::{Cancels, End, JobInfo, JobProgress};
 use super::request::Request;
 use crate::device::StepBudget;
@@ -19,39 +19,64 @@ use crate::engine::session::{Logits, Session};
 use crate::error::{Error, Result};
 use crate::text::Event;
 
+/// What a job appends to its session.
+enum Phase {
+    /// Its prompt, of which it has appended some tokens.
+    Prompt { appended: usize },
+    /// Tokens that it has written itself, and the one made before them: those of `made` from number `first` on, of
+    /// which it has appended some.
+    Writing { first: usize, appended: usize },
+    /// The token made last, and a draft.
+    Tokens,
+}
+
+/// The token after the logits of the last pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// It was made, or there are no logits.
+    Made,
+    /// It is to be chosen on the host.
+    OnHost,
+    /// The device has chosen it.
+    OnDevice(u32),
+}
+
+/// Times of a job.
+struct JobTimes {
+    begun: Instant,
+    /// Time of the passes in which it had prompt tokens and single ones.
+    prompt: Duration,
+    tokens: Duration,
+    /// Time from its making to its first token.
+    first_token: Duration,
+    /// Time of the last choice on the host over the whole vocabulary.
+    choice: Duration,
+}
+
 pub struct Job {
     pub(super) id: u64,
     session: Session,
     request: Request,
-    /// Number of tokens of the prompt that were appended.
-    appended: usize,
-    /// Number of tokens of the prompt it was made with. `request.prompt` is another one where `writes`: the token made
-    /// last and tokens that the job has written itself.
-    n_prompt: usize,
-    writes: bool,
+    phase: Phase,
     n_reasoning: usize,
     /// Number of the tokens made that were read.
     read: usize,
     end: Option<End>,
-    /// There are logits of which no token was chosen yet, or the device has, `chosen`.
-    undecided: bool,
-    chosen: Option<u32>,
+    choice: Choice,
     /// The first results of the pass at hand, between `take` and `settle`.
     taken: Option<Taken>,
     /// The paused pass that it takes part in.
     pub(super) parked: Option<Parked>,
-    /// Passes since it had a part in one; where it had one in the last, minus the number of those in a row.
-    pub(super) waited: i32,
+    /// Passes since the one that it last had a part in; 0 if it had a part in the last.
+    pub(super) waiting: u32,
+    /// Consecutive passes that it has had a part in; 0 if it had none in the last.
+    pub(super) running: u32,
     /// It was asked to stop when that was looked at last.
     is_stopped: bool,
     /// The error that has ended it.
     failure: Option<Error>,
     progress: Arc<JobProgress>,
-    begun: Instant,
-    prompt_time: Duration,
-    token_time: Duration,
-    first_token: Duration,
-    choice_time: Duration,
+    times: JobTimes,
 }
 
 /// The first results of a pass.
@@ -75,26 +100,26 @@ impl Job {
         Job {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             session,
-            n_prompt: request.prompt.len(),
             request,
-            appended: 0,
-            writes: false,
+            phase: Phase::Prompt { appended: 0 },
             n_reasoning: 0,
             read: 0,
             end: None,
-            undecided: false,
-            chosen: None,
+            choice: Choice::Made,
             taken: None,
             parked: None,
-            waited: 0,
+            waiting: 0,
+            running: 0,
             is_stopped: false,
             failure: None,
             progress: Arc::new(JobProgress::new(info, cancels)),
-            begun: Instant::now(),
-            prompt_time: Duration::ZERO,
-            token_time: Duration::ZERO,
-            first_token: Duration::ZERO,
-            choice_time: Duration::ZERO,
+            times: JobTimes {
+                begun: Instant::now(),
+                prompt: Duration::ZERO,
+                tokens: Duration::ZERO,
+                first_token: Duration::ZERO,
+                choice: Duration::ZERO,
+            },
         }
     }
 
@@ -113,16 +138,19 @@ impl Job {
             end: self.end,
             failure: self.failure.clone(),
             stopped: self.check_cancels(),
-            prompt_total: self.n_prompt,
-            prompt_done: if self.writes { self.n_prompt } else { self.appended },
+            prompt_total: self.request.prompt.len(),
+            prompt_done: match self.phase {
+                Phase::Prompt { appended } => appended,
+                Phase::Writing { .. } | Phase::Tokens => self.request.prompt.len(),
+            },
             tokens: self.request.made.len(),
             reasoning: self.n_reasoning,
             drafted: self.request.draft.as_ref().map_or(0, |draft| draft.drafted),
             accepted: self.request.draft.as_ref().map_or(0, |draft| draft.accepted),
             cache_len: self.cache_len(),
-            prompt_time: self.prompt_time,
-            token_time: self.token_time,
-            first_token: self.first_token,
+            prompt_time: self.times.prompt,
+            token_time: self.times.tokens,
+            first_token: self.times.first_token,
         }
     }
 
@@ -232,9 +260,12 @@ impl Job {
 
     /// Its tokens in a pass.
     pub(super) fn lane(&mut self, member: Member) -> Lane<'_> {
-        let reads_prompt = self.reads_prompt();
-        let Job { session, request: Request { prompt, step, chooser, logprobs, .. }, appended, .. } = self;
-        let tokens = if reads_prompt { &prompt[*appended..] } else { &step[..] };
+        let Job { session, request: Request { prompt, made, step, chooser, logprobs, .. }, phase, .. } = self;
+        let tokens = match *phase {
+            Phase::Prompt { appended } => &prompt[appended..],
+            Phase::Writing { first, appended } => &made[first + appended..],
+            Phase::Tokens => &step[..],
+        };
         Lane {
             session,
             again: member.again,
@@ -247,7 +278,7 @@ impl Job {
 
     /// The next tokens of a job that reads its prompt, `room` at most, and those of its session ahead of them.
     pub(super) fn next_of_prompt(&self, room: usize) -> Member {
-        let (pending, left) = (self.session.pending().len(), self.request.prompt.len() - self.appended);
+        let (pending, left) = (self.session.pending().len(), self.unread().len());
         let n = self.session.fit(self.session.sequence().len(), pending + left, room);
         let again = pending.min(n);
         let tokens = n - again;
@@ -264,7 +295,7 @@ impl Job {
     pub(super) fn make_draft(&mut self, budget: &StepBudget) -> Result<bool> {
         let started = Instant::now();
         let is_made = self.go_on_with_draft(budget);
-        let time = if self.reads_prompt() { &mut self.prompt_time } else { &mut self.token_time };
+        let time = if self.reads_prompt() { &mut self.times.prompt } else { &mut self.times.tokens };
         *time += started.elapsed();
         is_made
     }
@@ -275,12 +306,14 @@ impl Job {
         {
             return Ok(false);
         }
-        if self.reads_prompt() {
-            if self.writes && self.appended == 0 {
+        match self.phase {
+            Phase::Prompt { .. } | Phase::Writing { appended: 1.., .. } => return Ok(true),
+            Phase::Writing { appended: 0, .. } => {
                 // A recurrence may have gone beyond the token that is written after.
                 self.session.step_back(self.session.len(), None);
+                return Ok(true);
             }
-            return Ok(true);
+            Phase::Tokens => {}
         }
         self.session.step_back(self.session.len(), None);
         let Request { draft, made, max_tokens, chooser, .. } = &mut self.request;
@@ -320,37 +353,62 @@ impl Job {
         self.session.pending().len() + 1
     }
 
+    /// True if it appends its prompt, or what it has written itself.
     pub(super) fn reads_prompt(&self) -> bool {
-        self.appended < self.request.prompt.len()
+        matches!(self.phase, Phase::Prompt { .. } | Phase::Writing { .. })
+    }
+
+    /// The tokens of its prompt, or of what it has written itself, that were not appended.
+    fn unread(&self) -> &[u32] {
+        match self.phase {
+            Phase::Prompt { appended } => &self.request.prompt[appended..],
+            Phase::Writing { first, appended } => &self.request.made[first + appended..],
+            Phase::Tokens => &[],
+        }
+    }
+
+    /// Takes note that the first `n` tokens of `unread` were appended.
+    fn has_read(&mut self, n: usize) {
+        if let Phase::Prompt { appended } | Phase::Writing { appended, .. } = &mut self.phase {
+            *appended += n;
+        }
+        if self.unread().is_empty() {
+            self.phase = Phase::Tokens;
+        }
     }
 
     /// Number of tokens of a prompt that are still to be computed.
     pub(super) fn prompt_left(&self) -> usize {
-        self.session.pending().len() + self.request.prompt.len() - self.appended
+        self.session.pending().len() + self.unread().len()
     }
 
     pub(super) fn priority(&self) -> i32 {
         self.request.priority
     }
 
-    /// Takes the results of a pass that took so long up to a choice, `output` being the number of the first of its own:
-    /// the piece of its prompt, or the first token of the step. `decide` makes the choice, `settle` ends it.
-    pub(super) fn take(&mut self, member: Member, pass: &mut Pass, output: usize, time: Duration) -> Result<()> {
+    /// Takes the results of a pass that took so long up to a choice: the piece of its prompt, or the first token of the
+    /// step. `decide` makes the choice, `settle` ends it.
+    pub(super) fn take(&mut self, place: MemberPlace, pass: &mut Pass, time: Duration) -> Result<()> {
+        let MemberPlace { member, output, .. } = place;
         let (before, is_step) = (self.session.sequence().len(), !self.reads_prompt());
-        let Request { prompt, step, .. } = &self.request;
-        let (tokens, left) = match is_step {
-            true => (&step[..1], member.tokens - 1),
-            false => (&prompt[self.appended..self.appended + member.tokens], 0),
+        let Request { prompt, made, step, .. } = &self.request;
+        let (tokens, left) = match self.phase {
+            Phase::Prompt { appended } => (&prompt[appended..][..member.tokens], 0),
+            Phase::Writing { first, appended } => (&made[first + appended..][..member.tokens], 0),
+            Phase::Tokens => (&step[..1], member.tokens - 1),
         };
         let output = (member.outputs > 0).then_some(output);
-        self.chosen = pass.commit(&mut self.session, member.again, tokens, left, output)?;
-        self.undecided = output.is_some();
+        let chosen = pass.commit(&mut self.session, member.again, tokens, left, output)?;
+        self.choice = match output {
+            Some(_) => chosen.map_or(Choice::OnHost, Choice::OnDevice),
+            None => Choice::Made,
+        };
         self.taken = Some(Taken { before, is_step, choice: Duration::ZERO });
         if is_step {
-            self.token_time += time;
+            self.times.tokens += time;
         } else {
-            self.prompt_time += time;
-            self.appended += member.tokens;
+            self.times.prompt += time;
+            self.has_read(member.tokens);
         }
         Ok(())
     }
@@ -358,10 +416,10 @@ impl Job {
     /// Chooses a token where one is to be chosen. Changes nothing but the job.
     pub(super) fn decide(&mut self) -> Result<()> {
         let (started, is_long) = (Instant::now(), self.chooses_at_length());
-        let made = if self.undecided { self.make_token() } else { Ok(()) };
+        let made = if self.is_undecided() { self.make_token() } else { Ok(()) };
         let time = started.elapsed();
         if is_long {
-            self.choice_time = time;
+            self.times.choice = time;
         }
         if let Some(taken) = &mut self.taken {
             taken.choice = time;
@@ -372,25 +430,18 @@ impl Job {
     /// Duration of the last choice on the host over the whole vocabulary (sampling, log probabilities); zero if there
     /// was none.
     pub(super) fn choice_time(&self) -> Duration {
-        self.choice_time
+        self.times.choice
     }
 
-    /// Takes the rest of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of its
-    /// own: chooses a token after each of a draft, as long as the next one is the one that was chosen.
-    pub(super) fn settle(
-        &mut self,
-        member: Member,
-        pass: &mut Pass,
-        row: usize,
-        output: usize,
-        stats: PassStats,
-        jobs: usize,
-    ) -> Result<()> {
+    /// Takes the rest of a pass in which `jobs` made tokens: chooses a token after each of a draft, as long as the next
+    /// one is the one that was chosen.
+    pub(super) fn settle(&mut self, place: MemberPlace, pass: &mut Pass, stats: PassStats, jobs: usize) -> Result<()> {
         let Some(taken) = self.taken.take() else { return Ok(()) };
-        let result = match taken.is_step && !self.undecided {
-            true => self.take_draft(member, pass, output, stats, jobs, taken.choice),
+        let result = match taken.is_step && !self.is_undecided() {
+            true => self.take_draft(place, pass, stats, jobs, taken.choice),
             false => Ok(()),
         };
+        let MemberPlace { member, row, output } = place;
         // Drafts begin behind media.
         let behind = self.session.runs().end().saturating_sub(1);
         let (first, end) = (taken.before.max(behind), self.cache_len());
@@ -408,9 +459,8 @@ impl Job {
 
     fn take_draft(
         &mut self,
-        member: Member,
+        place: MemberPlace,
         pass: &mut Pass,
-        output: usize,
         stats: PassStats,
         jobs: usize,
         first: Duration,
@@ -422,9 +472,9 @@ impl Job {
             && self.request.step.get(right + 1).is_some_and(|next| self.request.made.last() == Some(next))
         {
             right += 1;
-            let (token, left) = (&self.request.step[right..=right], member.tokens - right - 1);
-            self.chosen = pass.commit(&mut self.session, 0, token, left, Some(output + right))?;
-            self.undecided = true;
+            let (token, left) = (&self.request.step[right..=right], place.member.tokens - right - 1);
+            let chosen = pass.commit(&mut self.session, 0, token, left, Some(place.output + right))?;
+            self.choice = chosen.map_or(Choice::OnHost, Choice::OnDevice);
             self.make_token()?;
         }
         let choice = (first + started.elapsed()) / (right + 1) as u32;
@@ -439,7 +489,7 @@ impl Job {
     /// one has to be seen first.
     pub(super) fn steps_ahead(&self, network: &Network) -> Option<usize> {
         let Request { draft, chooser, logprobs, made, max_tokens, reasoning, .. } = &self.request;
-        let waits = self.reads_prompt() || draft.is_some() || self.undecided || !self.session.pending().is_empty();
+        let waits = self.reads_prompt() || draft.is_some() || self.is_undecided() || !self.session.pending().is_empty();
         let has_grammar = chooser.as_ref().is_some_and(Chooser::has_grammar);
         if waits || has_grammar || logprobs.is_some() || self.parked.is_some() || made.is_empty() {
             return None;
@@ -451,11 +501,11 @@ impl Job {
 
     /// Takes the result of a step that was begun ahead, which took so long.
     pub(super) fn accept_ahead(&mut self, token: u32, time: Duration) -> Result<()> {
-        self.token_time += time;
+        self.times.tokens += time;
         let last = self.request.made.last().map_or(&[][..], std::slice::from_ref);
         nan::check_chosen(self.session.model(), token, self.session.len())?;
         self.session.commit(0, last, 0, |_| Ok(Logits::OnDevice))?;
-        (self.undecided, self.chosen) = (true, Some(token));
+        self.choice = Choice::OnDevice(token);
         self.make_token()
     }
 
@@ -468,32 +518,38 @@ impl Job {
 
     /// True where there are logits of which no token was chosen: those of the pass at hand, or choosing has failed.
     pub(super) fn is_undecided(&self) -> bool {
-        self.undecided
+        self.choice != Choice::Made
     }
 
     /// True where `decide` looks at the whole vocabulary several times.
     pub(super) fn chooses_at_length(&self) -> bool {
-        self.undecided && self.chosen.is_none() && (self.request.chooser.is_some() || self.request.logprobs.is_some())
+        self.choice == Choice::OnHost && (self.request.chooser.is_some() || self.request.logprobs.is_some())
     }
 
     /// True if `decide` calls a function of the caller.
     pub(super) fn calls_back(&self) -> bool {
-        self.undecided && self.request.chooser.as_ref().is_some_and(Chooser::calls_back)
+        self.is_undecided() && self.request.chooser.as_ref().is_some_and(Chooser::calls_back)
     }
 
     /// True where `decide` needs a step, to read the logits.
     pub(super) fn lacks_logits(&self) -> bool {
-        self.undecided && self.chosen.is_none() && self.session.has_logits_on_device()
+        self.choice == Choice::OnHost && self.session.has_logits_on_device()
     }
 
     /// Chooses a token where the device has not.
     fn make_token(&mut self) -> Result<()> {
         if self.request.only_reads {
-            (self.end, self.undecided, self.chosen) = (Some(End::Length), false, None);
+            (self.end, self.choice) = (Some(End::Length), Choice::Made);
             return Ok(());
         }
+        let chosen = match self.choice {
+            Choice::OnDevice(token) => Some(token),
+            Choice::OnHost | Choice::Made => None,
+        };
+        // Also if the device's token is refused.
+        self.choice = Choice::OnHost;
         let Request { made, max_tokens, text, logprobs, chooser, only_content_logprobs, .. } = &mut self.request;
-        let token = self.session.choose(self.chosen.take(), chooser.as_mut())?;
+        let token = self.session.choose(chosen, chooser.as_mut())?;
         let was_content = text.is_in_content();
         let model = self.session.model();
         self.end = if model.ends(token) {
@@ -514,7 +570,7 @@ impl Job {
             text.end(matches!(end, End::Token | End::Grammar));
         }
         if made.is_empty() {
-            self.first_token = self.begun.elapsed();
+            self.times.first_token = self.times.begun.elapsed();
         }
         if let Some(logprobs) = logprobs {
             let none = || Error::invalid("a token without logits");
@@ -536,18 +592,18 @@ impl Job {
         }
         made.push(token);
         let is_reasoning = text.is_in_reasoning();
-        self.undecided = false;
+        self.choice = Choice::Made;
         if !self.has_ended() && is_reasoning {
             self.n_reasoning += 1;
-            self.bound_reasoning(token)?;
+            self.bound_reasoning()?;
         }
         Ok(())
     }
 
-    /// Writes what ends the reasoning after its last token, `token`, where no more of it may be made and there is room
-    /// for that and an answer. A character that has begun is finished first.
-    fn bound_reasoning(&mut self, token: u32) -> Result<()> {
-        let Request { reasoning, prompt, made, text, max_tokens, .. } = &mut self.request;
+    /// Writes what ends the reasoning after its last token where no more of it may be made and there is room for that
+    /// and an answer. A character that has begun is finished first.
+    fn bound_reasoning(&mut self) -> Result<()> {
+        let Request { reasoning, made, text, max_tokens, .. } = &mut self.request;
         let Some(bound) = reasoning else { return Ok(()) };
         bound.left = bound.left.saturating_sub(1);
         let n = bound.closing.len();
@@ -560,11 +616,8 @@ impl Job {
         for &token in &closing {
             text.push(tokenizer, token)?;
         }
+        self.phase = Phase::Writing { first: made.len() - 1, appended: 0 };
         made.extend_from_slice(&closing);
-        prompt.clear();
-        prompt.push(token);
-        prompt.extend(closing);
-        (self.writes, self.appended) = (true, 0);
         Ok(())
     }
 }

@@ -22,6 +22,14 @@ impl Member {
     }
 }
 
+/// A member of a pass with the numbers of its first row and of its first output there.
+#[derive(Clone, Copy)]
+pub struct MemberPlace {
+    pub member: Member,
+    pub row: usize,
+    pub output: usize,
+}
+
 /// A pass, and its members in the order of its lanes.
 pub struct JobPass {
     pub pass: Pass,

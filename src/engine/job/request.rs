@@ -116,8 +116,7 @@ impl Request {
         // The last token made is not appended.
         let room = session.capacity() - session.len() - prompt.len() + 1;
         let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
-        let written = params.reasoning.as_ref().map_or(0, |bound| bound.closing.len() + 1);
-        let mut copy = try_vec("a job's prompt", prompt.len().max(written))?;
+        let mut copy = try_vec("a job's prompt", prompt.len())?;
         copy.extend_from_slice(prompt);
         let vocab = session.network().program.vocab;
         Ok(Request {

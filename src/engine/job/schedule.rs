@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::job::Job;
-use super::parked::{JobPass, Member, Parked};
+use super::parked::{JobPass, Member, MemberPlace, Parked};
 use super::pipelined::{self, Lanes};
 use super::progress::Cancels;
 use crate::device::StepBudget;
@@ -17,7 +17,7 @@ use crate::engine::network::pass::{Lane, Pass};
 use crate::error::{Error, Result, try_vec};
 
 /// Passes after which a job that had no place in them goes ahead of others, whatever their priorities.
-const AGED: i32 = 16;
+const AGED: u32 = 16;
 /// Budgets of time beyond it count as this one: about a century, which clocks can be added to.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
@@ -200,7 +200,8 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     }
     for job in jobs.iter_mut() {
         let is_member = pass.members.iter().any(|member| member.id == job.id);
-        job.waited = if is_member { job.waited.min(0).saturating_sub(1) } else { job.waited.max(0).saturating_add(1) };
+        (job.waiting, job.running) =
+            if is_member { (0, job.running.saturating_add(1)) } else { (job.waiting.saturating_add(1), 0) };
     }
     Ok(())
 }
@@ -208,9 +209,10 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
 /// Sorts numbers of jobs by their turn: up to `most_aged` that have waited for `AGED` passes, the longest first, whose
 /// number is returned; then the higher priority, then the smaller `size`, then those that have waited longest.
 fn order(turns: &mut [usize], jobs: &[&mut Job], most_aged: usize, size: impl Fn(&Job) -> usize) -> usize {
-    turns.sort_unstable_by_key(|&i| (Reverse(jobs[i].waited), i));
-    let aged = turns.iter().take(most_aged).take_while(|&&i| jobs[i].waited >= AGED).count();
-    turns[aged..].sort_unstable_by_key(|&i| (Reverse(jobs[i].priority()), size(jobs[i]), Reverse(jobs[i].waited), i));
+    let patience = |job: &Job| (Reverse(job.waiting), job.running);
+    turns.sort_unstable_by_key(|&i| (patience(jobs[i]), i));
+    let aged = turns.iter().take(most_aged).take_while(|&&i| jobs[i].waiting >= AGED).count();
+    turns[aged..].sort_unstable_by_key(|&i| (Reverse(jobs[i].priority()), size(jobs[i]), patience(jobs[i]), i));
     aged
 }
 
@@ -243,8 +245,8 @@ fn choices_pause(pass: &JobPass, jobs: &[&mut Job], network: &Network, budget: &
     !expected.is_zero() && budget.pauses(expected)
 }
 
-/// Work on a member of a pass; the numbers are those of its first row and its first output.
-type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, Member, usize, usize) -> Result<()>;
+/// Work on a member of a pass.
+type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, MemberPlace) -> Result<()>;
 
 /// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first,
 /// leaves the others with theirs.
@@ -258,7 +260,7 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
         let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
         for member in members.iter() {
             if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-                let worked = work(job, *member, row, output);
+                let worked = work(job, MemberPlace { member: *member, row, output });
                 let worked = job.alone(worked);
                 made = made.and_then(|made| Ok(worked?.is_none() || made));
             }
@@ -267,9 +269,9 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
         }
         made
     };
-    let taken = each(jobs, &mut |job, member, _, output| job.take(member, results, output, stats.time));
+    let taken = each(jobs, &mut |job, place| job.take(place, results, stats.time));
     let made = make_tokens(jobs, network);
-    let settled = each(jobs, &mut |job, member, row, output| job.settle(member, results, row, output, stats, makers));
+    let settled = each(jobs, &mut |job, place| job.settle(place, results, stats, makers));
     pass.clear();
     Ok(taken? | made? | settled?)
 }
