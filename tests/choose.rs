@@ -16,7 +16,7 @@ use std::time::Duration;
 use realizar::cuda;
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
-use realizar::device::{Backend, Executor};
+use realizar::device::{Backend, Executor, StepBudget};
 use realizar::engine::{
     self, Chooser, Filter, GrammarKind, GrammarText, Job, JobParams, LoadOptions, Model, Request, SamplerParams,
     Session, step_jobs,
@@ -130,7 +130,7 @@ impl Choosing {
         let mut x = vec![0.0; n * WIDTH];
         columns.iter().enumerate().for_each(|(row, column)| x[row * WIDTH + column] = 1.0);
         executor.write(self.x, &x).unwrap();
-        assert!(executor.advance(batch, &|| false).unwrap());
+        assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
     }
 }
 

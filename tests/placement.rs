@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::placement::place as place_layers;
-use realizar::device::{Backend, Batch, CPU_DEVICE, Load};
+use realizar::device::{Backend, Batch, CPU_DEVICE, Load, StepBudget};
 use realizar::engine::{
     CacheParams, Cancel, Chooser, Copied, DraftParams, DraftSource, EmbedParams, Job, JobParams, LoadOptions,
     LoadParams, Model, Placement, Plan, Pooling, Request, Runtime, RuntimeParams, SamplerParams, Session, step_jobs,
@@ -231,7 +231,7 @@ fn sums_have_the_bits_of_the_cpu() {
             executor.begin(batch, ops).unwrap();
             executor.write(x, &values(n * HIDDEN, 4)).unwrap();
             executor.write(scores, &values(n * N, 5)).unwrap();
-            assert!(executor.advance(batch, &|| false).unwrap());
+            assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
             let mut sums = vec![f32::NAN; n * HIDDEN];
             executor.read(out, &mut sums).unwrap();
             executor.end().unwrap();

@@ -14,7 +14,7 @@ use std::time::Instant;
 use realizar::cuda::{self, CudaDevice, Driver};
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
-use realizar::device::{Backend, Executor};
+use realizar::device::{Backend, Executor, StepBudget};
 use realizar::error::Result;
 use realizar::gpu::GpuDevice;
 use realizar::graph::load_options::LoadOptions;
@@ -348,7 +348,7 @@ fn queue(executor: &mut Executor, program: &Program, state: &mut Sequence, ids: 
         sequences: &mut [state],
     };
     executor.begin(batch, 0..program.ops.len())?;
-    executor.advance(batch, &|| false).map(|_| ())
+    executor.advance(batch, &StepBudget::unlimited()).map(|_| ())
 }
 
 impl Bench {

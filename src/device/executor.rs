@@ -89,15 +89,9 @@ impl Executor {
         }
     }
 
-    /// Executes ops in order until none is left or `stop`, asked between chunks of them, says so; true when all are
-    /// done.
-    pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
-        self.advance_at(batch, &StepBudget::new(stop))
-    }
-
-    /// `advance` at a budget. After a pause the step goes on with the same batch; others may have the threads
-    /// meanwhile.
-    pub fn advance_at(&mut self, batch: &mut Batch, budget: &StepBudget) -> Result<bool> {
+    /// Executes ops in order until none is left or `budget`, asked between chunks of them, pauses; true when all are
+    /// done. After a pause the step goes on with the same batch; others may have the threads meanwhile.
+    pub fn advance(&mut self, batch: &mut Batch, budget: &StepBudget) -> Result<bool> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), budget),
             DeviceExecutor::Gpu(gpu) => gpu.advance(budget),

@@ -68,7 +68,7 @@ impl HostExperts {
                 cpu.write(tensor, &made_up(rows * self.program.width(tensor)).collect::<Vec<f32>>())?;
             }
             let started = Instant::now();
-            cpu.advance(&inputs, &mut OnCpu(&mut []), &StepBudget::new(&|| false))?;
+            cpu.advance(&inputs, &mut OnCpu(&mut []), &StepBudget::unlimited())?;
             Ok::<_, Error>(started.elapsed().as_secs_f64())
         };
         // The first run finds memory that was not in use.
@@ -89,7 +89,7 @@ impl HostExperts {
             if i > 0 {
                 rows += range.len() * of.cols();
             }
-            let budget = StepBudget::new(&|| false);
+            let budget = StepBudget::unlimited();
             room.send(of, range, &budget, &mut |n, item| cpu.share(n, &budget, item))?;
             if i == 0 {
                 room.finish()?;

@@ -17,6 +17,11 @@ pub struct StepBudget<'a> {
 }
 
 impl<'a> StepBudget<'a> {
+    /// Work that nothing stops.
+    pub fn unlimited() -> StepBudget<'static> {
+        StepBudget::new(&|| false)
+    }
+
     /// Work that goes on until `stop` says no.
     pub fn new(stop: &'a dyn Fn() -> bool) -> StepBudget<'a> {
         StepBudget { stop, until: None, moved: Cell::new(false) }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use realizar::device::Batch;
+use realizar::device::{Batch, StepBudget};
 use realizar::engine::{
     Adapter, CacheParams, DraftParams, EmbedParams, Job, JobParams, LoadOptions, Model, Request, Session, step_jobs,
 };
@@ -125,7 +125,7 @@ fn logits_are_those_of_the_owners_code() {
     };
     let mut batch = Batch { inputs, sequences: &mut [&mut sequence] };
     executor.begin(&mut batch, 0..observing.ops.len()).unwrap();
-    assert!(executor.advance(&mut batch, &|| false).unwrap());
+    assert!(executor.advance(&mut batch, &StepBudget::unlimited()).unwrap());
     let mut first = vec![0.0; 64];
     executor.read_rows(kept[0], 0, &mut first).unwrap();
     sequence.commit(known);
@@ -156,7 +156,7 @@ fn logits_are_those_of_the_owners_code() {
             executor.begin(&mut batch, 0..program.ops.len()).unwrap();
             executor.write(predictor.input, &state).unwrap();
             executor.write(seen.embedding, &table[token as usize * 64..][..64]).unwrap();
-            assert!(executor.advance(&mut batch, &|| false).unwrap());
+            assert!(executor.advance(&mut batch, &StepBudget::unlimited()).unwrap());
             let mut logits = vec![0.0; program.vocab];
             executor.read_logits(0, &mut logits).unwrap();
             executor.read(predictor.result, &mut state).unwrap();

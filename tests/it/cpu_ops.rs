@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use realizar::device::Batch;
-use realizar::device::{Backend, Executor};
+use realizar::device::{Backend, Executor, StepBudget};
 use realizar::error::Error;
 use realizar::graph::op::{
     Activation, Attend, Experts, Index, KvLayerId, Mask, Mix, Norm, NormKind, Op, RopeChoice, RouterScore, Routing,
@@ -85,11 +85,11 @@ fn run_for(
         if way == Way::Stopping {
             advance_by_one(&mut executor, &mut batch);
         }
-        assert!(executor.advance(&mut batch, &|| false).unwrap());
+        assert!(executor.advance(&mut batch, &StepBudget::unlimited()).unwrap());
         for op in if way == Way::Cut { 1..ops } else { 0..0 } {
             executor.end().unwrap();
             executor.begin(&mut batch, op..op + 1).unwrap();
-            assert!(executor.advance(&mut batch, &|| false).unwrap());
+            assert!(executor.advance(&mut batch, &StepBudget::unlimited()).unwrap());
         }
         let rows = if keeps { wanted.len() } else { n };
         results.push(outputs.iter().map(|&tensor| model.read(&mut executor, tensor, rows)).collect());
@@ -120,7 +120,7 @@ fn advance_by_one(executor: &mut Executor, batch: &mut Batch) {
     let mut stops = 0;
     loop {
         let asked = Cell::new(false);
-        if executor.advance(batch, &|| asked.replace(true)).unwrap() {
+        if executor.advance(batch, &StepBudget::new(&|| asked.replace(true))).unwrap() {
             break;
         }
         stops += 1;
@@ -398,7 +398,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
         };
         executor.begin(batch, 0..1).unwrap();
         executor.write(q, &x).unwrap();
-        assert!(executor.advance(batch, &|| false).unwrap());
+        assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
         assert_near("long rope", &model.read(&mut executor, q, 1), &rotated(&x, 6, 10, 7, &table(base)), 1e-6);
     }
 }
@@ -465,7 +465,7 @@ fn attention_over_two_sequences() {
             for (tensor, values) in [(q, &vq), (k, &vk), (v, &vv)] {
                 executor.write(tensor, values).unwrap();
             }
-            assert!(executor.advance(batch, &|| false).unwrap());
+            assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
             results.push(model.read(&mut executor, a, 150));
         }
         assert!(results.iter().all(|r| *r == results[0]), "threads change the result");
@@ -538,12 +538,13 @@ fn a_step_without_outputs_ends_where_they_would_be_kept() {
     executor.write(x, &ones).unwrap();
     executor.write(y, &ones).unwrap();
     let stops = Cell::new(0);
-    let all = executor.advance(batch, &|| {
+    let count = || {
         stops.set(stops.get() + 1);
         false
-    });
+    };
+    let all = executor.advance(batch, &StepBudget::new(&count));
     assert!(all.unwrap() && stops.get() == 2, "asked before each of the two ops");
-    assert!(executor.advance(batch, &|| true).unwrap(), "nothing is left to stop");
+    assert!(executor.advance(batch, &StepBudget::new(&|| true)).unwrap(), "nothing is left to stop");
     assert_eq!(model.read(&mut executor, x, 3), vec![2.0; 3 * HIDDEN]);
     assert_eq!(model.read(&mut executor, y, 3), ones);
     assert!(executor.token(0).is_err());
@@ -883,7 +884,7 @@ fn logits_of_some_tokens() {
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
         executor.write(x, &h).unwrap();
         assert!(executor.token(0).is_err(), "there are no logits yet");
-        assert!(executor.advance(batch, &|| false).unwrap());
+        assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
         executor.end().unwrap();
         for (i, t) in [0, 4, 8].into_iter().enumerate() {
             let expected: Vec<f64> = product(&wide(&h)[t * HIDDEN..][..HIDDEN], &w, HIDDEN)
@@ -928,7 +929,7 @@ fn weights_are_loaded() {
         };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
         executor.write(*h, row).unwrap();
-        assert!(executor.advance(batch, &|| false).unwrap());
+        assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
         let mut logits = vec![0.0; 700];
         let found = model.read(&mut executor, *x, 1);
         if executor.read_logits(0, &mut logits).is_ok() {

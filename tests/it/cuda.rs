@@ -19,7 +19,7 @@ use realizar::cuda::args::ChooseArgs;
 use realizar::cuda::{self, CudaDevice, Driver, KernelTable};
 use realizar::device::Batch;
 use realizar::device::sequence::Sequence;
-use realizar::device::{Backend, Executor};
+use realizar::device::{Backend, Executor, StepBudget};
 use realizar::engine::LoadOptions;
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
@@ -193,7 +193,7 @@ impl Loaded {
 
     fn run(&self, executor: &mut Executor, batch: &mut Batch) -> Result<Vec<Vec<f32>>> {
         executor.begin(batch, 0..self.program.ops.len())?;
-        assert!(executor.advance(batch, &|| false)?);
+        assert!(executor.advance(batch, &StepBudget::unlimited())?);
         logits(executor, batch.inputs.outputs.len(), self.program.vocab)
     }
 
@@ -930,7 +930,7 @@ fn a_token_beyond_the_vocabulary_is_a_fault() {
         sequences: &mut [&mut state],
     };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
-    assert!(executor.advance(batch, &|| false).unwrap());
+    assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
     let chosen = executor.token(0);
     assert!(matches!(&chosen, Err(Error::DeviceLost { why, .. }) if why.contains("was chosen")), "{chosen:?}");
     assert!(matches!(model.state(quant::F16), Err(Error::DeviceLost { .. })));
@@ -989,7 +989,7 @@ fn an_executor_that_is_dropped_waits_for_its_work() {
         sequences: &mut [&mut state],
     };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
-    assert!(executor.advance(batch, &|| false).unwrap());
+    assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
     executor.submit().unwrap();
     drop(executor);
     assert!(model.prompt(quant::F16, 1).unwrap() == expected, "{}", last_fault(&shim));
@@ -1932,7 +1932,7 @@ impl CaseModels {
             for (&tensor, seed) in self.inputs.iter().zip(20..).filter(|_| first == 0) {
                 executor.write(tensor, &values(n * self.program.width(tensor), seed)).unwrap();
             }
-            assert!(executor.advance(batch, &|| false).unwrap());
+            assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
         }
         if self.outs.is_empty() {
             return logits(&mut executor, outputs.len(), VOCAB).unwrap();
@@ -2026,7 +2026,7 @@ fn attended(
         for (tensor, seed) in [q, k, v].into_iter().zip(3 * step + 1..) {
             executor.write(tensor, &values(n * program.width(tensor), seed)).unwrap();
         }
-        assert!(executor.advance(batch, &|| false).unwrap());
+        assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
         let first = results.len();
         results.resize(first + n * program.width(out), f32::NAN);
         executor.read(out, &mut results[first..]).unwrap();
@@ -2149,7 +2149,7 @@ fn bits_of_tokens(
             let rows = slots.flat_map(|slot| values(n * program.width(tensor), seed + 10 * i + 1000 * slot));
             executor.write(tensor, &rows.collect::<Vec<f32>>()).unwrap();
         }
-        assert!(executor.advance(batch, &|| false).unwrap());
+        assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
         let mut results = vec![f32::NAN; slots.len() * program.width(out)];
         executor.read(out, &mut results).unwrap();
         executor.end().unwrap();
@@ -2246,7 +2246,7 @@ fn a_step_stops_between_launches() {
             asked.set(asked.get() + 1);
             asked.get() % 2 == 0
         };
-        while !executor.advance(batch, &every_other).unwrap() {
+        while !executor.advance(batch, &StepBudget::new(&every_other)).unwrap() {
             turns += 1;
         }
         assert!(turns > 10);

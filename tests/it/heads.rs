@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 #[cfg(cuda)]
 use realizar::cuda;
-use realizar::device::Batch;
+use realizar::device::{Batch, StepBudget};
 use realizar::engine::{CacheParams, EmbedParams, JobParams, LoadOptions, Model, Request, Session};
 use realizar::error::Error;
 use realizar::format::{Access, Source};
@@ -140,7 +140,7 @@ fn logits_are_those_of_the_makers_definitions() {
         };
         let mut batch = Batch { inputs, sequences: &mut [&mut sequence] };
         executor.begin(&mut batch, 0..observing.ops.len()).unwrap();
-        assert!(executor.advance(&mut batch, &|| false).unwrap());
+        assert!(executor.advance(&mut batch, &StepBudget::unlimited()).unwrap());
         let mut states = vec![0.0; known * other.width * layers.len()];
         for (i, kept) in kept.iter().enumerate() {
             let mut part = vec![0.0; known * other.width];
@@ -176,7 +176,7 @@ fn logits_are_those_of_the_makers_definitions() {
                 let rows = tokens.iter().flat_map(|id| table[*id as usize * width..][..width].to_vec());
                 executor.write(embeddings, &rows.collect::<Vec<f32>>()).unwrap();
             }
-            assert!(executor.advance(&mut batch, &|| false).unwrap());
+            assert!(executor.advance(&mut batch, &StepBudget::unlimited()).unwrap());
             let logits: Vec<f32> = match other.normed {
                 Some(normed) => {
                     let mut row = vec![0.0; width];

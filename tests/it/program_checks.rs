@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use realizar::device::Batch;
 use realizar::device::Executor;
 use realizar::device::sequence::Sequence;
+use realizar::device::{Batch, StepBudget};
 use realizar::error::{Error, Result};
 use realizar::graph::op::{
     Activation, Attend, Conv, DeltaRule, EmbedNgrams, Experts, Groups, Half, Index, KvLayerId, Mask, Mix, NgramHead,
@@ -94,11 +94,11 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     assert!(refusal(executor.write(x, &[0.0; 3])).contains("3 values for the 44"));
     assert!(matches!(executor.read(x, &mut [0.0; 3]), Err(Error::BufferTooSmall { needed: 44, capacity: 3 })));
     executor.end().unwrap();
-    assert!(refusal(executor.advance(batch, &|| false)).contains("no step is open"));
+    assert!(refusal(executor.advance(batch, &StepBudget::unlimited())).contains("no step is open"));
     // Begun twice without an end.
     executor.begin(batch, 0..2).unwrap();
     executor.begin(batch, 0..2).unwrap();
-    assert!(executor.advance(batch, &|| false).unwrap());
+    assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
     assert_eq!(model.read(&mut executor, x, 1), rows[44 * HIDDEN..45 * HIDDEN]);
     executor.end().unwrap();
 

@@ -3,7 +3,7 @@
 //! CUDA, and on a GPU where there is one.
 
 use realizar::cuda;
-use realizar::device::{Backend, Batch};
+use realizar::device::{Backend, Batch, StepBudget};
 use realizar::gpu::GpuDevice;
 use realizar::graph::load_options::LoadOptions;
 use realizar::graph::op::{DeltaRule, Op, Scan, TensorId};
@@ -116,7 +116,7 @@ fn check(
             };
             executor.begin(batch, 0..1).unwrap();
             inputs.iter().zip(&rows).for_each(|((tensor, _), rows)| executor.write(*tensor, rows).unwrap());
-            assert!(executor.advance(batch, &|| false).unwrap());
+            assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
             used.extend(executor.kernels().into_iter().map(str::to_owned));
             let mut got = vec![f32::NAN; n * model.program.width(out)];
             executor.read(out, &mut got).unwrap();

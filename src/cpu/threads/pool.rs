@@ -213,7 +213,7 @@ impl Pool {
 
     /// `enter_at` for tasks of any number of shares, however long other steps have the workers.
     pub fn enter(self: &Arc<Self>) -> Result<Team> {
-        self.enter_at(usize::MAX, &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)
+        self.enter_at(usize::MAX, &StepBudget::unlimited())?.ok_or(Error::Cancelled)
     }
 
     /// Takes the workers for one step with tasks of at most `most` shares. While another step has them this waits for

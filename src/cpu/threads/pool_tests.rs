@@ -179,7 +179,7 @@ fn the_number_of_threads_changes_from_the_next_step_on() {
     drop(team);
     pool.set_threads(4).unwrap();
     assert_eq!(count(&pool.enter().unwrap()), 4);
-    assert_eq!(count(&pool.enter_at(2, &StepBudget::new(&|| false)).unwrap().unwrap()), 2);
+    assert_eq!(count(&pool.enter_at(2, &StepBudget::unlimited()).unwrap().unwrap()), 2);
     assert!(pool.set_threads(1_000_000).is_err() && pool.threads() == 4);
 }
 

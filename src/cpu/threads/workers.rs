@@ -103,7 +103,7 @@ impl Workers {
             // A child made with `fork` has no other threads.
             Kind::Rayon(_) | Kind::Caller => (0..n).try_for_each(|i| piece(0, i)),
             Kind::Host(pool, shares) => {
-                let team = pool.enter_at(*shares, &StepBudget::new(&|| false))?.ok_or(Error::Cancelled)?;
+                let team = pool.enter_at(*shares, &StepBudget::unlimited())?.ok_or(Error::Cancelled)?;
                 let result = Mutex::new(Ok(()));
                 let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
                 team.for_each_with(n, |share, i| {

@@ -35,6 +35,7 @@ use crate::graph::load_options::LoadOptions;
 use crate::graph::op::{Index, KvLayerId, NormKind, Op, TensorId};
 use crate::graph::program::{Program, ProgramBuilder, TensorSpec};
 use crate::graph::step::{MEDIA_ROW, StepInputs, StepLimits};
+use crate::graph::step_budget::StepBudget;
 
 use crate::device::sequence::Sequence;
 use crate::error::{Error, Result, try_filled};
@@ -549,7 +550,7 @@ fn step(
     for (tensor, values) in case.inputs(first[0], vec![1.0; n]) {
         executor.write(tensor, &values)?;
     }
-    executor.advance(batch, &|| false)?;
+    executor.advance(batch, &StepBudget::unlimited())?;
     let mut results = Vec::new();
     let rows = if case.keeps() { outputs.len() } else { n };
     for tensor in case.results.iter().filter(|_| is_whole) {

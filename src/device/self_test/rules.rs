@@ -10,6 +10,7 @@ use crate::error::{Result, try_filled, try_vec};
 use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::{CHOSEN_BEFORE, StepInputs};
+use crate::graph::step_budget::StepBudget;
 use crate::sampling::{NO_TOKEN, SamplerParams, SamplingRule, Scratch, choose};
 
 /// Factors on the inputs of the rows, one for each rule: logits that are far apart, close together, and all alike.
@@ -104,7 +105,7 @@ pub fn check(
         let batch = &mut Batch { inputs, sequences: &mut [&mut *sequence] };
         executor.begin(batch, 0..program.ops.len())?;
         rows.iter().try_for_each(|(tensor, values)| executor.write(*tensor, values))?;
-        executor.advance(batch, &|| false).map(|_| ())
+        executor.advance(batch, &StepBudget::unlimited()).map(|_| ())
     };
     step(executor, 0, 0, &[])?;
     let plain = executor.kernels();

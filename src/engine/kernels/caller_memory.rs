@@ -302,7 +302,7 @@ impl KvStore {
         after: impl FnOnce(&mut Executor) -> Result<()>,
     ) -> Result<()> {
         let KvStore { layers, step, .. } = self;
-        let (layers, whole) = (&mut [&mut layers[layer as usize]], StepBudget::new(&|| false));
+        let (layers, whole) = (&mut [&mut layers[layer as usize]], StepBudget::unlimited());
         let done = step.clear().add(&ZEROS[..n], 0).advance(layers, ops, &[], 0, before, &whole);
         let result = done.and_then(|_| after(&mut step.executor));
         step.executor.end().and(result)?;

@@ -68,7 +68,7 @@ impl StageExecutor {
             stage.inputs.iter().zip(written).try_for_each(|(tensor, values)| executor.write(*tensor, values))?;
             *state = StageState::Open;
         }
-        if executor.advance_at(&mut batch, budget)? {
+        if executor.advance(&mut batch, budget)? {
             executor.end()?;
             *state = StageState::Done;
         }

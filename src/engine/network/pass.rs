@@ -127,7 +127,7 @@ impl Pass {
         add(step.clear(), lanes, network, ahead)?;
         with_rules(network, lanes, is_first.then_some(chosen), |sequences, rules| {
             // Such a step is short: only ahead of it the caller is asked.
-            step.advance(sequences, step.executor.ops(), rules, ahead, |_| Ok(()), &StepBudget::new(&|| false))
+            step.advance(sequences, step.executor.ops(), rules, ahead, |_| Ok(()), &StepBudget::unlimited())
         })?;
         step.executor.submit()
     }

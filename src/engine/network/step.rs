@@ -189,7 +189,7 @@ impl Step {
             write(executor)?;
             self.begun = true;
         }
-        executor.advance_at(&mut batch, budget)
+        executor.advance(&mut batch, budget)
     }
 
     /// Gives each token its position, and counts the positions as written.

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use realizar::cpu::kernels::Isa;
-use realizar::device::{Batch, Sequence};
+use realizar::device::{Batch, Sequence, StepBudget};
 use realizar::graph::op::{
     Activation, Attend, EmbedNgrams, Index, KvLayerId, Mask, NgramHead, Norm, NormKind, Op, RopeChoice, RopeTable,
     TensorId, Vector, Weight,
@@ -32,7 +32,7 @@ fn run(model: &mut Model, inputs: StepInputs, write: &[(TensorId, &[f32])], outs
         let mut executor = model.executor(&backend, n, n);
         executor.begin(batch, 0..ops).unwrap();
         write.iter().for_each(|(tensor, values)| executor.write(*tensor, values).unwrap());
-        assert!(executor.advance(batch, &|| false).unwrap());
+        assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
         results.push(outs.iter().map(|&tensor| model.read(&mut executor, tensor, rows)).collect());
         executor.end().unwrap();
     }
@@ -337,7 +337,7 @@ fn a_picture_behind_a_long_text_is_seen_in_both_directions() {
                     let width = model.program.width(tensor);
                     executor.write(tensor, &values[first * width..(first + n) * width]).unwrap();
                 }
-                assert!(executor.advance(batch, &|| false).unwrap());
+                assert!(executor.advance(batch, &StepBudget::unlimited()).unwrap());
                 if first >= past {
                     results.push(model.read(&mut executor, a, n));
                 }
@@ -524,7 +524,7 @@ fn inputs_that_do_not_fit_are_refused() {
         let batch = &mut Batch { inputs, sequences: &mut [&mut state] };
         let begun = executor.begin(batch, 0..2);
         match message {
-            "" => assert!(begun.is_ok() && executor.advance(batch, &|| false).unwrap()),
+            "" => assert!(begun.is_ok() && executor.advance(batch, &StepBudget::unlimited()).unwrap()),
             message => assert!(begun.unwrap_err().to_string().contains(message), "{message}"),
         }
         executor.end().unwrap();

@@ -1,7 +1,7 @@
 //! The recurrent ops of the CPU against a plain computation in float64, and bit for bit over numbers of threads, over
 //! the pieces in which a sequence is computed, and over steps that are abandoned on their way.
 
-use realizar::device::Batch;
+use realizar::device::{Batch, StepBudget};
 use realizar::graph::op::{
     Attend, Conv, DeltaRule, EmbedNgrams, Half, KvLayerId, Mask, NgramHead, Op, Pool, Scan, TensorId, Vector, Wkv,
 };
@@ -42,7 +42,7 @@ fn run(model: &Model, inputs: &[(TensorId, &[f32])], out: TensorId) -> Vec<f32> 
                     let width = model.program.width(*tensor);
                     executor.write(*tensor, &values[first * width..(first + n) * width]).unwrap();
                 }
-                assert!(executor.advance(&mut batch, &|| false).unwrap());
+                assert!(executor.advance(&mut batch, &StepBudget::unlimited()).unwrap());
                 if attempt {
                     break;
                 }

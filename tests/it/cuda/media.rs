@@ -1,8 +1,8 @@
 //! Steps with pictures and sources beside the CPU: rows of media, turns and spans.
 
-use realizar::device::Load;
 use realizar::device::partition::Division;
 use realizar::device::pipeline::Pipeline;
+use realizar::device::{Load, StepBudget};
 use realizar::graph::step::{CHOSEN_BEFORE, MEDIA_ROW};
 
 use super::*;
@@ -148,7 +148,7 @@ impl Run<'_> {
     fn begin(&mut self, inputs: StepInputs, n: [usize; 2]) {
         let batch = &mut Batch { inputs, sequences: &mut self.states.each_mut()[..] };
         self.executor.begin(batch, 0..self.program.ops.len()).unwrap();
-        assert!(self.executor.advance(batch, &|| false).unwrap());
+        assert!(self.executor.advance(batch, &StepBudget::unlimited()).unwrap());
         self.states.iter_mut().zip(n).for_each(|(state, n)| state.commit(n));
     }
 

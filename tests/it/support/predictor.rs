@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::Batch;
-use realizar::device::{Backend, CPU_DEVICE, Executor, Load};
+use realizar::device::{Backend, CPU_DEVICE, Executor, Load, StepBudget};
 use realizar::format::{Access, Source};
 use realizar::graph::load_options::LoadOptions;
 use realizar::graph::op::TensorId;
@@ -84,7 +84,7 @@ fn run(
     if let Some((tensor, values)) = input {
         executor.write(tensor, values).unwrap();
     }
-    assert!(executor.advance(&mut batch, &|| false).unwrap());
+    assert!(executor.advance(&mut batch, &StepBudget::unlimited()).unwrap());
     let mut logits = vec![vec![0.0; program.vocab]; ids.len()];
     logits.iter_mut().enumerate().for_each(|(i, row)| executor.read_logits(i, row).unwrap());
     (executor, logits)
