@@ -220,12 +220,13 @@ impl GpuDevice for CudaDevice {
         progress: &mut Progress,
     ) -> Result<Arc<dyn GpuModel>> {
         self.supports(program, weights, 0..program.ops.len())?;
-        let weights = weights::upload(&self.context, weights, progress).inspect_err(|e| match e {
+        let weights = weights::upload(&self.context, weights, progress).inspect_err(|e| {
             // The next load would wait as long.
-            Error::DeviceLost { why, .. } if self.context.is_silent() => {
+            if let Error::DeviceLost { why, .. } = e
+                && self.context.is_silent()
+            {
                 self.fail(format!("an upload has hung: {why}"));
             }
-            _ => {}
         })?;
         Ok(Arc::new(CudaModel { weights, device: self }))
     }

@@ -170,7 +170,37 @@ impl ExecutorDims {
                     experts.hidden = experts.hidden.max(program.width(e.x));
                     experts.ordered |= e.orders != [None; 3];
                 }
-                _ => {}
+                Op::Embed { .. }
+                | Op::EmbedNgrams(_)
+                | Op::Norm { .. }
+                | Op::Add { .. }
+                | Op::Scale { .. }
+                | Op::ScaleColumns { .. }
+                | Op::ScaleByPosition { .. }
+                | Op::AddMedia { .. }
+                | Op::OfMedia { .. }
+                | Op::Clamp { .. }
+                | Op::Mean { .. }
+                | Op::Xielu { .. }
+                | Op::Threshold { .. }
+                | Op::Rescale { .. }
+                | Op::Mix(_)
+                | Op::Project { .. }
+                | Op::ProjectHeads { .. }
+                | Op::JoinHeads { .. }
+                | Op::MixByScore { .. }
+                | Op::Sinkhorn { .. }
+                | Op::Dot { .. }
+                | Op::Slice { .. }
+                | Op::Gather { .. }
+                | Op::Rope { .. }
+                | Op::StoreKv { .. }
+                | Op::KeepOutputs { .. }
+                | Op::Glu { .. }
+                | Op::Gate { .. }
+                | Op::ToHost { .. }
+                | Op::FromHost { .. }
+                | Op::Logits { .. } => {}
             }
         }
         let StepLimits { max_tokens, max_outputs } = limits;

@@ -258,7 +258,8 @@ impl HostExecutor {
                 way.answer(executor, out, &room[..of_out])?;
                 *begun = false;
             }
-            _ => {}
+            Some(Op::OnHost(_)) | None => {}
+            Some(_) => return Err(Error::invalid("an op that is none of the host's")),
         }
         executor.pass_crossing();
         Ok(true)

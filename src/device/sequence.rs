@@ -136,7 +136,8 @@ impl Sequence {
             match (self.place(layer), self.cpu_kv()) {
                 ((Some(gpu), layer), _) => self.gpus[gpu].save(layer, positions, write)?,
                 ((None, layer), Some(kv)) => kv.save(layer, positions, write)?,
-                _ => {}
+                // A state whose memory was given back remembers nothing.
+                ((None, _), None) => {}
             }
         }
         checkpoints.held().try_for_each(|buffer| {

@@ -472,13 +472,13 @@ impl GroupedMatrix {
                 scales.put(files, row, col, scale)?;
                 match (&numbers, &zeros, &self.offsets) {
                     (Some(numbers), ..) => numbers.put(files, row, col, offset)?,
-                    (_, Some((zeros, columns, groups)), _) => {
+                    (None, Some((zeros, columns, groups)), _) => {
                         let at = (row - rows.start) * groups + col / columns.max(&1);
                         let zero = usize::try_from(at).ok().and_then(|at| zeros.get(at)).copied().unwrap_or(0);
                         offset.fill(zero);
                     }
-                    (.., Some(Offsets::Same(zero))) => offset.fill(*zero),
-                    _ => {}
+                    (None, None, Some(Offsets::Same(zero))) => offset.fill(*zero),
+                    (None, None, Some(Offsets::Numbers(_) | Offsets::Codes { .. }) | None) => {}
                 }
                 let chunks = chunks.chunks_exact_mut(grouped.chunk_bytes());
                 for (codes, out) in codes.as_chunks::<32>().0.iter().zip(chunks) {

@@ -226,7 +226,7 @@ fn templates(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(String,
                     }
                 }
             }
-            _ => {}
+            Some(Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_)) | None => {}
         }
     }
     keys.extend(found.into_iter().map(|(name, template)| match name.as_str() {

@@ -17,3 +17,5 @@ pub mod sequence_spec;
 pub mod step;
 pub mod step_budget;
 pub mod weights;
+
+pub(crate) use self::operands::without_matrix;

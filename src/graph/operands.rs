@@ -42,6 +42,8 @@ macro_rules! without_matrix {
     };
 }
 
+pub(crate) use without_matrix;
+
 impl Op {
     /// Shows every activation of the op to `f`.
     pub fn for_each_tensor(&self, mut f: impl FnMut(TensorId)) {

@@ -313,9 +313,12 @@ fn area(
 ) -> Result<(usize, usize)> {
     let (mut w, mut h, f) = (width as f64, height as f64, grain as f64);
     match narrow {
-        Narrow::Cut if w.min(h) < f => {
-            let scale = (f / h).max(f / w);
-            (w, h) = ((w * scale).trunc(), (h * scale).trunc());
+        Narrow::Own => {}
+        Narrow::Cut => {
+            if w.min(h) < f {
+                let scale = (f / h).max(f / w);
+                (w, h) = ((w * scale).trunc(), (h * scale).trunc());
+            }
         }
         Narrow::Rounded => {
             if h < f {
@@ -325,7 +328,6 @@ fn area(
                 (w, h) = (f, (h * f / w).round_ties_even());
             }
         }
-        _ => {}
     }
     if w.max(h) / w.min(h) > MAX_RATIO {
         let what =

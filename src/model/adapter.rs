@@ -10,6 +10,7 @@ use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::{AdapterBase, AdapterFile, FactorPair, TensorInfo};
 use crate::graph::op::{Op, Weight};
 use crate::graph::weights::{Beside, LowRank, MatrixSource, RopePairs};
+use crate::graph::without_matrix;
 use crate::quant;
 use crate::tensor::DType;
 
@@ -85,6 +86,7 @@ impl Network<'_> {
         for op in &self.program.ops {
             let mut refuse = |weight: Weight, why| matrices[weight.0 as usize].refused = Some(why);
             match op {
+                Op::Project { .. } | Op::EmbedNgrams(_) | without_matrix!() => {}
                 Op::Embed { table, .. } => refuse(*table, "is looked up"),
                 Op::ProjectHeads { weight, .. } => refuse(*weight, "is multiplied head by head"),
                 Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(|w| refuse(w, "has experts")),
@@ -95,7 +97,6 @@ impl Network<'_> {
                     // The head is refused by its own name, which it may share with the embedding.
                     refuse(*weight, "is looked up");
                 }
-                _ => {}
             }
         }
         for weight in &self.scaled {

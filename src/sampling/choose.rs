@@ -95,9 +95,10 @@ impl Scratch {
             });
         }
         for sequence in &params.banned_sequences {
-            match sequence.split_last() {
-                Some((&last, before)) if ends_with(recent, 0, before) => forbid(list, last),
-                _ => {}
+            if let Some((&last, before)) = sequence.split_last()
+                && ends_with(recent, 0, before)
+            {
+                forbid(list, last);
             }
         }
     }

@@ -60,7 +60,8 @@ macro_rules! for_code {
             Code::Nf4 if const { <$K>::BITS == 16 } => $run!(Code::Nf4),
             Code::Fp4 if const { <$K>::BITS == 16 } => $run!(Code::Fp4),
             Code::E4m3 if const { <$K>::BITS == 16 } => $run!(Code::E4m3),
-            _ => {}
+            // Codes of another kind.
+            Code::Int(_) | Code::Nf4 | Code::Fp4 | Code::E4m3 => {}
         }
     };
 }

@@ -102,24 +102,60 @@ impl MatrixSource for MadeUp {
 
 /// The values that an activation of some ops starts with: within the range of what recurrences and routers are given.
 pub fn input_of(ops: &[Op], tensor: TensorId) -> Input {
-    for op in ops {
-        match op {
-            Op::Experts(e) if e.scores == tensor => return Input::Scores,
-            Op::Attend(a) if a.among == Some(tensor) => return Input::Places,
-            Op::DeltaRule(d) if [d.dt, d.beta].contains(&tensor) => return Input::Positive,
-            Op::DeltaRule(d) if [d.q, d.k].contains(&tensor) => return Input::Values(0.5 / (d.key_dim as f32).sqrt()),
-            Op::Scan(s) if s.dt == tensor => return Input::Positive,
-            // No state grows.
-            Op::Wkv(w) if w.dt == tensor && w.rate.is_some() => return Input::Positive,
-            Op::Wkv(w) if w.moved.is_some_and(|moved| moved.contains(&tensor)) => {
-                return Input::Values(0.5 / (w.dim as f32).sqrt());
-            }
-            // A query that equals the key of its position would see that position alone.
-            Op::StoreKv { k, .. } if *k == tensor => return Input::Values(-1.0),
-            _ => {}
+    ops.iter().find_map(|op| own_input(op, tensor)).unwrap_or(Input::Values(1.0))
+}
+
+/// The values that an op needs of an activation; `None` if any do.
+fn own_input(op: &Op, tensor: TensorId) -> Option<Input> {
+    match op {
+        Op::Experts(e) => (e.scores == tensor).then_some(Input::Scores),
+        Op::Attend(a) => (a.among == Some(tensor)).then_some(Input::Places),
+        Op::DeltaRule(d) if [d.dt, d.beta].contains(&tensor) => Some(Input::Positive),
+        Op::DeltaRule(d) => [d.q, d.k].contains(&tensor).then(|| Input::Values(0.5 / (d.key_dim as f32).sqrt())),
+        Op::Scan(s) => (s.dt == tensor).then_some(Input::Positive),
+        // No state grows.
+        Op::Wkv(w) if w.dt == tensor && w.rate.is_some() => Some(Input::Positive),
+        Op::Wkv(w) => {
+            let is_moved = w.moved.is_some_and(|moved| moved.contains(&tensor));
+            is_moved.then(|| Input::Values(0.5 / (w.dim as f32).sqrt()))
         }
+        // A query that equals the key of its position would see that position alone.
+        Op::StoreKv { k, .. } => (*k == tensor).then_some(Input::Values(-1.0)),
+        Op::Embed { .. }
+        | Op::EmbedNgrams(_)
+        | Op::Norm { .. }
+        | Op::Add { .. }
+        | Op::Scale { .. }
+        | Op::ScaleColumns { .. }
+        | Op::ScaleByPosition { .. }
+        | Op::AddMedia { .. }
+        | Op::OfMedia { .. }
+        | Op::Clamp { .. }
+        | Op::Mean { .. }
+        | Op::Xielu { .. }
+        | Op::Threshold { .. }
+        | Op::Rescale { .. }
+        | Op::Mix(_)
+        | Op::Project { .. }
+        | Op::ProjectHeads { .. }
+        | Op::JoinHeads { .. }
+        | Op::MixByScore { .. }
+        | Op::Sinkhorn { .. }
+        | Op::Dot { .. }
+        | Op::Slice { .. }
+        | Op::Gather { .. }
+        | Op::Rope { .. }
+        | Op::KeepOutputs { .. }
+        | Op::Select(_)
+        | Op::Conv(_)
+        | Op::Pool(_)
+        | Op::Glu { .. }
+        | Op::Gate { .. }
+        | Op::ToHost { .. }
+        | Op::OnHost(_)
+        | Op::FromHost { .. }
+        | Op::Logits { .. } => None,
     }
-    Input::Values(1.0)
 }
 
 /// Made-up weights of a test.

@@ -20,6 +20,16 @@ const CHOSEN: usize = 40;
 /// Width of experts whose types have no blocks.
 const EXPERT: [usize; 2] = [52, 44];
 
+/// Columns of the widest block of some matrices; 1 where these have none.
+fn widest_block(device: &dyn GpuDevice, weights: &Weights, matrices: &[Weight]) -> Result<usize> {
+    let mut widest = 1;
+    for weight in matrices {
+        let dtype = weights.matrices[weight.0 as usize].dtype();
+        widest = widest.max(quant::format(device.stored_type(dtype)?)?.block_len);
+    }
+    Ok(widest)
+}
+
 /// Makes matrices, experts and tables of some ops small, and returns the widths of their activations.
 pub fn shrink(
     program: &Program,
@@ -33,13 +43,8 @@ pub fn shrink(
             widths.insert(tensor, program.width(tensor));
         });
     }
-    // Columns of the widest block of some matrices, or a few where these have none.
     let cols = |matrices: &[Weight], otherwise: usize| {
-        let mut widest = 1;
-        for weight in matrices {
-            let dtype = weights.matrices[weight.0 as usize].dtype();
-            widest = widest.max(quant::format(device.stored_type(dtype)?)?.block_len);
-        }
+        let widest = widest_block(device, weights, matrices)?;
         Ok::<_, Error>(if widest == 1 { otherwise } else { widest })
     };
     for op in &mut *ops {
@@ -83,7 +88,38 @@ pub fn shrink(
                 widths.insert(s.out, (CHOSEN / size).max(least).min(top / size) * size + tail);
             }
             Op::Attend(a) => widths.extend(a.among.map(|among| (among, program.width(among).min(CHOSEN / 4)))),
-            _ => {}
+            Op::Norm { .. }
+            | Op::Scale { .. }
+            | Op::ScaleColumns { .. }
+            | Op::ScaleByPosition { .. }
+            | Op::AddMedia { .. }
+            | Op::OfMedia { .. }
+            | Op::Clamp { .. }
+            | Op::Mean { .. }
+            | Op::Xielu { .. }
+            | Op::Threshold { .. }
+            | Op::Rescale { .. }
+            | Op::Mix(_)
+            | Op::JoinHeads { .. }
+            | Op::MixByScore { .. }
+            | Op::Sinkhorn { .. }
+            | Op::Dot { .. }
+            | Op::Slice { .. }
+            | Op::Gather { .. }
+            | Op::Rope { .. }
+            | Op::StoreKv { .. }
+            | Op::KeepOutputs { .. }
+            | Op::Conv(_)
+            | Op::Pool(_)
+            | Op::DeltaRule(_)
+            | Op::Scan(_)
+            | Op::Wkv(_)
+            | Op::Glu { .. }
+            | Op::Gate { .. }
+            | Op::ToHost { .. }
+            | Op::OnHost(_)
+            | Op::FromHost { .. }
+            | Op::Logits { .. } => {}
         }
     }
     // A norm that is applied to the input of the others.

@@ -75,7 +75,7 @@ impl Source {
             }
             Source::Head(head) => head.next(history, budget),
             Source::SharedKv(head) => head.next(session.for_step().0, history, budget),
-            _ => Err(Error::invalid("a source of drafts without a network")),
+            Source::Nothing | Source::Lookup => Err(Error::invalid("a source of drafts without a network")),
         }
     }
 
@@ -85,7 +85,7 @@ impl Source {
             Source::Model(model) => model.rest(),
             Source::Head(head) => head.rest(),
             Source::SharedKv(head) => head.rest(),
-            _ => {}
+            Source::Nothing | Source::Lookup => {}
         }
     }
 }

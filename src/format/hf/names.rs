@@ -69,7 +69,7 @@ pub(super) fn translate(
             t.passed.get_mut().note("there is no lm_head.weight: the model gives embeddings alone");
             t.keys.push(("realizar.headless".into(), true.into()));
         }
-        _ => {}
+        Some(false) | None => {}
     }
     let t = &*t;
     let mut read = |(name, _, entry): &Named| {
@@ -146,7 +146,7 @@ fn tie(path: &Path, files: &[InputFile], named: &mut Vec<Named>, passed: &mut Pa
             named.push(one);
             named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
         }
-        _ => {}
+        (Some(_) | None, None) => {}
     }
     Ok(())
 }

@@ -115,13 +115,12 @@ pub(super) fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -
             if kind != "linear" {
                 t.set("rope.scaling.original_context_length", trained.or(context).and_then(whole));
             }
-            match kind {
-                "llama3" => {
-                    t.set("rope.scaling.low_freq_factor", set.number(&["low_freq_factor"])?);
-                    t.set("rope.scaling.high_freq_factor", set.number(&["high_freq_factor"])?);
-                }
-                "yarn" => yarn(t, set, stretch)?,
-                _ => {}
+            if kind == "llama3" {
+                t.set("rope.scaling.low_freq_factor", set.number(&["low_freq_factor"])?);
+                t.set("rope.scaling.high_freq_factor", set.number(&["high_freq_factor"])?);
+            }
+            if kind == "yarn" {
+                yarn(t, set, stretch)?;
             }
         }
         "longrope" | "su" => {

@@ -579,7 +579,7 @@ impl ReplyParser {
                 self.gap = gap;
             }
             State::Reasoning => self.state = State::Reasoning,
-            _ => {}
+            State::Content | State::Header(_) | State::CallEnd | State::BehindCall => {}
         }
     }
 

@@ -51,7 +51,7 @@ pub(super) fn find(
                 Match::No => {}
             },
             Match::Partial if behind != Behind::End => return Found::Wait(at),
-            _ => {}
+            Match::Partial | Match::No => {}
         }
     }
     Found::None

@@ -426,11 +426,10 @@ fn attention(t: &mut Translator) -> Result<()> {
     latent_attention(t)?;
     let [still, turning] = [t.size("qk_nope_head_dim")?, t.size("qk_rope_head_dim")?];
     for (name, width) in [("head_dim", turning), ("qk_head_dim", still + turning)] {
-        match t.config.int(&[name])? {
-            Some(told) if told != width => {
-                return Err(t.config.unsupported(&format!("{name:?} with the value {told}")));
-            }
-            _ => {}
+        if let Some(told) = t.config.int(&[name])?
+            && told != width
+        {
+            return Err(t.config.unsupported(&format!("{name:?} with the value {told}")));
         }
     }
     Ok(())

@@ -455,13 +455,10 @@ fn inner_width(t: &Translator, names: &[&str], expand: &str) -> Result<u64> {
         return Err(t.config.wrong(expand, "a factor that gives a width from 1 to 2^20"));
     };
     for name in names {
-        match t.config.int(&[name])? {
-            Some(told) if told != width => {
-                return Err(t
-                    .config
-                    .unsupported(&format!("{name:?} with the value {told}, other than {expand:?} tells")));
-            }
-            _ => {}
+        if let Some(told) = t.config.int(&[name])?
+            && told != width
+        {
+            return Err(t.config.unsupported(&format!("{name:?} with the value {told}, other than {expand:?} tells")));
         }
     }
     Ok(width)
