@@ -86,8 +86,9 @@ impl Network<'_> {
         for op in &self.program.ops {
             let mut refuse = |weight: Weight, why| matrices[weight.0 as usize].refused = Some(why);
             match op {
-                Op::Project { .. } | Op::EmbedNgrams(_) | without_matrix!() => {}
+                Op::Project { .. } | without_matrix!() => {}
                 Op::Embed { table, .. } => refuse(*table, "is looked up"),
+                Op::EmbedNgrams(e) => refuse(e.table, "is looked up"),
                 Op::ProjectHeads { weight, .. } => refuse(*weight, "is multiplied head by head"),
                 Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(|w| refuse(w, "has experts")),
                 Op::Logits { x, head: weight, .. } => {

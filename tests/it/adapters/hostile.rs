@@ -1,6 +1,7 @@
 //! Files of adapters that are damaged, hostile, or of another model.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,10 +9,13 @@ use super::{Case, all_factors, refusal};
 use crate::support::adapter_file::gguf;
 use crate::support::adapters::Factors;
 use crate::support::gguf::Gguf;
+use crate::support::models;
+use crate::support::published::{file_of, numbers};
 use crate::support::tiny::{Rng, Tiny};
 use realizar::engine::{Adapter, LoadOptions, Model};
 use realizar::error::Error;
 use realizar::quant;
+use serde_json::Value;
 
 /// Refuses a file quickly, with a status and a message.
 fn check(case: &Case, model: &Arc<Model>, file: &Gguf, status: fn(&Error) -> bool, parts: &[&str]) {
@@ -154,4 +158,20 @@ fn what_has_no_plain_product_is_refused() {
     let params = LoadOptions { text_only: true, ..Default::default() };
     let text = Model::load(&case.dir.path().join("tiny.gguf"), params).unwrap();
     assert!(matches!(refusal(&text, &case.dir.path().join("bad.gguf")), Error::InvalidArgument(_)));
+}
+
+/// A table of n-grams is looked up like one of tokens, so that a factor of it would add to nothing.
+#[test]
+fn factors_of_a_table_of_ngrams_are_refused() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/architectures/qwen4exp.json");
+    let data: Value = serde_json::from_slice(&fs::read(data).unwrap()).unwrap();
+    let (dir, name) = (tempfile::tempdir().unwrap(), "per_layer_token_embd.weight");
+    let [path, adapter] = ["model.gguf", "adapter.gguf"].map(|file| dir.path().join(file));
+    fs::write(&path, file_of(&data).build().0).unwrap();
+    let model = models::load(&path);
+    let sizes: Vec<usize> = numbers(&data["tensors"][name]).iter().map(|n| *n as usize).collect();
+    let factors = Factors::new(name, &[(name.into(), sizes[0])], sizes[1], 4, &mut Rng(1));
+    fs::write(&adapter, gguf("qwen4exp", &[factors], 8.0, quant::F32).build().0).unwrap();
+    let error = refusal(&model, &adapter);
+    assert!(is_unsupported(&error) && error.to_string().contains("looked up"), "{error}");
 }
