@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use realizar::cpu::threads::pool::Pool;
 use realizar::device::{Backend, Load};
-use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
+use realizar::engine::kernels::{GqaInputs, GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
     Adapter, CacheParams, Cancel, Chooser, DeviceKind, DraftParams, DraftSource, EmbedParams, Job, JobParams,
@@ -827,7 +827,12 @@ fn kernels_of_the_caller_run_on_the_gpu() {
             let [ks, vs] = [cache_len * kv_len; 2].map(&mut values);
             let mut out = [vec![f32::NAN; q_len], vec![f32::NAN; q_len]];
             for (device, out) in [1, GPU].into_iter().zip(&mut out) {
-                attention_gqa(&on(device), &q, &ks, &vs, &k, &v, out).unwrap();
+                attention_gqa(
+                    &on(device),
+                    GqaInputs { q: &q, k_cache: &ks, v_cache: &vs, current_k: &k, current_v: &v },
+                    out,
+                )
+                .unwrap();
             }
             compare(&out[0], &out[1]);
         }
@@ -851,9 +856,19 @@ fn kernels_of_the_caller_run_on_the_gpu() {
         let [ks, vs] = [cache_len * 64; 2].map(&mut values);
         let launches = gpu.0.as_ref().map_or(0, |shim| shim.number("shim_launches"));
         let mut out = [vec![f32::NAN; 64], vec![f32::NAN; 64]];
-        attention_gqa(&on(device), &q, &ks, &vs, &k, &v, &mut out[1]).unwrap();
+        attention_gqa(
+            &on(device),
+            GqaInputs { q: &q, k_cache: &ks, v_cache: &vs, current_k: &k, current_v: &v },
+            &mut out[1],
+        )
+        .unwrap();
         let ran_there = gpu.0.as_ref().map_or(0, |shim| shim.number("shim_launches")) > launches;
-        attention_gqa(&on(1), &q, &ks, &vs, &k, &v, &mut out[0]).unwrap();
+        attention_gqa(
+            &on(1),
+            GqaInputs { q: &q, k_cache: &ks, v_cache: &vs, current_k: &k, current_v: &v },
+            &mut out[0],
+        )
+        .unwrap();
         compare(&out[0], &out[1]);
         ran_there
     };
@@ -874,7 +889,8 @@ fn kernels_of_the_caller_run_on_the_gpu() {
     let params = GqaParams { n_heads: 8, n_kv_heads: 1, head_dim: 64, scale: 0.0, device: GPU };
     let Some(shim) = &gpu.0 else { return };
     let (q, kv, mut out) = (vec![0.5; 512], vec![0.5; 64], vec![0.0; 512]);
-    let mut call = || attention_gqa(&params, &q, &[], &[], &kv, &kv, &mut out);
+    let inputs = GqaInputs { q: &q, k_cache: &[], v_cache: &[], current_k: &kv, current_v: &kv };
+    let mut call = || attention_gqa(&params, inputs, &mut out);
     call().unwrap();
     shim.fail(c"cuStreamQuery", 0, 700);
     assert!(matches!(call(), Err(Error::DeviceLost { .. })));

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use realizar::media::{Filter, Grids, Narrow, Picture, PixelFormat, Sizing, patches};
+use realizar::media::{Filter, Grids, Narrow, Picture, PixelFormat, Pixels, Sizing, patches};
 
 fuzz_target!(|data: &[u8]| {
     let Some((head, pixels)) = data.split_at_checked(14) else { return };
@@ -41,7 +41,8 @@ fuzz_target!(|data: &[u8]| {
         _ => Sizing::SplitRatio { tile: n[0], min_tiles: n[1], max_tiles: n[2], filter },
     };
     let Ok(layout) = sizing.layout(n[3], n[4]) else { return };
-    let Ok(picture) = Picture::from_pixels(PixelFormat::Gray8, n[3], n[4], 0, pixels, [255; 3]) else { return };
+    let pixels = Pixels { format: PixelFormat::Gray8, width: n[3], height: n[4], stride: 0, data: pixels };
+    let Ok(picture) = Picture::from_pixels(pixels, [255; 3]) else { return };
     // Larger ones take their time.
     if layout.seen_width * layout.seen_height > 1 << 18 {
         return;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use twox_hash::XxHash64;
 
 use super::CpuBackend;
-use super::load::{self, PlannedMatrix};
+use super::load::{self, PackPlan, PlannedMatrix};
 use super::memory;
 use crate::cpu::matmul::matrix::WeightMatrix;
 use crate::error::{Error, Result, try_vec};
@@ -38,7 +38,8 @@ impl CpuBackend {
             return Err(Error::Limit { what, needed, left: host_bytes, limit: host_bytes });
         }
         let mut packed = memory::map_huge("the adapter", bytes)?;
-        let values = load::pack(&self.pool, self.isa, sources, &planned, &mut packed, &mut |_, _| Ok(()))?;
+        let plan = PackPlan { isa: self.isa, sources, planned: &planned };
+        let values = load::pack(&self.pool, plan, &mut packed, &mut |_, _| Ok(()))?;
         let mut hash = XxHash64::with_seed(values);
         let mut matrices = try_vec("the list of factors", planned.len())?;
         for PlannedMatrix { matrix, range } in planned {

@@ -79,7 +79,7 @@ mod tests {
     fn the_least_time_decides_and_the_later_one_of_two_alike() {
         let all = Isa::available();
         let (first, last) = (all[0], all[all.len() - 1]);
-        let micros = |isa, times: [u64; 2]| Duration::from_micros(times[usize::from(isa == last)]);
+        let micros = |isa, times: [u64; 2]| Duration::from_micros(if isa == last { times[1] } else { times[0] });
         if first != last {
             assert_eq!(choose(&[first, last], |isa| micros(isa, [100, 120])), first);
             assert_eq!(choose(&[first, last], |isa| micros(isa, [100, 104])), last);

@@ -435,7 +435,7 @@ impl KvWriter<'_> {
             }
             for (i, x) in rotated.chunks(BLOCK).enumerate() {
                 let block = part_of_row * (LONGEST / BLOCK) + i;
-                write_block(isa, storage, part, bytes, position, dim, block, x);
+                write_block(isa, storage, bytes, BlockPlace { part, position, dim, block }, x);
             }
         }
     }
@@ -484,17 +484,19 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
     }
 }
 
-/// Stores the `block`th 32 numbers of a key or value of `dim` numbers in a panel of bytes, that of `position`.
-fn write_block(
-    isa: Isa,
-    storage: Storage,
+/// Some 32 numbers of a key or value.
+struct BlockPlace {
     part: KvPart,
-    panel: &mut [u8],
     position: usize,
+    /// Numbers of the whole key or value.
     dim: usize,
+    /// Number of the block in it.
     block: usize,
-    x: &[f32],
-) {
+}
+
+/// Stores a block of a key or value in the panel of bytes of its position.
+fn write_block(isa: Isa, storage: Storage, panel: &mut [u8], place: BlockPlace, x: &[f32]) {
+    let BlockPlace { part, position, dim, block } = place;
     let each = if storage == Storage::I8 { 4 } else { 8 };
     let mut codes = [0; BLOCK];
     let codes = &mut codes[..x.len()];

@@ -123,34 +123,34 @@ pub fn staging(planned: &[PlannedMatrix]) -> usize {
     packed.map(|p| piece_rows(&p.matrix).min(p.matrix.rows) * p.matrix.row_bytes()).max().unwrap_or(0)
 }
 
+/// Matrices of a file, and for each its packed form and place.
+#[derive(Clone, Copy)]
+pub struct PackPlan<'a> {
+    pub isa: Isa,
+    pub sources: &'a [&'a dyn MatrixSource],
+    pub planned: &'a [PlannedMatrix],
+}
+
 /// Reads matrices on all threads, piece by piece, and packs each piece straight into its place. Returns the sum of the
 /// digests of all.
-pub fn pack(
-    pool: &Arc<Pool>,
-    isa: Isa,
-    sources: &[&dyn MatrixSource],
-    planned: &[PlannedMatrix],
-    mapping: &mut [u8],
-    progress: &mut Progress,
-) -> Result<u64> {
-    let total: u64 = planned.iter().map(|place| place.range.len() as u64).sum();
+pub fn pack(pool: &Arc<Pool>, plan: PackPlan, mapping: &mut [u8], progress: &mut Progress) -> Result<u64> {
+    let total: u64 = plan.planned.iter().map(|place| place.range.len() as u64).sum();
     progress(0, total)?;
-    match staging(planned) {
+    match staging(plan.planned) {
         0 => Ok(0),
-        bytes => Workers::with(pool, |workers| pack_on(workers, isa, sources, planned, bytes, mapping, progress)),
+        bytes => Workers::with(pool, |workers| pack_on(workers, plan, bytes, mapping, progress)),
     }
 }
 
 /// `pack` on some threads, each of which holds `staging` bytes of a file.
 fn pack_on(
     workers: &Workers,
-    isa: Isa,
-    sources: &[&dyn MatrixSource],
-    planned: &[PlannedMatrix],
+    plan: PackPlan,
     staging: usize,
     mapping: &mut [u8],
     progress: &mut Progress,
 ) -> Result<u64> {
+    let PackPlan { isa, sources, planned } = plan;
     let all = || sources.iter().zip(planned).enumerate();
     let packed = || all().map(|(i, (source, place))| (i, source, place)).filter(|(.., place)| !place.range.is_empty());
     let total: u64 = packed().map(|(.., place)| place.range.len() as u64).sum();

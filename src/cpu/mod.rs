@@ -30,7 +30,7 @@ use std::time::Instant;
 use twox_hash::XxHash64;
 
 use self::kernels::Isa;
-use self::load::PlannedMatrix;
+use self::load::{PackPlan, PlannedMatrix};
 use self::matmul::matrix::WeightMatrix;
 use self::matmul::packed_file::{PackedFile, stamp};
 use self::threads::pool::Pool;
@@ -220,7 +220,8 @@ impl CpuBackend {
             staging_bytes += if file.is_some() { bytes } else { 0 };
             if weights_follow {
                 packed = memory::map_huge("weights", bytes)?;
-                packed_digest = load::pack(pool, isa, &weights.matrices, &planned, &mut packed, progress)?;
+                let plan = PackPlan { isa, sources: &weights.matrices, planned: &planned };
+                packed_digest = load::pack(pool, plan, &mut packed, progress)?;
                 if let Some((path, stamp)) = file.filter(|_| unwritten.is_none()) {
                     let written = PackedFile::write(path, stamp, &packed[..bytes], packed_digest, pool, progress);
                     (found, unwritten) = or_io(written.and_then(|()| find()))?;

@@ -46,6 +46,15 @@ pub struct Prompt {
     runs: Runs,
 }
 
+/// A conversation as its template writes it.
+pub(super) struct Rendered {
+    pub text: MarkedText,
+    /// Where its media stand in the text.
+    pub places: Vec<Range<usize>>,
+    /// The number of the medium at each place.
+    pub media: Vec<usize>,
+}
+
 impl Prompt {
     /// `bare`: without the model's tokens around and between the rows of media.
     pub fn new(model: &Arc<Model>, parts: &[PromptPart], bare: bool) -> Result<Prompt> {
@@ -86,22 +95,20 @@ impl Prompt {
         cancels: &[Option<&Cancel>],
     ) -> Result<Prompt> {
         check_media(model, &Chat::media_of(chat.messages()), media)?;
-        let (text, places) = model.run_deep(cancels, || render(model, chat))?;
-        Prompt::of_rendered(model, chat, &text, &places, media, cancels, None)
+        let rendered = model.run_deep(cancels, || render(model, chat))?;
+        Prompt::of_rendered(model, &rendered, media, cancels, None)
     }
 
-    /// `of_chat` for a conversation that was rendered, with the places of its media.
+    /// `of_chat` for a conversation that was rendered.
     pub(super) fn of_rendered(
         model: &Arc<Model>,
-        chat: &Chat,
-        text: &MarkedText,
-        places: &[Range<usize>],
+        rendered: &Rendered,
         media: &[Arc<Media>],
         cancels: &[Option<&Cancel>],
         known: Option<&mut KnownTexts>,
     ) -> Result<Prompt> {
-        let order: Vec<&Arc<Media>> =
-            Chat::media_of(chat.messages()).into_iter().filter_map(|(i, _)| media.get(i)).collect();
+        let Rendered { text, places, media: order } = rendered;
+        let order: Vec<&Arc<Media>> = order.iter().filter_map(|i| media.get(*i)).collect();
         let tokenizer = model.tokenizer()?;
         let check = || Cancel::check(cancels);
         let encode = || tokenizer.encode_chat_around(&check, text, places, known);
@@ -219,26 +226,26 @@ impl List {
 
 /// The possible replies to a conversation with media.
 pub fn reply_to_chat(model: &Model, chat: &Chat) -> Result<Reply> {
-    model.reply_to(chat, &render(model, chat)?.0)
+    model.reply_to(chat, &render(model, chat)?.text)
 }
 
 /// The text of a conversation, and the places of its media in it.
-pub(super) fn render(model: &Model, chat: &Chat) -> Result<(MarkedText, Vec<Range<usize>>)> {
-    let kinds: Vec<PartKind> = Chat::media_of(chat.messages()).into_iter().map(|(_, kind)| kind).collect();
+pub(super) fn render(model: &Model, chat: &Chat) -> Result<Rendered> {
+    let (media, kinds): (Vec<usize>, Vec<PartKind>) = Chat::media_of(chat.messages()).into_iter().unzip();
     if kinds.is_empty() {
-        return Ok((model.render_chat(chat)?, Vec::new()));
+        return Ok(Rendered { text: model.render_chat(chat)?, places: Vec::new(), media });
     }
     if let Ok(text) = model.render_chat(&chat.with_bare_media())
         && let Some(places) = placeholders(&text, &kinds)
     {
-        return Ok((text, places));
+        return Ok(Rendered { text, places, media });
     }
     // A template that knows no parts.
     let (chat, marker) = chat.with_markers();
     let text = model.render_chat(&chat)?;
     let places = places(&text, &text.marks.mark(&marker));
     match places.len() == kinds.len() {
-        true => Ok((text, places)),
+        true => Ok(Rendered { text, places, media }),
         false => Err(Error::unsupported("the chat template leaves out a picture, a sound or a video")),
     }
 }

@@ -61,6 +61,14 @@ pub struct Session {
     memory: Option<Reservation>,
 }
 
+/// What is saved of a session.
+pub(super) struct SessionParts<'a> {
+    pub tokens: &'a mut Vec<u32>,
+    pub runs: &'a mut Runs,
+    pub logits: &'a mut [f32],
+    pub sequence: &'a mut Sequence,
+}
+
 impl Session {
     pub fn new(model: &Arc<Model>, params: &CacheParams) -> Result<Session> {
         for t in [params.k_type, params.v_type] {
@@ -84,11 +92,11 @@ impl Session {
     pub(super) fn filled(
         model: &Arc<Model>,
         params: &CacheParams,
-        fill: impl FnOnce((&mut Vec<u32>, &mut Runs), &mut [f32], &mut Sequence) -> Result<Logits>,
+        fill: impl FnOnce(SessionParts) -> Result<Logits>,
     ) -> Result<Session> {
         let mut session = Session::new(model, params)?;
-        let text = (&mut session.tokens, &mut session.runs);
-        session.logits_at = fill(text, &mut session.logits, &mut session.sequence)?;
+        let Session { tokens, runs, logits, sequence, .. } = &mut session;
+        session.logits_at = fill(SessionParts { tokens, runs, logits, sequence })?;
         if session.logits().is_some_and(has_nan) {
             return Err(Error::invalid("what was saved has logits that are NaN"));
         }

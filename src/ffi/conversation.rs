@@ -25,7 +25,7 @@ use super::lock::SharedLock;
 use super::media::rz_media;
 use super::model::rz_model;
 use super::prompt::media_of;
-use super::reply::{PartOut, part_status};
+use super::reply::{PartNumbers, part_status};
 use super::sampler::{rz_sampler_params, sampler_params};
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 use super::store::rz_store;
@@ -511,7 +511,7 @@ pub unsafe extern "C" fn rz_conversation_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let conversation = call.handle(conversation)?;
-        let part = PartOut::new(call, kind, flags, index, out, capacity, len)?;
+        let part = PartNumbers::new(call, kind, flags, index)?.with_text(call, out, capacity, len)?;
         conversation.change(|conversation| {
             let next = conversation.next_part(|event| part.fill(event))?;
             Ok(part_status(next, !conversation.is_replying()))

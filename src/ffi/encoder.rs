@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use crate::engine::{
-    Cancel, Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Runtime, SAMPLE_RATE, Senses,
-    Sizing, WHITE, encoder_extent, measure_picture, sound_extent,
+    Cancel, Encoder, EncoderParams, MediaWork, Picture, PictureBounds, PixelFormat, Pixels, Runtime, SAMPLE_RATE,
+    Senses, Sizing, WHITE, encoder_extent, measure_picture, sound_extent,
 };
 use crate::error::{Error, Result};
 
@@ -465,7 +465,8 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
     // A row may end where its pixels do.
     let bytes = lines.saturating_sub(1).saturating_mul(stride).saturating_add(of_row);
     let data = call.slice(pixels.data.cast::<u8>(), bytes, "rz_pixels.data")?;
-    Picture::from_pixels(format, columns, lines, pixels.stride, data, params.behind()?)
+    let pixels = Pixels { format, width: columns, height: lines, stride: pixels.stride, data };
+    Picture::from_pixels(pixels, params.behind()?)
 }
 
 /// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify; of an

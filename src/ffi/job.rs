@@ -19,7 +19,7 @@ use super::handle::{Handle, Held};
 use super::lock::Lock;
 use super::model::rz_model;
 use super::prompt::rz_prompt;
-use super::reply::{PartOut, part_status, reply};
+use super::reply::{PartNumbers, part_status, reply};
 use super::sampler::rz_sampler;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_NONE, RZ_OK, rz_error, rz_status};
 use super::structs::{count, ns};
@@ -429,7 +429,7 @@ pub unsafe extern "C" fn rz_job_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let job = call.handle(job)?;
-        let part = PartOut::new(call, kind, flags, index, out, capacity, len)?;
+        let part = PartNumbers::new(call, kind, flags, index)?.with_text(call, out, capacity, len)?;
         let next = job.change(|job| {
             let next = job.next_part(|event| part.fill(event))?;
             Ok(part_status(next, job.info().end.is_some()))

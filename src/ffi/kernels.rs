@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::engine;
-use crate::engine::kernels::{self, GqaParams, KvStore};
+use crate::engine::kernels::{self, GqaInputs, GqaParams, KvStore};
 use crate::error::Error;
 
 use super::arguments::Span;
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn rz_attention_gqa_into(
             Span::of("current_v", v),
         ];
         let out = call.slice_mut(out, n_q, "out", &inputs)?;
-        kernels::attention_gqa(&params, q, k_cache, v_cache, k, v, out)?;
+        kernels::attention_gqa(&params, GqaInputs { q, k_cache, v_cache, current_k: k, current_v: v }, out)?;
         Ok(RZ_OK)
     })
 }

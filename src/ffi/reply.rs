@@ -144,7 +144,7 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
-        let part = PartOut::new(call, kind, flags, index, out, capacity, len)?;
+        let part = PartNumbers::new(call, kind, flags, index)?.with_text(call, out, capacity, len)?;
         let mut parser = parser.parser.take(rz_chat_parser::NAME)?;
         let next = parser.next(|event| part.fill(event))?;
         Ok(part_status(next, parser.has_ended()))
@@ -168,37 +168,46 @@ pub(super) fn part_status(next: Option<()>, has_ended: bool) -> rz_status {
 
 /// Where a part of a reply goes.
 pub(super) struct PartOut<'a> {
-    kind: Out<'a, u32>,
-    flags: Out<'a, u32>,
-    index: Out<'a, u32>,
+    numbers: PartNumbers<'a>,
     text: Buffer<'a, u8>,
 }
 
-impl<'a> PartOut<'a> {
-    /// Checks the arguments of rz_chat_parser_next_into and its like; the text's are `out`, `capacity` and `len`.
-    pub(super) fn new(
+/// The numbers of a `PartOut`.
+pub(super) struct PartNumbers<'a> {
+    kind: Out<'a, u32>,
+    flags: Out<'a, u32>,
+    index: Out<'a, u32>,
+}
+
+impl<'a> PartNumbers<'a> {
+    /// Checks the arguments of rz_chat_parser_next_into and its like that take numbers.
+    pub(super) fn new(call: &'a Call, kind: *mut u32, flags: *mut u32, index: *mut u32) -> Result<PartNumbers<'a>> {
+        Ok(PartNumbers {
+            kind: call.out(kind, "kind")?,
+            flags: call.out(flags, "flags")?,
+            index: call.out(index, "index")?,
+        })
+    }
+
+    /// Adds the arguments that take the text.
+    pub(super) fn with_text(
+        self,
         call: &'a Call,
-        kind: *mut u32,
-        flags: *mut u32,
-        index: *mut u32,
         out: *mut c_char,
         capacity: usize,
         len: *mut usize,
     ) -> Result<PartOut<'a>> {
-        Ok(PartOut {
-            kind: call.out(kind, "kind")?,
-            flags: call.out(flags, "flags")?,
-            index: call.out(index, "index")?,
-            text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
-        })
+        Ok(PartOut { numbers: self, text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])? })
     }
+}
 
+impl PartOut<'_> {
     /// Changes nothing but the length where the text has no room.
     pub(super) fn fill(self, event: &Event) -> Result<()> {
         self.text.fill_next_to(event.text.as_bytes(), || {
-            self.kind.set(event_kind(event.kind));
-            self.flags.set(if event.unparsed { RZ_CHAT_EVENT_FLAG_UNPARSED } else { 0 });
-            self.index.set(event.call);
+            self.numbers.kind.set(event_kind(event.kind));
+            self.numbers.flags.set(if event.unparsed { RZ_CHAT_EVENT_FLAG_UNPARSED } else { 0 });
+            self.numbers.index.set(event.call);
         })
     }
 }

@@ -442,7 +442,7 @@ impl GroupedMatrix {
 
     /// Fills `out` with whole rows from byte `from` on.
     pub fn read(&self, files: &[InputFile], name: &str, from: u64, out: &mut [u8]) -> Result<()> {
-        let [columns, block_bytes, group] = self.blocks.sizes();
+        let [columns, block_bytes, _] = self.blocks.sizes();
         let cols = self.cols;
         let row_bytes = cols / columns as u64 * block_bytes as u64;
         let rows = whole_rows(name, row_bytes, from, out)?;
@@ -464,7 +464,7 @@ impl GroupedMatrix {
             for ((codes, block), i) in blocks.zip(0u64..) {
                 let col = i * columns as u64;
                 let Blocks::Grouped(grouped) = self.blocks else {
-                    self.put_floats(files, &scales, row, col, group as u64, codes, block)?;
+                    self.put_floats(files, &scales, [row, col], codes, block)?;
                     continue;
                 };
                 let (header, chunks) = block.split_at_mut(grouped.scale.bytes() + grouped.offset_bytes());
@@ -502,17 +502,18 @@ impl GroupedMatrix {
         Ok(())
     }
 
-    /// Writes a block of MXFP4 or NVFP4: scales, then the early half of each run of columns in low nibbles.
+    /// Writes the block of MXFP4 or NVFP4 that begins at a row and column: scales, then the early half of each run of
+    /// columns in low nibbles.
     fn put_floats(
         &self,
         files: &[InputFile],
         scales: &Fetched,
-        row: u64,
-        col: u64,
-        group: u64,
+        [row, col]: [u64; 2],
         codes: &[u8],
         block: &mut [u8],
     ) -> Result<()> {
+        let [.., group] = self.blocks.sizes();
+        let group = group as u64;
         let is_nvfp4 = self.blocks == Blocks::Nvfp4;
         let (header, quants) = block.split_at_mut(if is_nvfp4 { 4 } else { 1 });
         for (scale, i) in header.iter_mut().zip(0u64..) {

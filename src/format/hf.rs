@@ -92,7 +92,9 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
         keys.push(("general.name".into(), Value::Str(name.to_string_lossy().into_owned())));
     }
     if !translated.facts.classifies {
-        sentence::modules(files, folder, translated.family.arch, &mut keys, &mut set, &mut tensors)?;
+        let poolings = sentence::modules(files, folder, &mut set, &mut tensors)?;
+        let key = format!("{}.pooling_type", translated.family.arch);
+        keys.extend(poolings.into_iter().map(|number| (key.clone(), number.into())));
     }
     let generation_path = folder.join("generation_config.json");
     let generation = read(files, &generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());

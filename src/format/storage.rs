@@ -167,27 +167,38 @@ impl TensorStorage {
 
     /// Fills `out` with the bytes of `tensor` that begin at `from`, which the caller has checked to be within it.
     pub fn read(&self, files: &[InputFile], tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
-        match self {
+        Reader { files, tensor }.read(self, from, out)
+    }
+}
+
+/// A tensor whose bytes are read from its files.
+struct Reader<'a> {
+    files: &'a [InputFile],
+    tensor: &'a TensorInfo,
+}
+
+impl Reader<'_> {
+    fn read(&self, storage: &TensorStorage, from: u64, out: &mut [u8]) -> Result<()> {
+        let Reader { files, tensor } = *self;
+        match storage {
             TensorStorage::Whole(place) => read(files, *place, from, out),
-            TensorStorage::Stacked { parts, part_bytes } => read_stacked(files, parts, *part_bytes, tensor, from, out),
-            TensorStorage::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
-            TensorStorage::Transposed { source, first, rows } => {
-                read_transposed(files, source, *first, *rows, tensor, from, out)
-            }
-            TensorStorage::Picked(picked) => read_picked(files, picked, tensor, from, out),
-            TensorStorage::Packed { quants, scales } => read_packed(files, *quants, *scales, tensor, from, out),
+            TensorStorage::Stacked { parts, part_bytes } => self.read_stacked(parts, *part_bytes, from, out),
+            TensorStorage::Scaled(scaled) => self.read_scaled(scaled, from, out),
+            TensorStorage::Transposed { source, first, rows } => self.read_transposed(source, *first, *rows, from, out),
+            TensorStorage::Picked(picked) => self.read_picked(picked, from, out),
+            TensorStorage::Packed { quants, scales } => self.read_packed(*quants, *scales, from, out),
             TensorStorage::Computed { source, source_type, function } => {
-                read_computed(files, source, *source_type, *function, tensor, from, out)
+                self.read_computed(source, *source_type, *function, from, out)
             }
             TensorStorage::Grouped(matrix) => matrix.read(files, &tensor.name, from, out),
             TensorStorage::Spread(matrix) => matrix.read(files, &tensor.name, from, out),
             TensorStorage::Doubles(place) => {
-                read_wide(files, *place, tensor, from, out, |bytes| float_of_double(f64::from_le_bytes(bytes)))
+                self.read_wide(*place, from, out, |bytes| float_of_double(f64::from_le_bytes(bytes)))
             }
             TensorStorage::LongIntegers(place) => {
-                read_wide(files, *place, tensor, from, out, |bytes| float_of_integer(i64::from_le_bytes(bytes)))
+                self.read_wide(*place, from, out, |bytes| float_of_integer(i64::from_le_bytes(bytes)))
             }
-            TensorStorage::Integers(place) => read_integers(files, *place, tensor, from, out),
+            TensorStorage::Integers(place) => self.read_integers(*place, from, out),
             TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
                 let part = bytes.get(start..).and_then(|b| b.get(..out.len())).ok_or_else(|| unaligned(tensor))?;
@@ -196,6 +207,228 @@ impl TensorStorage {
             }
         }
     }
+
+    fn read_stacked(&self, parts: &[TensorStorage], part_bytes: u64, mut from: u64, mut out: &mut [u8]) -> Result<()> {
+        for part in parts {
+            if from < part_bytes && !out.is_empty() {
+                let n = usize::try_from(part_bytes - from).unwrap_or(usize::MAX).min(out.len());
+                let (now, rest) = out.split_at_mut(n);
+                self.read(part, from, now)?;
+                out = rest;
+            }
+            from = from.saturating_sub(part_bytes);
+        }
+        Ok(())
+    }
+
+    fn read_scaled(&self, s: &Scaled, from: u64, out: &mut [u8]) -> Result<()> {
+        let Reader { files, tensor } = *self;
+        let [target, source, scale] =
+            [quant::format(quant::BF16)?, quant::format(quant::F8_E4M3)?, quant::format(s.scale_type)?];
+        let [block_rows, block_cols] = s.block.map(|n| n.max(1));
+        let (cols, scale_cols) = (s.cols, s.cols.div_ceil(block_cols));
+        if out.is_empty() {
+            return Ok(());
+        }
+        if !from.is_multiple_of(2) || !out.len().is_multiple_of(2) {
+            return Err(unaligned(tensor));
+        }
+        let (first, n) = (from / 2, out.len() / 2);
+        let mut raw = try_filled("scaled weights", n, 0u8)?;
+        read(files, s.values, first, &mut raw)?;
+        let mut values = try_filled("scaled weights", n, 0f32)?;
+        source.dequantize(&raw, &mut values);
+        let (first_row, last_row) = (first / cols / block_rows, (first + n as u64 - 1) / cols / block_rows);
+        let count = usize::try_from((last_row - first_row + 1) * scale_cols).map_err(|_| unaligned(tensor))?;
+        let mut raw = try_filled("scales", count.saturating_mul(scale.block_bytes), 0u8)?;
+        read(files, s.scales, first_row * scale_cols * scale.block_bytes as u64, &mut raw)?;
+        let mut scales = try_filled("scales", count, 0f32)?;
+        scale.dequantize(&raw, &mut scales);
+        let (mut rest, mut at) = (values.as_mut_slice(), first);
+        while !rest.is_empty() {
+            let (row, col) = (at / cols, at % cols);
+            let run = (block_cols - col % block_cols).min(cols - col);
+            let scale = usize::try_from((row / block_rows - first_row) * scale_cols + col / block_cols);
+            let scale = scale.ok().and_then(|i| scales.get(i)).ok_or_else(|| unaligned(tensor))?;
+            let (now, later) = rest.split_at_mut(usize::try_from(run).unwrap_or(usize::MAX).min(rest.len()));
+            now.iter_mut().for_each(|value| *value *= scale);
+            (rest, at) = (later, at + run);
+        }
+        let encode = target.quantize.ok_or_else(|| unaligned(tensor))?;
+        encode(&values, out);
+        Ok(())
+    }
+
+    /// Reads each column of the wanted rows at once, so that many rows together take few reads.
+    fn read_transposed(
+        &self,
+        source: &TensorStorage,
+        first_byte: u64,
+        rows: u64,
+        from: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let tensor = self.tensor;
+        let cols = tensor.shape.cols();
+        let value = quant::format(tensor.dtype)?.block_bytes;
+        if out.is_empty() {
+            return Ok(());
+        }
+        if !from.is_multiple_of(value as u64) || !out.len().is_multiple_of(value) {
+            return Err(unaligned(tensor));
+        }
+        let first = from / value as u64;
+        let n = (out.len() / value) as u64;
+        let (first_row, last_row) = (first / cols, (first + n - 1) / cols);
+        let run = usize::try_from(last_row - first_row + 1).ok().and_then(|n| n.checked_mul(value));
+        let mut column = try_filled("a transposed matrix", run.ok_or_else(|| unaligned(tensor))?, 0u8)?;
+        for c in 0..cols {
+            self.read(source, first_byte + (c * rows + first_row) * value as u64, &mut column)?;
+            for (row, bytes) in (first_row..).zip(column.chunks_exact(value)) {
+                // Only the first and the last row can be wanted in part.
+                let Some(i) = (row * cols + c).checked_sub(first).and_then(|i| usize::try_from(i).ok()) else {
+                    continue;
+                };
+                if let Some(slot) = i.checked_mul(value).and_then(|start| out.get_mut(start..start + value)) {
+                    slot.copy_from_slice(bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_computed(
+        &self,
+        values_of: &TensorStorage,
+        source_type: DType,
+        function: Function,
+        from: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let source = quant::format(source_type)?;
+        if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) || source.block_len != 1 {
+            return Err(unaligned(self.tensor));
+        }
+        let run = COMPUTED_RUN.min(out.len() / 4);
+        let mut raw = try_filled("a computed tensor", run * source.block_bytes, 0u8)?;
+        let mut values = try_filled("a computed tensor", run, 0f32)?;
+        let mut at = from / 4 * source.block_bytes as u64;
+        for out in out.chunks_mut(COMPUTED_RUN * 4) {
+            raw.truncate(out.len() / 4 * source.block_bytes);
+            values.truncate(out.len() / 4);
+            self.read(values_of, at, &mut raw)?;
+            source.dequantize(&raw, &mut values);
+            for (out, x) in out.chunks_exact_mut(4).zip(&values) {
+                out.copy_from_slice(&function.of(*x).to_le_bytes());
+            }
+            at += raw.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes floats of values of 64 bits by `float`, which tells the value that it cannot make one of.
+    fn read_wide(
+        &self,
+        place: FileOffset,
+        from: u64,
+        out: &mut [u8],
+        float: fn([u8; 8]) -> Result<f32, String>,
+    ) -> Result<()> {
+        if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
+            return Err(unaligned(self.tensor));
+        }
+        let mut raw = try_filled("values of 64 bits", COMPUTED_RUN.min(out.len() / 4) * 8, 0u8)?;
+        let mut at = from.saturating_mul(2);
+        for out in out.chunks_mut(COMPUTED_RUN * 4) {
+            raw.truncate(out.len() * 2);
+            read(self.files, place, at, &mut raw)?;
+            for (out, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(raw.as_chunks::<8>().0) {
+                *out = float(*value).map_err(|what| cannot_hold(self.tensor, &what))?.to_le_bytes();
+            }
+            at += raw.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes floats of integers of 32 bits.
+    fn read_integers(&self, place: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
+        let Reader { files, tensor } = *self;
+        if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
+            return Err(unaligned(tensor));
+        }
+        read(files, place, from, out)?;
+        for value in out.as_chunks_mut::<4>().0 {
+            let float = float_of_integer(i32::from_le_bytes(*value).into());
+            *value = float.map_err(|what| cannot_hold(tensor, &what))?.to_le_bytes();
+        }
+        Ok(())
+    }
+
+    fn read_picked(&self, p: &Picked, from: u64, out: &mut [u8]) -> Result<()> {
+        let tensor = self.tensor;
+        let run_bytes = p.run.saturating_mul(p.unit).max(1);
+        let stride_bytes = p.stride.saturating_mul(p.unit);
+        let place = |at: u64| (p.first * p.unit) + at / run_bytes * stride_bytes + at % run_bytes;
+        let apart = matches!(*p.source, TensorStorage::Whole(_)) && run_bytes >= LONG_RUN;
+        let (mut rest, mut at) = (out, from);
+        let mut span = Vec::new();
+        while !rest.is_empty() {
+            let start = place(at);
+            if apart {
+                let n = usize::try_from(run_bytes - at % run_bytes).unwrap_or(usize::MAX).min(rest.len());
+                let (now, later) = rest.split_at_mut(n);
+                check_within(p, tensor, start, n)?;
+                self.read(&p.source, start, now)?;
+                (rest, at) = (later, at + n as u64);
+                continue;
+            }
+            // As many runs as fit in a span, and at least one.
+            let runs = (SPAN / stride_bytes.max(1)).max(1);
+            let end = (at / run_bytes + runs).saturating_mul(run_bytes);
+            let n = usize::try_from(end - at).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at_mut(n);
+            let last = place(at + n as u64 - 1);
+            let len = usize::try_from(last + 1 - start).map_err(|_| unaligned(tensor))?;
+            check_within(p, tensor, start, len)?;
+            span.clear();
+            span.try_reserve(len).map_err(|_| Error::OutOfMemory { what: "rows of a tensor", bytes: len as u64 })?;
+            span.resize(len, 0u8);
+            self.read(&p.source, start, &mut span)?;
+            let (mut slots, mut i) = (now, at);
+            while !slots.is_empty() {
+                let n = usize::try_from(run_bytes - i % run_bytes).unwrap_or(usize::MAX).min(slots.len());
+                let (slot, more) = slots.split_at_mut(n);
+                let inner = usize::try_from(place(i) - start).map_err(|_| unaligned(tensor))?;
+                slot.copy_from_slice(span.get(inner..inner + n).ok_or_else(|| unaligned(tensor))?);
+                (slots, i) = (more, i + n as u64);
+            }
+            (rest, at) = (later, at + n as u64);
+        }
+        Ok(())
+    }
+
+    fn read_packed(&self, quants: FileOffset, scales: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
+        let Reader { files, tensor } = *self;
+        if !from.is_multiple_of(PACKED_BLOCK) || !(out.len() as u64).is_multiple_of(PACKED_BLOCK) {
+            return Err(unaligned(tensor));
+        }
+        let (first, n) = (from / PACKED_BLOCK, out.len() / 17);
+        let mut factors = try_filled("scales", n, 0u8)?;
+        read(files, scales, first, &mut factors)?;
+        let mut pairs = try_filled("packed weights", n * 16, 0u8)?;
+        read(files, quants, first * 16, &mut pairs)?;
+        for ((block, factor), pairs) in out.chunks_exact_mut(17).zip(factors).zip(pairs.chunks_exact(16)) {
+            let Some((scale, values)) = block.split_first_mut() else { continue };
+            *scale = factor;
+            let (early, late) = pairs.split_at(8);
+            for (two, (low, high)) in values.chunks_exact_mut(2).zip(early.iter().zip(late)) {
+                if let [even, odd] = two {
+                    (*even, *odd) = (low & 0x0f | (high & 0x0f) << 4, low >> 4 | high & 0xf0);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The error for a read that cuts a value of a converted tensor in two.
@@ -203,156 +436,8 @@ fn unaligned(tensor: &TensorInfo) -> Error {
     Error::invalid(format!("the tensor {:?} can be read in whole values only", tensor.name))
 }
 
-fn read_stacked(
-    files: &[InputFile],
-    parts: &[TensorStorage],
-    part_bytes: u64,
-    tensor: &TensorInfo,
-    mut from: u64,
-    mut out: &mut [u8],
-) -> Result<()> {
-    for part in parts {
-        if from < part_bytes && !out.is_empty() {
-            let n = usize::try_from(part_bytes - from).unwrap_or(usize::MAX).min(out.len());
-            let (now, rest) = out.split_at_mut(n);
-            part.read(files, tensor, from, now)?;
-            out = rest;
-        }
-        from = from.saturating_sub(part_bytes);
-    }
-    Ok(())
-}
-
-fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
-    let [target, source, scale] =
-        [quant::format(quant::BF16)?, quant::format(quant::F8_E4M3)?, quant::format(s.scale_type)?];
-    let [block_rows, block_cols] = s.block.map(|n| n.max(1));
-    let (cols, scale_cols) = (s.cols, s.cols.div_ceil(block_cols));
-    if out.is_empty() {
-        return Ok(());
-    }
-    if !from.is_multiple_of(2) || !out.len().is_multiple_of(2) {
-        return Err(unaligned(tensor));
-    }
-    let (first, n) = (from / 2, out.len() / 2);
-    let mut raw = try_filled("scaled weights", n, 0u8)?;
-    read(files, s.values, first, &mut raw)?;
-    let mut values = try_filled("scaled weights", n, 0f32)?;
-    source.dequantize(&raw, &mut values);
-    let (first_row, last_row) = (first / cols / block_rows, (first + n as u64 - 1) / cols / block_rows);
-    let count = usize::try_from((last_row - first_row + 1) * scale_cols).map_err(|_| unaligned(tensor))?;
-    let mut raw = try_filled("scales", count.saturating_mul(scale.block_bytes), 0u8)?;
-    read(files, s.scales, first_row * scale_cols * scale.block_bytes as u64, &mut raw)?;
-    let mut scales = try_filled("scales", count, 0f32)?;
-    scale.dequantize(&raw, &mut scales);
-    let (mut rest, mut at) = (values.as_mut_slice(), first);
-    while !rest.is_empty() {
-        let (row, col) = (at / cols, at % cols);
-        let run = (block_cols - col % block_cols).min(cols - col);
-        let scale = usize::try_from((row / block_rows - first_row) * scale_cols + col / block_cols);
-        let scale = scale.ok().and_then(|i| scales.get(i)).ok_or_else(|| unaligned(tensor))?;
-        let (now, later) = rest.split_at_mut(usize::try_from(run).unwrap_or(usize::MAX).min(rest.len()));
-        now.iter_mut().for_each(|value| *value *= scale);
-        (rest, at) = (later, at + run);
-    }
-    let encode = target.quantize.ok_or_else(|| unaligned(tensor))?;
-    encode(&values, out);
-    Ok(())
-}
-
-/// Reads each column of the wanted rows at once, so that many rows together take few reads.
-fn read_transposed(
-    files: &[InputFile],
-    source: &TensorStorage,
-    first_byte: u64,
-    rows: u64,
-    tensor: &TensorInfo,
-    from: u64,
-    out: &mut [u8],
-) -> Result<()> {
-    let cols = tensor.shape.cols();
-    let value = quant::format(tensor.dtype)?.block_bytes;
-    if out.is_empty() {
-        return Ok(());
-    }
-    if !from.is_multiple_of(value as u64) || !out.len().is_multiple_of(value) {
-        return Err(unaligned(tensor));
-    }
-    let first = from / value as u64;
-    let n = (out.len() / value) as u64;
-    let (first_row, last_row) = (first / cols, (first + n - 1) / cols);
-    let run = usize::try_from(last_row - first_row + 1).ok().and_then(|n| n.checked_mul(value));
-    let mut column = try_filled("a transposed matrix", run.ok_or_else(|| unaligned(tensor))?, 0u8)?;
-    for c in 0..cols {
-        source.read(files, tensor, first_byte + (c * rows + first_row) * value as u64, &mut column)?;
-        for (row, bytes) in (first_row..).zip(column.chunks_exact(value)) {
-            // Only the first and the last row can be wanted in part.
-            let Some(i) = (row * cols + c).checked_sub(first).and_then(|i| usize::try_from(i).ok()) else { continue };
-            if let Some(slot) = i.checked_mul(value).and_then(|start| out.get_mut(start..start + value)) {
-                slot.copy_from_slice(bytes);
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Values that are computed at once.
 const COMPUTED_RUN: usize = 1 << 16;
-
-fn read_computed(
-    files: &[InputFile],
-    values_of: &TensorStorage,
-    source_type: DType,
-    function: Function,
-    tensor: &TensorInfo,
-    from: u64,
-    out: &mut [u8],
-) -> Result<()> {
-    let source = quant::format(source_type)?;
-    if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) || source.block_len != 1 {
-        return Err(unaligned(tensor));
-    }
-    let run = COMPUTED_RUN.min(out.len() / 4);
-    let mut raw = try_filled("a computed tensor", run * source.block_bytes, 0u8)?;
-    let mut values = try_filled("a computed tensor", run, 0f32)?;
-    let mut at = from / 4 * source.block_bytes as u64;
-    for out in out.chunks_mut(COMPUTED_RUN * 4) {
-        raw.truncate(out.len() / 4 * source.block_bytes);
-        values.truncate(out.len() / 4);
-        values_of.read(files, tensor, at, &mut raw)?;
-        source.dequantize(&raw, &mut values);
-        for (out, x) in out.chunks_exact_mut(4).zip(&values) {
-            out.copy_from_slice(&function.of(*x).to_le_bytes());
-        }
-        at += raw.len() as u64;
-    }
-    Ok(())
-}
-
-/// Makes floats of values of 64 bits by `float`, which tells the value that it cannot make one of.
-fn read_wide(
-    files: &[InputFile],
-    place: FileOffset,
-    tensor: &TensorInfo,
-    from: u64,
-    out: &mut [u8],
-    float: fn([u8; 8]) -> Result<f32, String>,
-) -> Result<()> {
-    if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
-        return Err(unaligned(tensor));
-    }
-    let mut raw = try_filled("values of 64 bits", COMPUTED_RUN.min(out.len() / 4) * 8, 0u8)?;
-    let mut at = from.saturating_mul(2);
-    for out in out.chunks_mut(COMPUTED_RUN * 4) {
-        raw.truncate(out.len() * 2);
-        read(files, place, at, &mut raw)?;
-        for (out, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(raw.as_chunks::<8>().0) {
-            *out = float(*value).map_err(|what| cannot_hold(tensor, &what))?.to_le_bytes();
-        }
-        at += raw.len() as u64;
-    }
-    Ok(())
-}
 
 fn cannot_hold(tensor: &TensorInfo, what: &str) -> Error {
     Error::unsupported(format!("the tensor {:?} holds {what} of F32", tensor.name))
@@ -374,65 +459,10 @@ fn float_of_integer(integer: i64) -> Result<f32, String> {
     }
 }
 
-/// Makes floats of integers of 32 bits.
-fn read_integers(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
-    if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
-        return Err(unaligned(tensor));
-    }
-    read(files, place, from, out)?;
-    for value in out.as_chunks_mut::<4>().0 {
-        let float = float_of_integer(i32::from_le_bytes(*value).into());
-        *value = float.map_err(|what| cannot_hold(tensor, &what))?.to_le_bytes();
-    }
-    Ok(())
-}
-
 /// Runs of at least this length are read one by one, shorter ones with what lies between them.
 const LONG_RUN: u64 = 4096;
 /// Most bytes of what lies around short runs that are read at once.
 const SPAN: u64 = 8 << 20;
-
-fn read_picked(files: &[InputFile], p: &Picked, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
-    let run_bytes = p.run.saturating_mul(p.unit).max(1);
-    let stride_bytes = p.stride.saturating_mul(p.unit);
-    let place = |at: u64| (p.first * p.unit) + at / run_bytes * stride_bytes + at % run_bytes;
-    let apart = matches!(*p.source, TensorStorage::Whole(_)) && run_bytes >= LONG_RUN;
-    let (mut rest, mut at) = (out, from);
-    let mut span = Vec::new();
-    while !rest.is_empty() {
-        let start = place(at);
-        if apart {
-            let n = usize::try_from(run_bytes - at % run_bytes).unwrap_or(usize::MAX).min(rest.len());
-            let (now, later) = rest.split_at_mut(n);
-            check_within(p, tensor, start, n)?;
-            p.source.read(files, tensor, start, now)?;
-            (rest, at) = (later, at + n as u64);
-            continue;
-        }
-        // As many runs as fit in a span, and at least one.
-        let runs = (SPAN / stride_bytes.max(1)).max(1);
-        let end = (at / run_bytes + runs).saturating_mul(run_bytes);
-        let n = usize::try_from(end - at).unwrap_or(usize::MAX).min(rest.len());
-        let (now, later) = rest.split_at_mut(n);
-        let last = place(at + n as u64 - 1);
-        let len = usize::try_from(last + 1 - start).map_err(|_| unaligned(tensor))?;
-        check_within(p, tensor, start, len)?;
-        span.clear();
-        span.try_reserve(len).map_err(|_| Error::OutOfMemory { what: "rows of a tensor", bytes: len as u64 })?;
-        span.resize(len, 0u8);
-        p.source.read(files, tensor, start, &mut span)?;
-        let (mut slots, mut i) = (now, at);
-        while !slots.is_empty() {
-            let n = usize::try_from(run_bytes - i % run_bytes).unwrap_or(usize::MAX).min(slots.len());
-            let (slot, more) = slots.split_at_mut(n);
-            let inner = usize::try_from(place(i) - start).map_err(|_| unaligned(tensor))?;
-            slot.copy_from_slice(span.get(inner..inner + n).ok_or_else(|| unaligned(tensor))?);
-            (slots, i) = (more, i + n as u64);
-        }
-        (rest, at) = (later, at + n as u64);
-    }
-    Ok(())
-}
 
 fn check_within(p: &Picked, tensor: &TensorInfo, start: u64, len: usize) -> Result<()> {
     match start.checked_add(len as u64) {
@@ -443,32 +473,3 @@ fn check_within(p: &Picked, tensor: &TensorInfo, start: u64, len: usize) -> Resu
 
 /// Bytes of a block of MXFP4: a scale and 32 values, of which byte `i` has the values `i` and `i + 16`.
 const PACKED_BLOCK: u64 = 17;
-
-fn read_packed(
-    files: &[InputFile],
-    quants: FileOffset,
-    scales: FileOffset,
-    tensor: &TensorInfo,
-    from: u64,
-    out: &mut [u8],
-) -> Result<()> {
-    if !from.is_multiple_of(PACKED_BLOCK) || !(out.len() as u64).is_multiple_of(PACKED_BLOCK) {
-        return Err(unaligned(tensor));
-    }
-    let (first, n) = (from / PACKED_BLOCK, out.len() / 17);
-    let mut factors = try_filled("scales", n, 0u8)?;
-    read(files, scales, first, &mut factors)?;
-    let mut pairs = try_filled("packed weights", n * 16, 0u8)?;
-    read(files, quants, first * 16, &mut pairs)?;
-    for ((block, factor), pairs) in out.chunks_exact_mut(17).zip(factors).zip(pairs.chunks_exact(16)) {
-        let Some((scale, values)) = block.split_first_mut() else { continue };
-        *scale = factor;
-        let (early, late) = pairs.split_at(8);
-        for (two, (low, high)) in values.chunks_exact_mut(2).zip(early.iter().zip(late)) {
-            if let [even, odd] = two {
-                (*even, *odd) = (low & 0x0f | (high & 0x0f) << 4, low >> 4 | high & 0xf0);
-            }
-        }
-    }
-    Ok(())
-}

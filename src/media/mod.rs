@@ -26,7 +26,7 @@ mod wav;
 
 pub use compressed::Compressed;
 pub use patches::patches;
-pub use picture::{MAX_SIDE, Part, Picture, PixelFormat, WHITE};
+pub use picture::{MAX_SIDE, Part, Picture, PixelFormat, Pixels, WHITE};
 pub use rates::SAMPLE_RATE;
 pub use resample::Filter;
 pub use sizing::{Grids, Layout, MAX_COLUMNS, Narrow, Sizing};

@@ -59,20 +59,24 @@ impl Part {
     }
 }
 
+/// Pixels of the host.
+#[derive(Clone, Copy)]
+pub struct Pixels<'a> {
+    pub format: PixelFormat,
+    pub width: usize,
+    pub height: usize,
+    /// Bytes from the beginning of a row to that of the next; 0: rows without a gap.
+    pub stride: usize,
+    pub data: &'a [u8],
+}
+
 impl Picture {
-    /// Copies pixels of the host; transparent pixels show the color `behind` them. Rows begin `stride` bytes apart; 0:
-    /// without a gap.
+    /// Copies pixels of the host; transparent pixels show the color `behind` them.
     ///
     /// # Errors
     /// `InvalidArgument` for no pixels, sides above `MAX_SIDE`, a stride below a row, too few bytes.
-    pub fn from_pixels(
-        format: PixelFormat,
-        width: usize,
-        height: usize,
-        stride: usize,
-        data: &[u8],
-        behind: [u8; 3],
-    ) -> Result<Picture> {
+    pub fn from_pixels(pixels: Pixels, behind: [u8; 3]) -> Result<Picture> {
+        let Pixels { format, width, height, stride, data } = pixels;
         if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
             return Err(Error::invalid(format!(
                 "the picture has {width} x {height} pixels; sides must be from 1 to {MAX_SIDE}"

@@ -182,7 +182,7 @@ impl Picture {
     /// As `resize`.
     pub fn resize_frame(&self, width: usize, height: usize, filter: Filter) -> Result<Picture> {
         let whole = Part { x: 0, y: 0, width, height };
-        Resizing::with(Ground::none(self), self, [width, height], whole, filter, TORCH_LIMIT)?.run(self)
+        Resizing::with(Ground::none(self), [width, height], whole, filter, TORCH_LIMIT)?.run(self)
     }
 }
 
@@ -201,7 +201,7 @@ impl Resizing {
 
     /// Stretches the image to `size` and returns a part of the result.
     pub fn part(picture: &Picture, size: [usize; 2], part: Part, filter: Filter) -> Result<Resizing> {
-        Resizing::with(Ground::none(picture), picture, size, part, filter, f64::INFINITY)
+        Resizing::with(Ground::none(picture), size, part, filter, f64::INFINITY)
     }
 
     /// Puts the image in the middle of a square of one color, with `side` pixels per edge, and stretches that square to
@@ -217,23 +217,16 @@ impl Resizing {
         let (Some(left), Some(top)) = (left, top) else {
             return Err(Error::invalid(format!("cannot put a {picture:?} into a square of {side} x {side} pixels")));
         };
-        let ground = Ground { size: [side; 2], at: [left, top], colour };
+        let ground = Ground { size: [side; 2], inner: picture.size(), at: [left, top], colour };
         let whole = Part { x: 0, y: 0, width: stretched, height: stretched };
-        Resizing::with(ground, picture, [stretched; 2], whole, filter, f64::INFINITY)
+        Resizing::with(ground, [stretched; 2], whole, filter, f64::INFINITY)
     }
 
-    fn with(
-        ground: Ground,
-        picture: &Picture,
-        size: [usize; 2],
-        part: Part,
-        filter: Filter,
-        limit: f64,
-    ) -> Result<Resizing> {
+    fn with(ground: Ground, size: [usize; 2], part: Part, filter: Filter, limit: f64) -> Result<Resizing> {
         part.check(size[0], size[1])?;
-        Ok(match size == picture.size() && ground.size == size {
+        Ok(match size == ground.inner && ground.size == size {
             true => Resizing::Crop(part),
-            false => Resizing::Stretch(Box::new(Stretch::new(ground, picture.size(), size, part, filter, limit)?)),
+            false => Resizing::Stretch(Box::new(Stretch::new(ground, size, part, filter, limit)?)),
         })
     }
 
@@ -256,6 +249,8 @@ impl Resizing {
 #[derive(Clone, Copy)]
 struct Ground {
     size: [usize; 2],
+    /// Size of the inner image in pixels.
+    inner: [usize; 2],
     /// The column and row of the inner image's corner.
     at: [usize; 2],
     colour: [u8; 3],
@@ -264,15 +259,13 @@ struct Ground {
 impl Ground {
     /// An image without a surrounding.
     fn none(picture: &Picture) -> Ground {
-        Ground { size: [picture.width, picture.height], at: [0; 2], colour: [0; 3] }
+        Ground { size: picture.size(), inner: picture.size(), at: [0; 2], colour: [0; 3] }
     }
 }
 
 /// The work on a part of a stretched picture, row by row.
 pub(super) struct Stretch {
     ground: Ground,
-    /// Size of the inner image in pixels.
-    inner: [usize; 2],
     part: Part,
     across: Taps,
     down: Taps,
@@ -292,30 +285,23 @@ pub(super) struct Stretch {
 
 impl Stretch {
     /// All weights must be below `limit`.
-    fn new(
-        ground: Ground,
-        inner: [usize; 2],
-        size: [usize; 2],
-        part: Part,
-        filter: Filter,
-        limit: f64,
-    ) -> Result<Self> {
+    fn new(ground: Ground, size: [usize; 2], part: Part, filter: Filter, limit: f64) -> Result<Self> {
         let across = Taps::new(ground.size[0], size[0], [part.x, part.width], filter, limit)?;
         let down = Taps::new(ground.size[1], size[1], [part.y, part.height], filter, limit)?;
         let too_large = || Error::invalid(format!("{part:?} is too large"));
         let row = part.width.checked_mul(3).ok_or_else(too_large)?;
         let rgb = try_vec("pixels", row.checked_mul(part.height).ok_or_else(too_large)?)?;
-        let begun = across.begun(ground.at[0]..ground.at[0] + inner[0], ground.colour)?;
+        let begun = across.begun(ground.at[0]..ground.at[0] + ground.inner[0], ground.colour)?;
         let mut bare = try_filled("pixels", row, 0u8)?;
         across.apply(&[], 0, &across.begun(0..0, ground.colour)?, &mut bare);
         let ring = try_filled("pixels", row.saturating_mul(down.most), 0u8)?;
         let sums = try_filled("pixels", row, 0i32)?;
-        Ok(Stretch { ground, inner, part, across, down, begun, bare, ring, sums, next: 0, done: 0, rgb })
+        Ok(Stretch { ground, part, across, down, begun, bare, ring, sums, next: 0, done: 0, rgb })
     }
 
     /// Continues until all is done, and returns true, or until `pauses` returns true before a row, and returns false.
     fn advance(&mut self, picture: &Picture, pauses: &mut dyn FnMut() -> bool) -> bool {
-        let (row, [left, top], [width, height]) = (3 * self.part.width, self.ground.at, self.inner);
+        let (row, [left, top], [width, height]) = (3 * self.part.width, self.ground.at, self.ground.inner);
         let most = self.down.most;
         let slot = |i: usize| i % most * row..(i % most + 1) * row;
         while self.done < self.part.height {

@@ -165,7 +165,7 @@ impl Sizing {
                 ((side, side), (1, 1))
             }
             Sizing::Area { grain, least, most, frames, narrow, .. } => {
-                (area(width, height, grain, [least, most], frames, narrow)?, (1, 1))
+                (area([width, height], grain, [least, most], frames, narrow)?, (1, 1))
             }
             Sizing::SplitLarge { grain, patch, least, most, large, tile, min_tiles, max_tiles, .. } => {
                 overview_size = Some(at_least_blocks(width, height, grain, least, most));
@@ -304,8 +304,7 @@ pub(super) fn shortest_edge(width: usize, height: usize, side: usize) -> (usize,
 
 /// `smart_resize`.
 fn area(
-    width: usize,
-    height: usize,
+    [width, height]: [usize; 2],
     grain: usize,
     bounds: [usize; 2],
     frames: usize,

@@ -17,6 +17,7 @@ mod wkv;
 use std::collections::BTreeMap;
 
 pub use self::experts::Moe;
+pub use self::per_layer::SharedKeys;
 pub use self::predictor::{OtherNetwork, Predictor, PredictorOf, SharedKvNetwork};
 pub use self::wkv::Heads;
 pub use super::hyper::Traits;

@@ -29,6 +29,33 @@ pub struct MambaShape {
     pub factors: [f32; 5],
 }
 
+/// What a delta rule is computed from, as `DeltaRule` names it.
+pub struct DeltaInputs {
+    pub q: TensorId,
+    pub k: TensorId,
+    pub v: TensorId,
+    /// Steps ahead of their activation, `of_steps`.
+    pub dt: TensorId,
+    pub of_steps: Activation,
+    pub beta: TensorId,
+    pub rate: Vector,
+    pub key_dim: usize,
+    pub tiled: bool,
+    /// Epsilon of the norms of queries and keys; `None`: the one that files of the kind have.
+    pub eps: Option<f32>,
+}
+
+/// What a scan is computed from, as `Scan` names it.
+struct ScanInputs {
+    x: TensorId,
+    dt: TensorId,
+    b: TensorId,
+    c: TensorId,
+    rate: Vector,
+    skip: Vector,
+    state: usize,
+}
+
 impl Builder<'_> {
     /// Takes tensors with these names, in any layer, for absent: the network does not use what its files may hold.
     pub fn leave_out(&mut self, parts: &'static [&'static str]) {
@@ -264,19 +291,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The gated delta rule over `[q, k, v]`, normalised per head here, with steps `dt` ahead of their activation and
-    /// weights `beta`.
-    pub fn delta_rule(
-        &mut self,
-        [q, k, v]: [TensorId; 3],
-        dt: TensorId,
-        beta: TensorId,
-        rate: Vector,
-        of_steps: Activation,
-        key_dim: usize,
-        tiled: bool,
-        eps: Option<f32>,
-    ) -> Result<TensorId> {
+    /// The gated delta rule, whose queries and keys are normalised per head here.
+    pub fn delta_rule(&mut self, inputs: DeltaInputs) -> Result<TensorId> {
+        let DeltaInputs { q, k, v, dt, of_steps, beta, rate, key_dim, tiled, eps } = inputs;
         if key_dim > MAX_KEY_DIM {
             return Err(Error::unsupported(format!("a delta rule with keys of {key_dim}, {MAX_KEY_DIM} are the most")));
         }
@@ -304,18 +321,11 @@ impl Builder<'_> {
         self.fill(ones, vec![1.0; heads]);
         let rate = self.vector(rates);
         let skip = self.vector(vec![0.0; heads]);
-        Ok(self.scan(v, ones, [k, q], rate, skip, state))
+        Ok(self.scan(ScanInputs { x: v, dt: ones, b: k, c: q, rate, skip, state }))
     }
 
-    fn scan(
-        &mut self,
-        x: TensorId,
-        dt: TensorId,
-        [b, c]: [TensorId; 2],
-        rate: Vector,
-        skip: Vector,
-        state: usize,
-    ) -> TensorId {
+    fn scan(&mut self, inputs: ScanInputs) -> TensorId {
+        let ScanInputs { x, dt, b, c, rate, skip, state } = inputs;
         let width = self.program.width(x);
         let recurrent = self.program.recurrent(width * state);
         let out = self.program.tensor(width);
@@ -346,10 +356,10 @@ impl Builder<'_> {
     }
 
     /// The scan with a rate for each head.
-    pub fn scan_heads(&mut self, x: TensorId, dt: TensorId, bc: [TensorId; 2], state: usize) -> Result<TensorId> {
+    pub fn scan_heads(&mut self, x: TensorId, dt: TensorId, [b, c]: [TensorId; 2], state: usize) -> Result<TensorId> {
         let heads = self.program.width(dt);
         let (rate, skip) = (self.numbers("ssm_a", heads)?, self.numbers("ssm_d", heads)?);
-        Ok(self.scan(x, dt, bc, rate, skip, state))
+        Ok(self.scan(ScanInputs { x, dt, b, c, rate, skip, state }))
     }
 
     /// The block of Mamba 1. `plain_norms`: steps and both matrices are normalised without weights, by that epsilon.
@@ -375,7 +385,7 @@ impl Builder<'_> {
         let rates =
             (0..state).flat_map(|n| (0..inner).map(move |i| (i, n))).map(|(i, n)| rates[i * state + n]).collect();
         let (rate, skip) = (self.vector(rates), self.numbers("ssm_d", inner)?);
-        let y = self.scan(x, dt, [b, c], rate, skip, state);
+        let y = self.scan(ScanInputs { x, dt, b, c, rate, skip, state });
         let y = self.gate(z, y, Activation::Silu);
         self.project(y, "ssm_out", self.hyper.hidden)
     }

@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn capacities_come_before_clocks() {
         let capacity = |n: u32| ["1024", "890", "890", "890", "260", "260", "260", "260"][n as usize].to_owned();
-        let clock = |n: u32| ["3000", "1800"][usize::from(n > 0)].to_owned();
+        let clock = |n: u32| if n > 0 { "1800" } else { "3000" }.to_owned();
         let phone = machine(7, &[("cpu_capacity", &capacity), ("cpufreq/cpuinfo_max_freq", &clock)], None);
         assert_eq!(fast_cores(phone.path(), |_| true), Some(4));
         assert_eq!(fast_cores(phone.path(), |cpu| cpu > 3), None);

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use realizar::error::{Error, Result};
-use realizar::media::{Filter, Grids, Layout, Narrow, Part, Picture, PixelFormat, Sizing, Tiling, WHITE, patches};
+use realizar::media::{
+    Filter, Grids, Layout, Narrow, Part, Picture, PixelFormat, Pixels, Sizing, Tiling, WHITE, patches,
+};
 use serde_json::Value;
 
 const MANY: u64 = 1 << 26;
@@ -317,21 +319,24 @@ fn pixels_of_the_host_are_taken_in_every_format() {
         for gap in [0, 5] {
             let data = spread(places, gap);
             let stride = if gap == 0 { 0 } else { places.len() * width + gap };
-            let found = Picture::from_pixels(format, width, height, stride, &data, WHITE).unwrap();
+            let copy = |data| Picture::from_pixels(Pixels { format, width, height, stride, data }, WHITE);
+            let found = copy(&data).unwrap();
             assert!(found == picture, "{format:?} {gap}");
             // The gap behind the last row may be missing, and nothing else.
             let all = &data[..data.len() - gap];
-            assert!(Picture::from_pixels(format, width, height, stride, all, WHITE).is_ok());
-            let short = Picture::from_pixels(format, width, height, stride, &all[..all.len() - 1], WHITE);
+            assert!(copy(all).is_ok());
+            let short = copy(&all[..all.len() - 1]);
             assert!(matches!(short, Err(Error::InvalidArgument(_))), "{short:?}");
         }
     }
-    let grey = Picture::from_pixels(PixelFormat::Gray8, 2, 1, 0, &[5, 250], WHITE).unwrap();
+    let grey = Pixels { format: PixelFormat::Gray8, width: 2, height: 1, stride: 0, data: &[5, 250] };
+    let grey = Picture::from_pixels(grey, WHITE).unwrap();
     assert_eq!(grey.rgb, [5, 5, 5, 250, 250, 250]);
     for (width, height, stride) in
         [(0, 1, 0), (1, 0, 0), (65536, 1, 0), (1, 65536, 0), (2, 2, 1), (2, 2, usize::MAX), (65535, 65535, 0)]
     {
-        let refused = Picture::from_pixels(PixelFormat::Rgba8, width, height, stride, &[0; 64], WHITE);
+        let pixels = Pixels { format: PixelFormat::Rgba8, width, height, stride, data: &[0; 64] };
+        let refused = Picture::from_pixels(pixels, WHITE);
         assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{width} {height} {stride}: {refused:?}");
     }
 }
@@ -339,7 +344,10 @@ fn pixels_of_the_host_are_taken_in_every_format() {
 #[test]
 fn transparent_pixels_show_the_colour_behind_them() {
     let pixels = [10, 20, 30, 0, 10, 20, 30, 255, 0, 0, 0, 128, 255, 0, 100, 51];
-    let seen = |format, behind| Picture::from_pixels(format, 4, 1, 0, &pixels, behind).expect("a picture").rgb;
+    let seen = |format, behind| {
+        let pixels = Pixels { format, width: 4, height: 1, stride: 0, data: &pixels };
+        Picture::from_pixels(pixels, behind).expect("a picture").rgb
+    };
     // Of Pillow's alpha_composite.
     let on_white = [255, 255, 255, 10, 20, 30, 127, 127, 127, 255, 204, 224];
     assert_eq!(seen(PixelFormat::Rgba8, WHITE), on_white);

@@ -15,7 +15,7 @@ use realizar::engine::{
     Run, Session, measure_picture, media_from_rows, saved::media as saved_media,
 };
 use realizar::error::Error;
-use realizar::media::{Filter, Picture, PixelFormat, WHITE};
+use realizar::media::{Filter, Picture, PixelFormat, Pixels, WHITE};
 use realizar::quant;
 use serde_json::Value;
 
@@ -239,7 +239,8 @@ pub fn picture([width, height]: [usize; 2]) -> Picture {
             rgb.push((x * (3 + c) + y * (5 - c) + x * y / (7 + c) % 41 + spot) as u8);
         }
     }
-    Picture::from_pixels(PixelFormat::Rgb8, width, height, 0, &rgb, WHITE).unwrap()
+    let pixels = Pixels { format: PixelFormat::Rgb8, width, height, stride: 0, data: &rgb };
+    Picture::from_pixels(pixels, WHITE).unwrap()
 }
 
 /// The rows of a picture.

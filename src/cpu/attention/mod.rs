@@ -352,22 +352,31 @@ fn prepare(
     quantize_bytes(isa, floats, d, scale, first, rows, &mut scratch.bytes);
 }
 
-/// Computes the attention of one token over a cache in memory of the caller and its own key and value.
-///
-/// `q` and `out` are `[queries * dim]`, the caches `[len, kv * dim]`, `current_k` and `current_v` `[kv * dim]`.
-/// Lengths that do not fit together are `InvalidArgument`.
+/// The query of a token, a cache in memory of the caller, and the token's own key and value, which stand after the
+/// cached ones.
+#[derive(Clone, Copy)]
+pub struct GqaInputs<'a> {
+    /// `[queries * dim]`
+    pub q: &'a [f32],
+    /// `[len, kv * dim]`
+    pub k_cache: &'a [f32],
+    pub v_cache: &'a [f32],
+    /// `[kv * dim]`
+    pub current_k: &'a [f32],
+    pub current_v: &'a [f32],
+}
+
+/// Computes the attention of one token; `out` is `[queries * dim]`. Lengths that do not fit together are
+/// `InvalidArgument`.
 pub fn attention_gqa(
     team: &Team,
     isa: Isa,
     heads: Heads,
     scale: f32,
-    q: &[f32],
-    k_cache: &[f32],
-    v_cache: &[f32],
-    current_k: &[f32],
-    current_v: &[f32],
+    inputs: GqaInputs,
     out: &mut [f32],
 ) -> Result<()> {
+    let GqaInputs { q, k_cache, v_cache, current_k, current_v } = inputs;
     let width = heads.kv.checked_mul(heads.dim);
     let queries = heads.queries.checked_mul(heads.dim);
     if Some(q.len()) != queries || Some(out.len()) != queries {

@@ -61,7 +61,8 @@ pub fn select<'c>(
         if len <= top {
             scratch.best.extend((0..len as u32).map(|position| (0.0, position)));
         } else {
-            rank(isa, heads, source, sequences[t], len, groups, top, queries, weights, scratch);
+            let token = RankedToken { sequence: sequences[t], len, queries, weights };
+            rank(isa, heads, source, token, Choice { groups, top }, scratch);
         }
         if !all_finite(queries) || !all_finite(weights) || source.nan(sequences[t]).start < len {
             // Attention to these keys makes its results NaN.
@@ -77,19 +78,33 @@ pub fn select<'c>(
     cursor.ends(taken.end == n)
 }
 
-/// Leaves the best groups of `len` positions, which have `top` positions together, in ascending order.
+/// A token for which groups of keys are chosen.
+struct RankedToken<'a> {
+    sequence: u32,
+    /// Number of its keys.
+    len: usize,
+    queries: &'a [f32],
+    /// A weight for each query.
+    weights: &'a [f32],
+}
+
+/// What is chosen of the keys of a token.
+struct Choice {
+    groups: Groups,
+    /// Positions that the chosen groups have together.
+    top: usize,
+}
+
+/// Leaves the best groups of the keys of a token in ascending order.
 fn rank<'c>(
     isa: Isa,
     heads: Heads,
     source: &LayerSource<'c, impl Fn(u32) -> &'c CpuKv + Sync>,
-    sequence: u32,
-    len: usize,
-    groups: Groups,
-    top: usize,
-    queries: &[f32],
-    weights: &[f32],
+    token: RankedToken,
+    choice: Choice,
     scratch: &mut TileScratch,
 ) {
+    let (RankedToken { sequence, len, queries, weights }, Choice { groups, top }) = (token, choice);
     let (storage, rows) = (source.key_storage(sequence), heads.queries);
     prepare(isa, heads, storage, 1.0, queries, 0, rows, scratch);
     let TileScratch { floats, integers, bytes, products, best, .. } = scratch;

@@ -447,11 +447,13 @@ fn a_cache_of_the_caller() {
         for isa in Isa::available() {
             let mut out = vec![0.0; q.len()];
             let team = Arc::new(Pool::new(2).unwrap()).enter().unwrap();
-            attention_gqa(&team, isa, heads, FULL.scale, &q, k_cache, v_cache, k, v, &mut out).unwrap();
+            let inputs = GqaInputs { q: &q, k_cache, v_cache, current_k: k, current_v: v };
+            let mut attend = |inputs| attention_gqa(&team, isa, heads, FULL.scale, inputs, &mut out);
+            assert!(attend(GqaInputs { q: &q[1..], ..inputs }).is_err());
+            assert!(attend(GqaInputs { v_cache: v, ..inputs }).is_err() || len == 1);
+            assert!(attend(GqaInputs { current_k: &k[1..], ..inputs }).is_err());
+            attend(inputs).unwrap();
             assert_eq!(out, case.run(isa, 1, 1));
-            assert!(attention_gqa(&team, isa, heads, 1.0, &q[1..], k_cache, v_cache, k, v, &mut out).is_err());
-            assert!(attention_gqa(&team, isa, heads, 1.0, &q, k_cache, v, k, v, &mut out).is_err() || len == 1);
-            assert!(attention_gqa(&team, isa, heads, 1.0, &q, k_cache, v_cache, &k[1..], v, &mut out).is_err());
         }
     }
 }

@@ -50,6 +50,15 @@ const CAPACITY: usize = 512;
 
 /// Tokens of two sequences in a step.
 type Counts = [usize; 2];
+
+/// A step of a test.
+#[derive(Clone, Copy)]
+struct TestStep {
+    counts: Counts,
+    /// It has what pictures add.
+    has_picture: bool,
+}
+
 /// The steps of a test. The second is launched as a record of the first.
 const STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0]];
 /// Those of recurrences, which have kernels for chunks of tokens.
@@ -364,7 +373,7 @@ impl Case {
     fn run(&self, device: &Arc<dyn GpuDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
         let program = &self.program;
         let steps = self.steps(types);
-        let most = steps.iter().map(|(counts, _)| counts.iter().sum()).max().unwrap_or(1);
+        let most = steps.iter().map(|step| step.counts.iter().sum()).max().unwrap_or(1);
         let fill = if self.fills() { FILL } else { 0 };
         let max_outputs = if self.keeps() { most } else { 0 };
         let limits = StepLimits { max_tokens: most.max(fill), max_outputs };
@@ -411,13 +420,14 @@ impl Case {
 
         let all = program.ops.len();
         // Rotated or not, keys are values.
-        let fill = (fill > 0).then(|| (self.stores - 1..self.stores, ([fill, 0], false)));
+        let fill =
+            (fill > 0).then(|| (self.stores - 1..self.stores, TestStep { counts: [fill, 0], has_picture: false }));
         let steps = steps.into_iter().map(|step| (0..all, step));
         let (mut kernels, mut largest): (Vec<&str>, f64) = (Vec::new(), 0.0);
-        for (ops, (counts, has_picture)) in fill.into_iter().chain(steps) {
-            let n = counts.iter().sum();
-            let expected = step(self, &mut expected, &mut on_cpu, ops.clone(), counts, has_picture)?;
-            let result = step(self, &mut tested, &mut on_gpu, ops, counts, has_picture);
+        for (ops, of) in fill.into_iter().chain(steps) {
+            let n = of.counts.iter().sum();
+            let expected = step(self, &mut expected, &mut on_cpu, ops.clone(), of)?;
+            let result = step(self, &mut tested, &mut on_gpu, ops, of);
             // A record tells no names: its kernels are those of the step before.
             let launched = tested.kernels();
             if !launched.is_empty() {
@@ -467,8 +477,8 @@ impl Case {
         self.inputs.iter().map(values).collect()
     }
 
-    /// The steps with caches of some types, and whether they have what pictures add.
-    fn steps(&self, types: [DType; 2]) -> Vec<(Counts, bool)> {
+    /// The steps with caches of some types.
+    fn steps(&self, types: [DType; 2]) -> Vec<TestStep> {
         let reads = |op: &Op| match op {
             Op::Embed { index, .. } => *index == Index::Id,
             Op::Rope { rope, .. } => !self.ropes[rope.table.0 as usize].axes.is_empty(),
@@ -480,7 +490,8 @@ impl Case {
         // What types of caches change is behind it.
         let has_pictures = types == TYPES[0] && self.program.ops.iter().any(reads);
         let pictures = if has_pictures { PICTURE_STEPS } else { &[] };
-        [(self.steps, false), (pictures, true)].iter().flat_map(|(of, is)| of.iter().map(|n| (*n, *is))).collect()
+        let steps = |of: &'static [Counts], has_picture| of.iter().map(move |&counts| TestStep { counts, has_picture });
+        steps(self.steps, false).chain(steps(pictures, true)).collect()
     }
 
     /// Tells whether tokens stand before the tested ones.
@@ -507,9 +518,9 @@ fn step(
     executor: &mut Executor,
     sequences: &mut [Sequence; 2],
     ops: Range<usize>,
-    counts: Counts,
-    has_picture: bool,
+    of: TestStep,
 ) -> Result<Vec<Vec<f32>>> {
+    let TestStep { counts, has_picture } = of;
     let program = &case.program;
     let first = sequences.each_ref().map(|sequence| case.skipped() + sequence.len());
     let tokens = |i: usize| (first[i]..).take(counts[i]).map(move |p| (i as u32, p as u32));

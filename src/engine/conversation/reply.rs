@@ -121,7 +121,8 @@ impl<'p> PromptBuilder<'p> {
             return Ok(Vec::new());
         }
         let is_on = reasoning == Reasoning::On;
-        let render = |on| prompt::render(self.model, &self.chat.prompt(self.first, self.end, &switches(on)))?.0.plain();
+        let render =
+            |on| prompt::render(self.model, &self.chat.prompt(self.first, self.end, &switches(on)))?.text.plain();
         if render(true)? != render(false)? {
             return Ok(switches(is_on));
         }
@@ -137,12 +138,12 @@ impl<'p> PromptBuilder<'p> {
     /// The prompt without the turns before message `first`.
     fn render(&self, first: usize) -> Result<ReplyPrompt> {
         let chat = self.chat.prompt(first, self.end, &self.switches);
-        let (text, places) = self.apart(|| prompt::render(self.model, &chat))?;
+        let rendered = self.apart(|| prompt::render(self.model, &chat))?;
         // A fork that renders at the same time tokenizes all of it.
         let mut known = self.known.try_lock().ok();
         let known = known.as_deref_mut();
-        let prompt = Prompt::of_rendered(self.model, &chat, &text, &places, self.media, &self.cancels, known)?;
-        Ok(ReplyPrompt { chat, text, prompt, first })
+        let prompt = Prompt::of_rendered(self.model, &rendered, self.media, &self.cancels, known)?;
+        Ok(ReplyPrompt { chat, text: rendered.text, prompt, first })
     }
 
     /// The prompt of a reply. Where it has no room beside one, and turns may be forgotten, so many are left out that it

@@ -31,36 +31,36 @@ impl SharedEnd {
 
     /// Puts the embeddings of tokens from the table of the network into `values`.
     pub fn embed(&mut self, network: &Network, tokens: &[u32]) -> Result<Duration> {
-        let SharedEnd { sequence, values, width } = self;
-        let values = &mut values[..tokens.len() * *width];
-        let read = |end: &End, executor: &mut Executor| executor.read(end.tensor, values);
-        run(network, &network.ends()[0], sequence, tokens, |_, _| Ok(()), read)
+        let n = tokens.len() * self.width;
+        let read = |end: &End, values: &mut [f32], executor: &mut Executor| executor.read(end.tensor, &mut values[..n]);
+        self.run(network, &network.ends()[0], tokens, |_, _, _| Ok(()), read)
     }
 
     /// Computes the logits of the row in `values`.
     pub fn logits(&mut self, network: &Network, logits: &mut [f32]) -> Result<Duration> {
-        let SharedEnd { sequence, values, .. } = self;
-        let write = |end: &End, executor: &mut Executor| executor.write(end.tensor, values);
-        run(network, &network.ends()[1], sequence, &[0], write, |_, executor| executor.read_logits(0, logits))
+        let write = |end: &End, values: &[f32], executor: &mut Executor| executor.write(end.tensor, values);
+        self.run(network, &network.ends()[1], &[0], write, |_, _, executor| executor.read_logits(0, logits))
     }
-}
 
-/// Makes a step of an end of a network, which is too short to be paused: the time that it took.
-fn run(
-    network: &Network,
-    end: &Option<End>,
-    sequence: &mut Sequence,
-    tokens: &[u32],
-    write: impl FnOnce(&End, &mut Executor) -> Result<()>,
-    read: impl FnOnce(&End, &mut Executor) -> Result<()>,
-) -> Result<Duration> {
-    let end = end.as_ref().ok_or_else(|| Error::invalid("a network without such an end"))?;
-    let mut lent = end.executors.take_apart(|limits| network.executor_on(&end.backend, &end.program, limits))?;
-    let step = lent.step();
-    step.add(tokens, 1);
-    if !step.run(&mut [sequence], &[], |executor| write(end, executor), &StepBudget::unlimited())? {
-        return Err(Error::invalid("a step that was paused"));
+    /// Makes a step of an end of a network, which is too short to be paused, and returns the time that it took. `write`
+    /// and `read` are given `values`.
+    fn run(
+        &mut self,
+        network: &Network,
+        end: &Option<End>,
+        tokens: &[u32],
+        write: impl FnOnce(&End, &[f32], &mut Executor) -> Result<()>,
+        read: impl FnOnce(&End, &mut [f32], &mut Executor) -> Result<()>,
+    ) -> Result<Duration> {
+        let SharedEnd { sequence, values, .. } = self;
+        let end = end.as_ref().ok_or_else(|| Error::invalid("a network without such an end"))?;
+        let mut lent = end.executors.take_apart(|limits| network.executor_on(&end.backend, &end.program, limits))?;
+        let step = lent.step();
+        step.add(tokens, 1);
+        if !step.run(&mut [sequence], &[], |executor| write(end, values, executor), &StepBudget::unlimited())? {
+            return Err(Error::invalid("a step that was paused"));
+        }
+        read(end, values, &mut step.executor)?;
+        Ok(step.time())
     }
-    read(end, &mut step.executor)?;
-    Ok(step.time())
 }

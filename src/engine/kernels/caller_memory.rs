@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::crossover::{Crossover, Way};
-use crate::cpu::attention::{self, Heads};
+use crate::cpu::attention::{self, GqaInputs, Heads};
 use crate::cpu::kernels::Isa;
 use crate::cpu::matmul::matvec_raw;
 use crate::cpu::threads::pool::Pool;
@@ -68,29 +68,9 @@ impl GqaParams {
     }
 }
 
-/// The inputs of `attention_gqa`.
-#[derive(Clone, Copy)]
-struct Inputs<'a> {
-    q: &'a [f32],
-    k_cache: &'a [f32],
-    v_cache: &'a [f32],
-    current_k: &'a [f32],
-    current_v: &'a [f32],
-}
-
-/// `q`, `out`: `[n_heads * head_dim]`; caches: `[len][n_kv_heads * head_dim]`; the current key and value stand after
-/// the cached ones.
-pub fn attention_gqa(
-    params: &GqaParams,
-    q: &[f32],
-    k_cache: &[f32],
-    v_cache: &[f32],
-    current_k: &[f32],
-    current_v: &[f32],
-    out: &mut [f32],
-) -> Result<()> {
+/// Attention of one token; `out`: `[n_heads * head_dim]`.
+pub fn attention_gqa(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     params.check()?;
-    let inputs = Inputs { q, k_cache, v_cache, current_k, current_v };
     match params.device {
         0 => attention_anywhere(params, inputs, out),
         CPU_DEVICE => attention_here(params, inputs, out),
@@ -98,22 +78,11 @@ pub fn attention_gqa(
     }
 }
 
-fn attention_here(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+fn attention_here(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     let heads = Heads::new(params.n_heads, params.n_kv_heads, params.head_dim);
     // The caller's thread alone: starting others takes longer than the work.
     let team = Arc::new(Pool::new(1)?).enter()?;
-    attention::attention_gqa(
-        &team,
-        Isa::detect(),
-        heads,
-        params.scale(),
-        inputs.q,
-        inputs.k_cache,
-        inputs.v_cache,
-        inputs.current_k,
-        inputs.current_v,
-        out,
-    )
+    attention::attention_gqa(&team, Isa::detect(), heads, params.scale(), inputs, out)
 }
 
 /// `y = weights x`: `rows` rows of `x.len()` values in `dtype`'s block layout.
@@ -148,14 +117,14 @@ impl Open {
         GqaParams { device, ..*params } == self.store.params && self.store.spec.capacity >= positions
     }
 
-    fn attention(&mut self, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+    fn attention(&mut self, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
         self.store.truncate(0)?;
         self.store.fill(inputs.k_cache, inputs.v_cache)?;
         self.store.attend(0, inputs.q, inputs.current_k, inputs.current_v, out).map(|_| ())
     }
 }
 
-impl Inputs<'_> {
+impl GqaInputs<'_> {
     /// Number of positions, the current one included.
     fn positions(&self) -> usize {
         self.k_cache.len() / self.current_k.len() + 1
@@ -164,7 +133,7 @@ impl Inputs<'_> {
 
 /// `attention_gqa` on a device that has memory of its own: everything goes there and the result comes back. Opening a
 /// device takes longer than many calls, so the last one stays open for the next call of the same shape.
-fn attention_on_device(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+fn attention_on_device(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     let positions = inputs.positions();
     // A call that panicked leaves its store in an unknown state.
     let mut open = OPEN.lock().unwrap_or_else(|poisoned| {
@@ -187,7 +156,7 @@ fn attention_on_device(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> R
 }
 
 /// Computes on the open device, which is closed when it fails.
-fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     let Some(mut device) = open.take() else { return Err(Error::invalid("no device is open")) };
     let started = Instant::now();
     device.attention(inputs, out)?;
@@ -198,7 +167,7 @@ fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: Inputs, out:
 
 /// Computes on the open device, where calls of this length were faster there, else here. Opens none, waits for none
 /// that is in use, and fails with none.
-fn attention_anywhere(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+fn attention_anywhere(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     let positions = inputs.positions();
     let choice = OPEN.try_lock().ok().and_then(|mut open| {
         let way = open.as_ref().filter(|o| o.serves(params, positions))?.times.choose(positions);
@@ -303,7 +272,7 @@ impl KvStore {
     ) -> Result<()> {
         let KvStore { layers, step, .. } = self;
         let (layers, whole) = (&mut [&mut layers[layer as usize]], StepBudget::unlimited());
-        let done = step.clear().add(&ZEROS[..n], 0).advance(layers, ops, &[], 0, before, &whole);
+        let done = step.clear().add(&ZEROS[..n], 0).advance(layers, ops, &[], before, &whole);
         let result = done.and_then(|_| after(&mut step.executor));
         step.executor.end().and(result)?;
         self.layers[layer as usize].commit(n);

@@ -1,7 +1,7 @@
 //! Convolutions ahead of an encoder of sound: chunk by chunk of a spectrogram, each a step of a program of its own over
 //! columns that the host gathers.
 
-use super::stage::{Stage, StageExecutor, StageState};
+use super::stage::{Stage, StageExecutor, StageInputs, StageState};
 use crate::device::sequence::Sequence;
 use crate::device::{Backend, StepBudget};
 use crate::engine::cache::{CacheParams, state_spec};
@@ -90,7 +90,9 @@ impl Convolving {
                     self.columns = if self.layer == 0 { chunk.columns()? } else { self.grid.columns()? };
                 }
                 let n = self.columns.times * self.columns.bins;
-                if !executor.advance(stage, n, sequence, &[&self.columns.values], &[], &[], budget)? {
+                let written = &[&self.columns.values[..]];
+                let of_step = StageInputs { n, written, ..StageInputs::default() };
+                if !executor.advance(stage, sequence, of_step, budget)? {
                     return Ok(false);
                 }
                 let channels = stage.program.width(stage.results[0]);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::convolutions::Convolving;
 use super::make::row_dim;
 use super::medium::MediaKind;
-use super::stage::{Stage, StageExecutor, StageState};
+use super::stage::{Stage, StageExecutor, StageInputs, StageState};
 use crate::cpu::kv::CpuKv;
 use crate::cpu::nan::all_finite;
 use crate::device::sequence::Sequence;
@@ -408,8 +408,8 @@ impl Encoding {
         let each = encoder.state_len(inputs.n, blocks);
         if first.state != StageState::Done {
             let written = [&inputs.patches[..], &inputs.places[..], &inputs.queries[..]];
-            let (turns, spans) = (&inputs.turns[..], &inputs.spans[..]);
-            if !first.advance(&encoder.encoder, inputs.n, sequence, &written, turns, spans, budget)? {
+            let of_step = StageInputs { n: inputs.n, written: &written, turns: &inputs.turns, spans: &inputs.spans };
+            if !first.advance(&encoder.encoder, sequence, of_step, budget)? {
                 return Ok(false);
             }
             for (result, state) in encoder.encoder.results.iter().zip(states.chunks_exact_mut(each)) {
@@ -427,7 +427,8 @@ impl Encoding {
                 &state[from..from + blocks * encoder.projector.program.width(*block)]
             })
             .collect();
-        if !second.advance(&encoder.projector, blocks, sequence, &written, &[], &[], budget)? {
+        let of_step = StageInputs { n: blocks, written: &written, ..StageInputs::default() };
+        if !second.advance(&encoder.projector, sequence, of_step, budget)? {
             return Ok(false);
         }
         let [width, row_dim] = [encoder.projector.program.width(encoder.projector.results[0]), encoder.facts.row_dim];

@@ -15,15 +15,20 @@ use crate::engine::saved::parts::bytes_of;
 use crate::error::{Error, Result, try_vec};
 use crate::model::pooling::Pooling;
 
-/// A medium for a model; `rows` as `layout` has them.
-pub(in crate::engine) fn make(
-    model: &Model,
-    kind: MediaKind,
-    layout: MediaLayout,
-    rows: Vec<f32>,
-    hash: MediaHash,
-    encoding: Duration,
-) -> Result<Arc<Media>> {
+/// Rows that become a medium.
+pub(in crate::engine) struct MediaRows {
+    pub kind: MediaKind,
+    pub layout: MediaLayout,
+    /// As `layout` has them.
+    pub rows: Vec<f32>,
+    pub hash: MediaHash,
+    /// Time that they took to encode.
+    pub encoding: Duration,
+}
+
+/// A medium for a model.
+pub(in crate::engine) fn make(model: &Model, made: MediaRows) -> Result<Arc<Media>> {
+    let MediaRows { kind, layout, rows, hash, encoding } = made;
     let network = model.network()?;
     if network.reads_source != (kind == MediaKind::Text) {
         return Err(Error::unsupported(match network.reads_source {
@@ -106,7 +111,7 @@ pub fn media_from_rows(
     let mut copy = try_vec("a medium", rows.len())?;
     copy.extend_from_slice(rows);
     let layout = MediaLayout { columns, lines, parts: vec![MediaPart::Rows(n_rows)], ..MediaLayout::default() };
-    make(model, kind, layout, copy, hash.finalize().into(), Duration::ZERO)
+    make(model, MediaRows { kind, layout, rows: copy, hash: hash.finalize().into(), encoding: Duration::ZERO })
 }
 
 /// A medium of the source that a decoder looks at: what the encoder of the model makes of its tokens, and behind them
@@ -131,5 +136,5 @@ pub fn media_from_tokens(model: &Model, tokens: &[u32], cancel: Option<&Cancel>)
     let start = model.metadata().i64(&format!("{architecture}.decoder_start_token_id"))?.unwrap_or(0);
     let parts = vec![MediaPart::Rows(tokens.len()), MediaPart::Token(u32::try_from(start).unwrap_or(0))];
     let layout = MediaLayout { columns: tokens.len(), lines: 1, parts, ..MediaLayout::default() };
-    make(model, MediaKind::Text, layout, rows, hash.finalize().into(), encoding)
+    make(model, MediaRows { kind: MediaKind::Text, layout, rows, hash: hash.finalize().into(), encoding })
 }

@@ -33,6 +33,17 @@ pub enum StageState {
     Done,
 }
 
+/// The inputs of a step of a stage.
+#[derive(Clone, Copy, Default)]
+pub struct StageInputs<'a> {
+    /// Number of rows.
+    pub n: usize,
+    /// What the activations that the host writes hold, in the order of `Stage::inputs`.
+    pub written: &'a [&'a [f32]],
+    pub turns: &'a [[u32; 3]],
+    pub spans: &'a [[u32; 2]],
+}
+
 impl StageExecutor {
     /// An executor for up to `n` rows.
     pub fn new(backend: &Backend, stage: &Stage, n: usize) -> Result<StageExecutor> {
@@ -47,18 +58,15 @@ impl StageExecutor {
         })
     }
 
-    /// Works on the first `n` rows of the program until it is done or `budget` pauses; true when it is done. `written`:
-    /// what the inputs of a fresh step hold.
+    /// Works on the program until it is done or `budget` pauses; true when it is done.
     pub fn advance(
         &mut self,
         stage: &Stage,
-        n: usize,
         sequence: &mut Sequence,
-        written: &[&[f32]],
-        turns: &[[u32; 3]],
-        spans: &[[u32; 2]],
+        inputs: StageInputs,
         budget: &StepBudget,
     ) -> Result<bool> {
+        let StageInputs { n, written, turns, spans } = inputs;
         let StageExecutor { executor, state, ids, positions } = self;
         let (ids, positions) = (&ids[..n], &positions[..n]);
         let inputs = StepInputs { ids, positions, sequences: ids, turns, spans, ..Default::default() };

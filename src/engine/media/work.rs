@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::encoder::{Encoder, Encoding};
-use super::make;
+use super::make::{self, MediaRows};
 use super::medium::{Media, MediaHash, MediaKind, MediaLayout};
 use super::picture::{PictureBounds, media_layout};
 use super::preparing::Preparing;
@@ -152,8 +152,8 @@ impl MediaWork {
         };
         let (model, rows) = (self.encoder.model(), std::mem::take(&mut encoding.rows));
         model.metrics().record_phase(Phase::Encode, self.busy);
-        let layout = self.layout.clone();
-        make::make(model, self.kind, layout, rows, hash, self.busy).map(Some)
+        let (kind, layout) = (self.kind, self.layout.clone());
+        make::make(model, MediaRows { kind, layout, rows, hash, encoding: self.busy }).map(Some)
     }
 
     /// Works until all is done, and returns true, or until `budget` pauses, and returns false.

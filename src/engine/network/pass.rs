@@ -104,7 +104,7 @@ impl Pass {
     pub fn run(&mut self, lanes: &mut [Lane], budget: &StepBudget) -> Result<bool> {
         let Pass { network, lent, is_apart, chosen } = self;
         let step = lent.step();
-        add(step, lanes, network, 0)?;
+        add(step, lanes, network)?;
         let done = with_rules(network, lanes, step.is_fresh().then_some(chosen), |sequences, rules| {
             step.run(sequences, rules, |_| Ok(()), budget)
         })?;
@@ -124,10 +124,11 @@ impl Pass {
     pub fn submit(&mut self, lanes: &mut [Lane], ahead: usize, is_first: bool) -> Result<()> {
         let Pass { network, lent, chosen, .. } = self;
         let step = lent.step();
-        add(step.clear(), lanes, network, ahead)?;
+        step.clear().ahead = ahead;
+        add(step, lanes, network)?;
         with_rules(network, lanes, is_first.then_some(chosen), |sequences, rules| {
             // Such a step is short: only ahead of it the caller is asked.
-            step.advance(sequences, step.executor.ops(), rules, ahead, |_| Ok(()), &StepBudget::unlimited())
+            step.advance(sequences, step.executor.ops(), rules, |_| Ok(()), &StepBudget::unlimited())
         })?;
         step.executor.submit()
     }
@@ -165,8 +166,8 @@ impl Pass {
     }
 }
 
-/// Gives a step the tokens of lanes, after `ahead` steps that are under way, unless it has them.
-fn add(step: &mut Step, lanes: &[Lane], network: &Network, ahead: usize) -> Result<()> {
+/// Gives a step the tokens of lanes, unless it has them.
+fn add(step: &mut Step, lanes: &[Lane], network: &Network) -> Result<()> {
     if !step.is_empty() {
         return Ok(());
     }
@@ -178,7 +179,7 @@ fn add(step: &mut Step, lanes: &[Lane], network: &Network, ahead: usize) -> Resu
             return Err(Error::invalid("the layers have forgotten what the step needs"));
         }
         step.add(pending[..*again].iter().chain(*tokens), *outputs);
-        step.see(session.runs(), session.sequence().len() + ahead, network.has_turns)?;
+        step.see(session.runs(), session.sequence().len() + step.ahead, network.has_turns)?;
     }
     Ok(())
 }

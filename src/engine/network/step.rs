@@ -34,6 +34,8 @@ pub struct Step {
     pub separate: bool,
     /// The token of each sequence attends to all keys of the sequence, from the position behind them, and adds none.
     pub only_reads: bool,
+    /// Steps of its sequences that were submitted before it and are not committed.
+    pub ahead: usize,
     begun: bool,
     /// Time that was worked.
     busy: Duration,
@@ -59,6 +61,7 @@ impl Step {
             spans,
             separate,
             only_reads,
+            ahead: 0,
             begun,
             busy,
         })
@@ -73,6 +76,7 @@ impl Step {
         self.spans.clear();
         self.separate = false;
         self.only_reads = false;
+        self.ahead = 0;
         self.begun = false;
         self.busy = Duration::ZERO;
         self
@@ -151,27 +155,26 @@ impl Step {
     ) -> Result<bool> {
         let started = Instant::now();
         let ops = first..self.executor.ops().end;
-        let done = self.advance(sequences, ops, rules, 0, write, budget);
+        let done = self.advance(sequences, ops, rules, write, budget);
         let done = done.and_then(|done| if done { self.executor.end().map(|()| true) } else { Ok(false) });
         self.busy += started.elapsed();
         done
     }
 
     /// Works until all is done or `budget` pauses; true when all is done. `sequences`: in the order in which they were
-    /// added, the same each time. `ahead`: the steps of them that were submitted and are not committed yet. What a
-    /// device chooses by `rules`, and what `write` hands to the executor, counts for a fresh step alone.
+    /// added, the same each time. What a device chooses by `rules`, and what `write` hands to the executor, counts for
+    /// a fresh step alone.
     pub fn advance(
         &mut self,
         sequences: &mut [&mut Sequence],
         ops: Range<usize>,
         rules: &[Option<SamplingRule>],
-        ahead: usize,
         write: impl FnOnce(&mut Executor) -> Result<()>,
         budget: &StepBudget,
     ) -> Result<bool> {
         let is_fresh = !self.begun;
         if is_fresh {
-            self.place(sequences, ahead)?;
+            self.place(sequences)?;
         }
         let Step { executor, ids, positions, numbers, outputs, turns, spans, .. } = self;
         let rules = if is_fresh { rules } else { &[] };
@@ -193,7 +196,8 @@ impl Step {
     }
 
     /// Gives each token its position, and counts the positions as written.
-    fn place(&mut self, sequences: &mut [&mut Sequence], ahead: usize) -> Result<()> {
+    fn place(&mut self, sequences: &mut [&mut Sequence]) -> Result<()> {
+        let ahead = self.ahead;
         self.positions.clear();
         self.numbers.clear();
         self.outputs.clear();

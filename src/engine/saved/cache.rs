@@ -15,11 +15,11 @@ pub(super) use super::parts::{PIECE, damaged};
 pub use super::parts::{Read, Write};
 use super::parts::{bytes_of, read_floats};
 use crate::device::Checkpoints;
-use crate::device::sequence::{Extent, Sequence};
+use crate::device::sequence::Extent;
 use crate::engine::cache::CacheParams;
 use crate::engine::model::Model;
 use crate::engine::runs::{Runs, Text};
-use crate::engine::session::{Logits, Session};
+use crate::engine::session::{Logits, Session, SessionParts};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::step::MEDIA_ROW;
@@ -211,21 +211,12 @@ fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {
 pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
     let head = read_head(fingerprint(model, params.adapters)?, read)?;
     let params = cache_params(model, params, &head)?;
-    Session::filled(model, &params, |(tokens, runs), logits, sequence| {
-        fill(model, head, tokens, runs, logits, sequence, read)
-    })
+    Session::filled(model, &params, |session| fill(model, head, session, read))
 }
 
 /// Fills an empty session with what follows the head.
-fn fill(
-    model: &Model,
-    head: Head,
-    tokens: &mut Vec<u32>,
-    runs: &mut Runs,
-    logits: &mut [f32],
-    sequence: &mut Sequence,
-    read: Read,
-) -> Result<Logits> {
+fn fill(model: &Model, head: Head, session: SessionParts, read: Read) -> Result<Logits> {
+    let SessionParts { tokens, runs, logits, sequence } = session;
     let Head { capacity: was, n_tokens, extent, logits_at, .. } = head;
     let mut hash = XxHash64::with_seed(0);
     let mut counted = |bytes: &mut [u8]| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use twox_hash::XxHash64;
 
 use super::parts::{PIECE, Read, Write, bytes_of, damaged, read_floats, read_words};
-use crate::engine::media::make;
+use crate::engine::media::make::{self, MediaRows};
 use crate::engine::media::medium::{Media, MediaHash, MediaKind, MediaLayout, MediaPart};
 use crate::engine::model::Model;
 use crate::engine::runs::{Run, Runs};
@@ -131,7 +131,7 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
         rows.resize(before + more, 0.0);
         read_floats(&mut rows[before..], read)?;
     }
-    let media = make::make(model, kind, layout, rows, hash, Duration::from_nanos(encoding));
+    let media = make::make(model, MediaRows { kind, layout, rows, hash, encoding: Duration::from_nanos(encoding) });
     media.map_err(|e| match e {
         Error::InvalidArgument(what) => damaged(what),
         other => other,

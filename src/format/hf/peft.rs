@@ -56,9 +56,10 @@ pub(in crate::format) fn open(files: Files, folder: &Path, base: &AdapterBase) -
     let file = files.open(&weights)?;
     let entries = safetensors::read_header(&file, 0)?;
     let (mut tensors, mut halves) = (try_vec("tensors", entries.len())?, try_vec("factors", entries.len())?);
+    let names = FactorNames { path: &weights, family, base, config: &config };
     for entry in &entries {
         let tensor = entry.tensor(&weights, owned(&entry.name)?)?;
-        push(&weights, family, base, &config, &tensor, &mut halves)?;
+        names.push(&tensor, &mut halves)?;
         tensors.push(tensor);
     }
     let metadata = Metadata::new(folder, Vec::new())?;
@@ -70,54 +71,58 @@ pub(in crate::format) fn open(files: Files, folder: &Path, base: &AdapterBase) -
     ))
 }
 
-/// Adds a factor, or the parts that GGUF files keep apart.
-fn push(
-    path: &Path,
-    family: &Family,
-    base: &AdapterBase,
-    config: &Config,
-    tensor: &TensorInfo,
-    halves: &mut Vec<Half>,
-) -> Result<()> {
-    let name = tensor.name.strip_prefix("base_model.model.").ok_or_else(|| unknown(path, &tensor.name))?;
-    let (module, is_a) = match (name.strip_suffix(".lora_A.weight"), name.strip_suffix(".lora_B.weight")) {
-        (Some(module), _) => (module, true),
-        (_, Some(module)) => (module, false),
-        _ => return Err(unknown(path, &tensor.name)),
-    };
-    let no_place = |what: &str| Err(Error::unsupported(format!("{}: {what}: {:?}", path.display(), tensor.name)));
-    let weight = match names::weight_of(module) {
-        Some((weight, None)) => weight,
-        Some((_, Some(_))) => return no_place("factors of an expert are not supported"),
-        None => return no_place("a factor of a module without a known meaning"),
-    };
-    let rank = if is_a { tensor.shape.rows() } else { tensor.shape.cols() };
-    let (told, factor) = config.scale(module)?;
-    if rank != told {
-        let what = format!("the factor {:?} has rank {rank}, adapter_config.json says {told}", tensor.name);
-        return Err(Error::format(path, what));
+/// What gives the factors of a file their names in a GGUF file.
+struct FactorNames<'a> {
+    path: &'a Path,
+    family: &'a Family,
+    base: &'a AdapterBase<'a>,
+    config: &'a Config<'a>,
+}
+
+impl FactorNames<'_> {
+    /// Adds a factor, or the parts that GGUF files keep apart.
+    fn push(&self, tensor: &TensorInfo, halves: &mut Vec<Half>) -> Result<()> {
+        let FactorNames { path, family, base, config } = *self;
+        let name = tensor.name.strip_prefix("base_model.model.").ok_or_else(|| unknown(path, &tensor.name))?;
+        let (module, is_a) = match (name.strip_suffix(".lora_A.weight"), name.strip_suffix(".lora_B.weight")) {
+            (Some(module), _) => (module, true),
+            (_, Some(module)) => (module, false),
+            _ => return Err(unknown(path, &tensor.name)),
+        };
+        let no_place = |what: &str| Err(Error::unsupported(format!("{}: {what}: {:?}", path.display(), tensor.name)));
+        let weight = match names::weight_of(module) {
+            Some((weight, None)) => weight,
+            Some((_, Some(_))) => return no_place("factors of an expert are not supported"),
+            None => return no_place("a factor of a module without a known meaning"),
+        };
+        let rank = if is_a { tensor.shape.rows() } else { tensor.shape.cols() };
+        let (told, factor) = config.scale(module)?;
+        if rank != told {
+            let what = format!("the factor {:?} has rank {rank}, adapter_config.json says {told}", tensor.name);
+            return Err(Error::format(path, what));
+        }
+        // Rows of B stand where those of the weights do; of a tensor that is taken apart each part has all of A.
+        let mut parts_of = Vec::new();
+        let tensor_of = |name: String| TensorInfo { name, ..tensor.clone() };
+        let (layer, part) = weight.rsplit_once('.').and_then(|(name, _)| name.rsplit_once('.')).unwrap_or_default();
+        let several: &[&str] = match part {
+            "attn_qkv" if family.grouped_qkv => &["attn_q", "attn_k", "attn_v"],
+            "ffn_gate_up_shexp" => &["ffn_gate_shexp", "ffn_up_shexp"],
+            _ => &[],
+        };
+        match is_a && !several.is_empty() {
+            true => parts_of.extend(several.iter().map(|part| tensor_of(format!("{layer}.{part}.weight")))),
+            false if is_a => parts_of.push(tensor_of(weight)),
+            false => parts::divide(path, family, base.group, tensor_of(weight), &mut parts_of)?,
+        }
+        for part in parts_of {
+            let name = part.name.clone();
+            // Messages name the tensor of the file.
+            let tensor = TensorInfo { name: tensor.name.clone(), ..part };
+            halves.push(Half { name, factor, is_a, tensor });
+        }
+        Ok(())
     }
-    // Rows of B stand where those of the weights do; of a tensor that is taken apart each part has all of A.
-    let mut parts_of = Vec::new();
-    let tensor_of = |name: String| TensorInfo { name, ..tensor.clone() };
-    let (layer, part) = weight.rsplit_once('.').and_then(|(name, _)| name.rsplit_once('.')).unwrap_or_default();
-    let several: &[&str] = match part {
-        "attn_qkv" if family.grouped_qkv => &["attn_q", "attn_k", "attn_v"],
-        "ffn_gate_up_shexp" => &["ffn_gate_shexp", "ffn_up_shexp"],
-        _ => &[],
-    };
-    match is_a && !several.is_empty() {
-        true => parts_of.extend(several.iter().map(|part| tensor_of(format!("{layer}.{part}.weight")))),
-        false if is_a => parts_of.push(tensor_of(weight)),
-        false => parts::divide(path, family, base.group, tensor_of(weight), &mut parts_of)?,
-    }
-    for part in parts_of {
-        let name = part.name.clone();
-        // Messages name the tensor of the file.
-        let tensor = TensorInfo { name: tensor.name.clone(), ..part };
-        halves.push(Half { name, factor, is_a, tensor });
-    }
-    Ok(())
 }
 
 impl<'a> Config<'a> {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::contents::append;
 use crate::format::file::{Files, InputFile};
 use crate::format::json::Json;
-use crate::format::{TensorInfo, Value, safetensors};
+use crate::format::{TensorInfo, safetensors};
 
 /// Members of the configuration of a pooling that choose it, other names of the same, and its number in a GGUF file.
 const POOLINGS: &[(&str, &str, i64)] = &[
@@ -20,18 +20,17 @@ const POOLINGS: &[(&str, &str, i64)] = &[
 /// The layers that a GGUF file may have after its pooling.
 const DENSE: [&str; 2] = ["dense_2", "dense_3"];
 
-/// Adds the pooling of a folder to the keys of a model, and the layers after the pooling to the weights. Callers choose
-/// whether results are normalized.
+/// Returns the numbers of the poolings of a folder, and adds the layers after the pooling to the weights. Callers
+/// choose whether results are normalized.
 pub(super) fn modules(
     files: Files,
     folder: &Path,
-    architecture: &str,
-    keys: &mut Vec<(String, Value)>,
     set: &mut Vec<InputFile>,
     tensors: &mut Vec<TensorInfo>,
-) -> Result<()> {
+) -> Result<Vec<i64>> {
     let path = folder.join("modules.json");
-    let Some(text) = read(files, &path, MAX_CONFIG)? else { return Ok(()) };
+    let mut poolings = Vec::new();
+    let Some(text) = read(files, &path, MAX_CONFIG)? else { return Ok(poolings) };
     let modules = Json::parse_python(&path, &text)?;
     let mut dense = DENSE.iter();
     for module in modules.as_array().unwrap_or_default() {
@@ -40,8 +39,7 @@ pub(super) fn modules(
         match class {
             "Transformer" | "Normalize" => {}
             "Pooling" if is_plain(text("path")) => {
-                let number = read_pooling(files, &folder.join(text("path")).join("config.json"))?;
-                keys.push((format!("{architecture}.pooling_type"), number.into()));
+                poolings.push(read_pooling(files, &folder.join(text("path")).join("config.json"))?);
             }
             "Dense" if is_plain(text("path")) => {
                 let too_many = || Error::unsupported(format!("{}: more than two dense modules", path.display()));
@@ -51,7 +49,7 @@ pub(super) fn modules(
             _ => return Err(Error::unsupported(format!("{}: the module {class:?} is not supported", path.display()))),
         }
     }
-    Ok(())
+    Ok(poolings)
 }
 
 fn read_pooling(files: Files, path: &Path) -> Result<i64> {

@@ -6,9 +6,9 @@ use std::f32::consts::FRAC_1_SQRT_2;
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
-use crate::graph::op::{KvLayerId, Mask, TensorId};
+use crate::graph::op::{Mask, TensorId};
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder};
+use crate::model::builder::{Attention, Builder, SharedKeys};
 use crate::model::rope::{RopeConfig, RopeScaling};
 
 pub fn build(b: &mut Builder) -> Result<()> {
@@ -36,8 +36,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         return Err(b.keys.unsupported("embedding_length_per_layer_input"));
     };
     let mut streams = b.streams(x, n_streams)?;
-    // The keys and values of the last own layer without and with a window.
-    let mut stored: [Option<KvLayerId>; 2] = [None; 2];
+    // The keys and values of the last own layer with a window, and without.
+    let (mut last_local, mut last_global) = (None, None);
     b.layers(|b, i| {
         let is_local = windows[i] > 0;
         let attention = Attention { scale: 1.0, mask: Mask::window(windows[i]), ..Attention::new(heads) };
@@ -46,7 +46,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "attn_norm")?;
         let laurel = laurel(b, h)?;
         let rope = if is_local { local } else { rope };
-        let o = b.sharing_attention(h, attention, rope, i < own, None, &mut stored[usize::from(is_local)])?;
+        let last = if is_local { &mut last_local } else { &mut last_global };
+        let keys = if i < own { SharedKeys::Own { has_values: None, last } } else { SharedKeys::OfLast(*last) };
+        let o = b.sharing_attention(h, attention, rope, keys)?;
         b.rms_norm_groups(o, "post_attention_norm", hidden)?;
         b.add(o, x);
         b.add(o, laurel);

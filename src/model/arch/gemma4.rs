@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
 use crate::graph::op::{KvLayerId, Mask, RopeChoice};
 use crate::graph::weights::RopePairs;
-use crate::model::builder::{Attention, Builder, Moe};
+use crate::model::builder::{Attention, Builder, Moe, SharedKeys};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{RopeConfig, RopeScaling};
 
@@ -60,8 +60,13 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layers(|b, i| {
         let (kind, attention, rope) = kinds.of(b, i)?;
         let h = b.rms_norm(x, "attn_norm")?;
-        let has_values = values_are_keys.map(|told| kind == 1 || !told);
-        let o = b.sharing_attention(h, attention, rope, i < own, has_values, &mut stored[kind])?;
+        let keys = if i < own {
+            let has_values = values_are_keys.map(|told| kind == 1 || !told);
+            SharedKeys::Own { has_values, last: &mut stored[kind] }
+        } else {
+            SharedKeys::OfLast(stored[kind])
+        };
+        let o = b.sharing_attention(h, attention, rope, keys)?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

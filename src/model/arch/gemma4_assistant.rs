@@ -5,7 +5,7 @@ use super::gemma4::Kinds;
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
 use crate::graph::op::KvLayerId;
-use crate::model::builder::{Builder, Traits};
+use crate::model::builder::{Builder, SharedKeys, Traits};
 
 pub const TRAITS: fn(&str) -> Traits = |_| Traits { drafts: true, ..Traits::default() };
 
@@ -24,7 +24,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
             let stored = &mut stored[kind];
             let attention = b.attend_behind(attention, stored)?;
             let h = b.rms_norm(x, "attn_norm")?;
-            let o = b.sharing_attention(h, attention, rope, false, None, stored)?;
+            let o = b.sharing_attention(h, attention, rope, SharedKeys::OfLast(*stored))?;
             b.rms_norm_groups(o, "post_attention_norm", hidden)?;
             b.add(x, o);
             let h = b.rms_norm(x, "ffn_norm")?;

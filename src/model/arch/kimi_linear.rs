@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::graph::op::{Activation, RouterScore, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::Builder;
+use crate::model::mixers::DeltaInputs;
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let (heads, kda) = (b.heads_per_layer()?, Kda::read(b, None)?);
@@ -80,7 +81,7 @@ pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<
         None => (b.numbers("ssm_a", heads)?, Activation::Softplus),
     };
     b.activate(beta, Activation::Sigmoid);
-    let o = b.delta_rule([q, k, v], dt, beta, rate, of_steps, dim, false, eps)?;
+    let o = b.delta_rule(DeltaInputs { q, k, v, dt, of_steps, beta, rate, key_dim: dim, tiled: false, eps })?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
     // Folders name the gate like that of attention.
     let first = ["ssm_g", "attn_gate"].into_iter().find(|part| b.has(&format!("{part}.weight"))).unwrap_or("ssm_g_a");

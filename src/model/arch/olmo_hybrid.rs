@@ -6,7 +6,7 @@ use crate::graph::op::Activation::{Sigmoid, Silu, Softplus};
 use crate::graph::op::{Norm, NormKind, Op, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
-use crate::model::mixers::MambaShape;
+use crate::model::mixers::{DeltaInputs, MambaShape};
 
 /// Epsilon of the norm of a net's output, whatever that of others is.
 const OUTPUT_EPSILON: f32 = 1e-5;
@@ -55,7 +55,18 @@ fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape, reach: f32) -> Res
     let rate = b.numbers("ssm_a", heads)?;
     b.activate(beta, Sigmoid);
     b.scale(beta, reach);
-    let o = b.delta_rule([q, k, v], dt, beta, rate, Softplus, dim, false, None)?;
+    let o = b.delta_rule(DeltaInputs {
+        q,
+        k,
+        v,
+        dt,
+        of_steps: Softplus,
+        beta,
+        rate,
+        key_dim: dim,
+        tiled: false,
+        eps: None,
+    })?;
     let norm = b.norm(NormKind::Rms, "ssm_norm", heads, values / heads)?;
     b.program.push(Op::Norm { norm: Norm { eps: OUTPUT_EPSILON, ..norm }, x: o, out: o });
     let o = b.gate(z, o, Silu);

@@ -5,7 +5,7 @@ use crate::graph::op::Activation::{Silu, Softplus};
 use crate::graph::op::{Activation, RopeChoice, TensorId};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
-use crate::model::mixers::MambaShape;
+use crate::model::mixers::{DeltaInputs, MambaShape};
 use crate::model::rope::sections;
 
 pub const TRAITS: fn(&str) -> Traits = |_| Traits { predicts: true, ..Traits::default() };
@@ -84,7 +84,9 @@ pub(super) fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape, activat
     b.conv([q, k, v], "ssm_conv1d", taps, true)?;
     let rate = b.numbers("ssm_a", heads)?;
     b.activate(beta, Activation::Sigmoid);
-    let o = b.delta_rule([q, k, v], dt, beta, rate, Softplus, dim, !next && !b.is_folder(), None)?;
+    let tiled = !next && !b.is_folder();
+    let o =
+        b.delta_rule(DeltaInputs { q, k, v, dt, of_steps: Softplus, beta, rate, key_dim: dim, tiled, eps: None })?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
     let o = b.gate(z, o, activation);
     b.project(o, "ssm_out", b.hyper.hidden)

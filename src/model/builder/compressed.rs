@@ -31,6 +31,16 @@ pub struct Compressed {
     by_size: Vec<(usize, RopeChoice)>,
 }
 
+/// Groups of positions that share a key.
+#[derive(Clone, Copy)]
+struct KeyGroups {
+    /// Positions of a group.
+    size: usize,
+    rope: RopeChoice,
+    /// The last values of a key, which turn.
+    turning: usize,
+}
+
 impl Builder<'_> {
     /// Rotations by the first position of the group that a token ends, for each size of groups but 0.
     pub fn ropes_by_size(&mut self, rope: RopeChoice, sizes: &[usize]) -> Vec<(usize, RopeChoice)> {
@@ -83,15 +93,8 @@ impl Builder<'_> {
     }
 
     /// Stores the keys of groups of positions, so wide.
-    fn compressed_keys(
-        &mut self,
-        x: TensorId,
-        part: &str,
-        width: usize,
-        size: usize,
-        rope: RopeChoice,
-        turning: usize,
-    ) -> Result<KvLayerId> {
+    fn compressed_keys(&mut self, x: TensorId, part: &str, width: usize, of: KeyGroups) -> Result<KvLayerId> {
+        let KeyGroups { size, rope, turning } = of;
         let groups = if size == OVERLAPPING { 2 } else { 1 };
         let all = groups * width;
         let mut product = |which: &str| self.part(&format!("{part}_{which}"), all, 0..all, x);
@@ -113,12 +116,13 @@ impl Builder<'_> {
         size: usize,
     ) -> Result<Option<(KvLayerId, Option<TensorId>)>> {
         let Some((_, rope)) = c.by_size.iter().find(|(of, _)| *of == size) else { return Ok(None) };
-        let keys = self.compressed_keys(x, "attn_compressor", self.hyper.heads.head_dim, size, *rope, c.turning)?;
+        let groups = KeyGroups { size, rope: *rope, turning: c.turning };
+        let keys = self.compressed_keys(x, "attn_compressor", self.hyper.heads.head_dim, groups)?;
         if size != OVERLAPPING {
             return Ok(Some((keys, None)));
         }
         let [heads, width, top] = c.indexer;
-        let layer = self.compressed_keys(x, "indexer_compressor", width, size, *rope, c.turning)?;
+        let layer = self.compressed_keys(x, "indexer_compressor", width, groups)?;
         let q = self.project(narrow, "indexer.attn_q_b", heads * width)?;
         self.rotate_last(c.turns[1], width, c.turning, q);
         let weights = self.project(x, "indexer.proj", heads)?;

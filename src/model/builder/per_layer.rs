@@ -15,6 +15,18 @@ pub struct LayerInputs {
     width: usize,
 }
 
+/// The keys and values of a layer that may be those of an earlier one.
+pub enum SharedKeys<'a> {
+    /// Its own, which later layers find in `last`.
+    Own {
+        /// False where keys are the values too; `None`: the file tells.
+        has_values: Option<bool>,
+        last: &'a mut Option<KvLayerId>,
+    },
+    /// Those of the last layer that had its own.
+    OfLast(Option<KvLayerId>),
+}
+
 impl Builder<'_> {
     /// The heads of a layer where files may have a list of them; either number may be 0.
     pub fn heads(&self, layer: usize) -> Result<HeadShape> {
@@ -106,33 +118,34 @@ impl Builder<'_> {
         layer
     }
 
-    /// An attention with normalised heads, whose queries and keys turn. It stores keys and values, or reads those in
-    /// `stored` where it has no `own`.
+    /// An attention with normalised heads, whose queries and keys turn.
     pub fn sharing_attention(
         &mut self,
         x: TensorId,
         attention: Attention,
         rope: RopeChoice,
-        own: bool,
-        has_values: Option<bool>,
-        stored: &mut Option<KvLayerId>,
+        keys: SharedKeys,
     ) -> Result<TensorId> {
         let HeadShape { n_heads, head_dim, .. } = attention.heads;
-        let q = if own {
-            let [q, k, v] = self.normed_values(x, attention.heads, has_values)?;
-            self.rms_norm_groups(q, "attn_q_norm", head_dim)?;
-            self.rms_norm_groups(k, "attn_k_norm", head_dim)?;
-            self.rotate_heads(rope, head_dim, q, Some(k));
-            *stored = Some(self.store(k, v, attention));
-            q
-        } else {
-            ["attn_k.weight", "attn_v.weight", "attn_k_norm.weight"].into_iter().for_each(|part| self.ignore(part));
-            let q = self.project(x, "attn_q", n_heads * head_dim)?;
-            self.rms_norm_groups(q, "attn_q_norm", head_dim)?;
-            self.rotate_heads(rope, head_dim, q, None);
-            q
+        let (q, layer) = match keys {
+            SharedKeys::Own { has_values, last } => {
+                let [q, k, v] = self.normed_values(x, attention.heads, has_values)?;
+                self.rms_norm_groups(q, "attn_q_norm", head_dim)?;
+                self.rms_norm_groups(k, "attn_k_norm", head_dim)?;
+                self.rotate_heads(rope, head_dim, q, Some(k));
+                let layer = self.store(k, v, attention);
+                *last = Some(layer);
+                (q, layer)
+            }
+            SharedKeys::OfLast(last) => {
+                ["attn_k.weight", "attn_v.weight", "attn_k_norm.weight"].into_iter().for_each(|part| self.ignore(part));
+                let q = self.project(x, "attn_q", n_heads * head_dim)?;
+                self.rms_norm_groups(q, "attn_q_norm", head_dim)?;
+                self.rotate_heads(rope, head_dim, q, None);
+                let Some(layer) = last else { return Err(self.keys.unsupported("attention.shared_kv_layers")) };
+                (q, layer)
+            }
         };
-        let Some(layer) = *stored else { return Err(self.keys.unsupported("attention.shared_kv_layers")) };
         let a = self.attend_to(q, layer, attention)?;
         self.project(a, "attn_output", self.hyper.hidden)
     }

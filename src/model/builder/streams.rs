@@ -122,15 +122,14 @@ impl Builder<'_> {
         out
     }
 
-    /// Sigmoids, or logits, of rows of the product with all streams, which has a scale and biases of its own.
-    fn shares(
+    /// Logits of rows of the product with all streams, which has a scale and biases of its own.
+    fn logits_of_shares(
         &mut self,
         h: TensorId,
         part: &str,
         all: usize,
         rows: std::ops::Range<usize>,
         scale: f32,
-        activation: Activation,
     ) -> Result<TensorId> {
         if scale == 0.0 {
             return Err(Error::unsupported(format!("the tensor {} holds a 0", self.name(&format!("{part}_scale")))));
@@ -139,9 +138,6 @@ impl Builder<'_> {
         let (mut product, factor) = self.part(&format!("{part}_fn"), all, rows.clone(), h)?;
         product.bias = Some(self.vector(bias[rows].iter().map(|b| b / factor / scale).collect()));
         let [out] = self.push_projections(h, [(product, factor * scale)]);
-        if activation != Activation::Identity {
-            self.activate(out, activation);
-        }
         Ok(out)
     }
 
@@ -171,11 +167,13 @@ impl Builder<'_> {
         let all = if rounds > 0 { 2 * n + n * n } else { 2 * n };
         let scales = self.all_values(&format!("{part}_scale.weight"), if rounds > 0 { 3 } else { 2 })?;
         let h = self.bare_norm(NormKind::Rms, streams);
-        let before = self.shares(h, part, all, 0..n, scales[0], Activation::Sigmoid)?;
-        let after = self.shares(h, part, all, n..2 * n, scales[1], Activation::Sigmoid)?;
+        let before = self.logits_of_shares(h, part, all, 0..n, scales[0])?;
+        self.activate(before, Activation::Sigmoid);
+        let after = self.logits_of_shares(h, part, all, n..2 * n, scales[1])?;
+        self.activate(after, Activation::Sigmoid);
         self.scale(after, magnitude);
         let next = if rounds > 0 {
-            let by = self.shares(h, part, all, 2 * n..all, scales[2], Activation::Identity)?;
+            let by = self.logits_of_shares(h, part, all, 2 * n..all, scales[2])?;
             self.program.push(Op::Sinkhorn { x: by, eps, rounds });
             let next = self.program.tensor(n * width);
             self.program.push(Op::Mix(Mix { x: streams, by: Some(by), out: next, width, first: 0, adds: false }));
@@ -199,7 +197,8 @@ impl Builder<'_> {
         let Connections { n, eps, .. } = connections;
         let scale = self.all_values("output_hc_scale.weight", 1)?;
         let h = self.bare_norm(NormKind::Rms, streams);
-        let by = self.shares(h, "output_hc", n, 0..n, scale[0], Activation::Sigmoid)?;
+        let by = self.logits_of_shares(h, "output_hc", n, 0..n, scale[0])?;
+        self.activate(by, Activation::Sigmoid);
         Ok(self.sum_by(streams, by, eps))
     }
 

@@ -140,7 +140,7 @@ impl<'a> EncoderBuilder<'a> {
     const MAX_GRAIN: usize = 65_535;
 
     pub fn new(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
-        let mut e = Self::of(source, "clip.vision", "v.", projector, hidden, quantize)?;
+        let mut e = Self::of(source, false, projector, hidden, quantize)?;
         e.patch = e.require("patch_size", Self::MAX_GRAIN)?;
         let keys = &e.b.keys;
         // Unset where pictures are of any size. Networks that have one size ask for it.
@@ -161,21 +161,22 @@ impl<'a> EncoderBuilder<'a> {
 
     /// An encoder of sound, whose activations the families know.
     pub fn of_sound(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
-        let e = Self::of(source, "clip.audio", "a.", projector, hidden, quantize)?;
+        let e = Self::of(source, true, projector, hidden, quantize)?;
         e.clip.ignore("use_");
         Ok(e)
     }
 
-    /// Reads the keys that encoders of all kinds have; names of their tensors begin with `stack`.
+    /// Reads the keys that encoders of all kinds have.
     fn of(
         source: &'a Source,
-        kind: &'static str,
-        stack: &'static str,
+        is_of_sound: bool,
         projector: &str,
         hidden: usize,
         quantize: Option<DType>,
     ) -> Result<Self> {
         let metadata = &source.metadata;
+        // Names of tensors begin with `stack`.
+        let (kind, stack) = if is_of_sound { ("clip.audio", "a.") } else { ("clip.vision", "v.") };
         let (keys, clip) = (Keys::new(metadata, kind), Keys::new(metadata, "clip"));
         let missing = |key: &str| metadata.missing(&keys.name(key));
         let require = |key: &str, most: usize| told(&keys, key, most)?.ok_or_else(|| missing(key));

@@ -48,7 +48,8 @@ pub struct ReplyParser {
     is_fresh: bool,
     drops_space: bool,
     /// Reasoning and content have come.
-    has_text: [bool; 2],
+    has_reasoning_text: bool,
+    has_content_text: bool,
     /// The part is none that is understood.
     is_unparsed: bool,
     any_unparsed: bool,
@@ -72,12 +73,7 @@ enum State {
         tool: usize,
         keys: Vec<String>,
     },
-    Value {
-        tool: usize,
-        keys: Vec<String>,
-        kind: ValueKind,
-        begun: bool,
-    },
+    Value(OpenValue),
     /// Behind the arguments.
     CallEnd,
     BehindCall,
@@ -93,6 +89,15 @@ struct Rehearsal {
     /// Some of the text is control tokens.
     has_controls: bool,
     parser: ReplyParser,
+}
+
+/// An argument whose value has not ended.
+struct OpenValue {
+    tool: usize,
+    /// The names of the arguments of the call so far, of which it has the last.
+    keys: Vec<String>,
+    kind: ValueKind,
+    begun: bool,
 }
 
 enum ValueKind {
@@ -124,7 +129,8 @@ impl ReplyParser {
             state,
             gap: String::new(),
             is_fresh: true,
-            has_text: [false; 2],
+            has_reasoning_text: false,
+            has_content_text: false,
             is_unparsed: false,
             any_unparsed: false,
             calls: 0,
@@ -224,7 +230,7 @@ impl ReplyParser {
     fn size(&self) -> usize {
         let state = match &self.state {
             State::Object(object) => object.size(),
-            State::Value { kind: ValueKind::Other(text, _), .. } => text.len(),
+            State::Value(OpenValue { kind: ValueKind::Other(text, _), .. }) => text.len(),
             State::Rehearsal(rehearsal) => rehearsal.size(),
             State::WholeCall(call) => call.size(),
             _ => 0,
@@ -313,7 +319,7 @@ impl ReplyParser {
             State::Object(object) => self.object(object, rest),
             State::Named(arguments) => self.named(arguments, rest),
             State::Arguments { tool, keys } => self.arguments(tool, keys, rest, behind),
-            State::Value { tool, keys, kind, begun } => self.value(tool, keys, kind, begun, rest, behind),
+            State::Value(value) => self.value(value, rest, behind),
             State::CallEnd => self.call_end(rest, behind),
             State::BehindCall => self.behind_call(rest, behind),
             State::Rehearsal(rehearsal) => self.rehearsal(rehearsal, rest, behind),
@@ -557,13 +563,13 @@ impl ReplyParser {
         let gap = mem::take(&mut self.gap);
         match mem::replace(&mut self.state, State::Content) {
             State::Object(object) if !object.is_named() => self.give_up(object.raw()),
-            State::Value { tool, keys, kind: ValueKind::Other(text, _), .. } => {
+            State::Value(OpenValue { tool, keys, kind: ValueKind::Other(text, _), .. }) => {
                 let name = keys.last().map_or("", String::as_str);
                 let json = self.begun_json(tool, name, &text);
                 self.emit(EventKind::ToolArguments, false, &json);
                 self.give_up_call("");
             }
-            State::Value { kind: ValueKind::Text, .. } => {
+            State::Value(OpenValue { kind: ValueKind::Text, .. }) => {
                 let mut json = String::new();
                 gap.chars().for_each(|c| escape(c, &mut json));
                 self.emit(EventKind::ToolArguments, false, &json);
@@ -605,7 +611,11 @@ impl ReplyParser {
             let start = if self.drops_space { text.len() - text.trim_start().len() } else { 0 };
             let gap = mem::take(&mut self.gap);
             let kind = self.text_kind();
-            let has_text = mem::replace(&mut self.has_text[usize::from(kind == EventKind::Content)], true);
+            let has_text = match kind {
+                EventKind::Content => &mut self.has_content_text,
+                _ => &mut self.has_reasoning_text,
+            };
+            let has_text = mem::replace(has_text, true);
             let gap = match self.drops_space {
                 // Messages of one kind are lines.
                 true if has_text && self.reply.form.has_headers => "\n",

@@ -14,10 +14,10 @@ pub(super) fn end_of_value(
     text: &str,
     behind: Behind,
     calls: &CallForm,
-    argument: &Argument,
     nested: Option<(&str, isize)>,
     close: &str,
 ) -> Found {
+    let Some(argument) = calls.argument() else { return Found::None };
     let goes_on = |text: &str| {
         let tags = [argument.before.trim(), calls.after.trim()];
         let found = tags.map(|tag| if tag.is_empty() { Match::Full(0) } else { matches(tag, text.trim_start()) });

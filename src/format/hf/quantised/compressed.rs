@@ -43,9 +43,9 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
     let mut bits: Vec<u64> = weights().filter_map(|w| w.get("num_bits").and_then(Json::as_u64)).collect();
     bits.sort_unstable();
     bits.dedup();
-    // A tensor of each matrix tells the groups of its inputs.
     let is_reordered =
         !groups.is_empty() && weights().all(|w| w.get("actorder").and_then(Json::as_str) == Some("group"));
+    let forms = IntegerForms { bits, is_reordered };
     let sides = |w: &&Json| match w.get("block_structure")?.as_array()? {
         [a, b] => Some([a.as_u64()?, b.as_u64()?]),
         _ => None,
@@ -56,7 +56,7 @@ pub(super) fn gather(set: &mut Set) -> Result<()> {
         let (weight, scale) = (set.need(&format!("{x}.weight_packed"))?, set.need(&format!("{x}.weight_scale"))?);
         match &*weight.dtype {
             "U8" => small_floats(set, &x, &weight, &scale)?,
-            "I32" => integers(set, &x, &weight, &scale, &bits, is_reordered)?,
+            "I32" => integers(set, &x, &weight, &scale, &forms)?,
             _ => return Err(set.misfit(&weight, "I32 or U8")),
         }
     }
@@ -87,8 +87,17 @@ fn small_floats(set: &mut Set, x: &str, weight: &Entry, scale: &Entry) -> Result
     set.put_fp4(&name, &shape, weight, scale, Blocks::Mxfp4)
 }
 
+/// What a configuration tells of all matrices of integers.
+struct IntegerForms {
+    /// Numbers of bits that some of them have.
+    bits: Vec<u64>,
+    /// A tensor of each tells the groups of its inputs.
+    is_reordered: bool,
+}
+
 /// Words of codes, a row padded to whole words. Older ones have no code in two words.
-fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, bits: &[u64], is_reordered: bool) -> Result<()> {
+fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, told: &IntegerForms) -> Result<()> {
+    let IntegerForms { bits, is_reordered } = told;
     let shape = set.need(&format!("{x}.weight_shape"))?;
     let sizes: Vec<u64> =
         set.bytes(&shape)?.as_chunks().0.iter().map(|n| u64::try_from(i64::from_le_bytes(*n)).unwrap_or(0)).collect();
@@ -124,7 +133,7 @@ fn integers(set: &mut Set, x: &str, weight: &Entry, scale: &Entry, bits: &[u64],
     };
     let name = format!("{x}.weight_g_idx");
     let order = set.take(&name);
-    if order.is_none() && groups > 1 && is_reordered {
+    if order.is_none() && groups > 1 && *is_reordered {
         return Err(set.wrong(format!("the tensor {name:?} is missing, which \"actorder\" asks for")));
     }
     let order = order.map(|order| set.order(&order, cols, columns)).transpose()?.flatten();

@@ -112,7 +112,7 @@ impl ReplyParser {
             Found::Wait(other) | Found::At(other, ..) => *other > at,
         };
         let may_call = form.calls.is_some() && !form.has_headers && !self.reply.tools.is_empty() && self.calls == 0;
-        let is_first = self.is_fresh && !self.has_text[1] && !self.is_unparsed;
+        let is_first = self.is_fresh && !self.has_content_text && !self.is_unparsed;
         if !may_call || !is_first || !is_free || !text.starts_with(['{', '`']) {
             return None;
         }

@@ -4,7 +4,7 @@ use std::mem;
 
 use serde_json::Value as Json;
 
-use super::{ReplyParser, State, ValueKind};
+use super::{OpenValue, ReplyParser, State, ValueKind};
 use crate::text::reply::arguments::Arguments;
 use crate::text::reply::form::{Argument, Body, CallForm};
 use crate::text::reply::literal::{Literal, escape};
@@ -110,7 +110,7 @@ impl ReplyParser {
                 let kind =
                     if is_text && !argument.in_cdata { ValueKind::Text } else { ValueKind::Other(String::new(), 0) };
                 keys.push(name);
-                self.state = State::Value { tool, keys, kind, begun: false };
+                self.state = State::Value(OpenValue { tool, keys, kind, begun: false });
                 Some(blank + n + end)
             }
             Err(Match::Partial) if behind != Behind::End => {
@@ -132,22 +132,15 @@ impl ReplyParser {
         }
     }
 
-    pub(super) fn value(
-        &mut self,
-        tool: usize,
-        keys: Vec<String>,
-        mut kind: ValueKind,
-        mut begun: bool,
-        rest: &str,
-        behind: Behind,
-    ) -> Option<usize> {
+    pub(super) fn value(&mut self, value: OpenValue, rest: &str, behind: Behind) -> Option<usize> {
+        let OpenValue { tool, keys, mut kind, mut begun } = value;
         let reply = self.reply.clone();
         let (calls, argument) = tagged(&reply)?;
         let mut at = 0;
         if !begun && !rest.is_empty() {
             let in_front = &argument.text[argument.text.trim_end().len()..];
             if rest.len() < in_front.len() && in_front.starts_with(rest) && behind == Behind::More {
-                self.state = State::Value { tool, keys, kind, begun };
+                self.state = State::Value(OpenValue { tool, keys, kind, begun });
                 return None;
             }
             begun = true;
@@ -166,7 +159,7 @@ impl ReplyParser {
             (Some(mark), ValueKind::Other(_, open)) => Some((mark.as_str(), *open)),
             _ => None,
         };
-        let found = end_of_value(text, behind, calls, argument, nested, &close);
+        let found = end_of_value(text, behind, calls, nested, &close);
         // Models leave the tag out that ends a value, before the next argument or the end of the call.
         let found = match argument.nested.is_some() || argument.in_cdata {
             true => found,
@@ -199,7 +192,7 @@ impl ReplyParser {
             }
         }
         if !is_complete {
-            self.state = State::Value { tool, keys, kind, begun };
+            self.state = State::Value(OpenValue { tool, keys, kind, begun });
             return (at + end > 0).then_some(at + end);
         }
         if let ValueKind::Other(text, _) = kind {
@@ -227,7 +220,7 @@ impl ReplyParser {
 
     /// True where white space at the end of a text between tags may begin the closing tag.
     pub(super) fn is_in_close(&self) -> bool {
-        let State::Value { keys, kind: ValueKind::Text, .. } = &self.state else { return false };
+        let State::Value(OpenValue { keys, kind: ValueKind::Text, .. }) = &self.state else { return false };
         let name = keys.last().map_or("", String::as_str);
         tagged(&self.reply).is_some_and(|(_, argument)| argument.close(name).starts_with(&self.gap))
     }
