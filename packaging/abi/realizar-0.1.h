@@ -2881,7 +2881,8 @@ typedef struct rz_conversation_params {
   size_t n_adapters;  /* Number of `adapters`. */
   /* Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive. */
   const rz_cancel *RZ_NULLABLE cancel;
-  /* Where prefixes of prompts are looked up, and where prompts and replies are left, those of forks too; NULL: none.
+  /* Where prefixes of prompts are looked up, and where prompts with at least rz_store_params.min_tokens new tokens
+   * and all replies are left, those of forks too; NULL: none.
    * The conversation keeps it alive. Prefixes are those of conversations with equal adapters and scales, or none. */
   const rz_store *RZ_NULLABLE store;
 } rz_conversation_params;

@@ -115,7 +115,8 @@ pub struct rz_conversation_params {
     pub n_adapters: usize,
     /// Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive.
     pub cancel: *const rz_cancel,
-    /// Where prefixes of prompts are looked up, and where prompts and replies are left, those of forks too; NULL: none.
+    /// Where prefixes of prompts are looked up, and where prompts with at least rz_store_params.min_tokens new tokens
+    /// and all replies are left, those of forks too; NULL: none.
     /// The conversation keeps it alive. Prefixes are those of conversations with equal adapters and scales, or none.
     pub store: *const rz_store,
 }

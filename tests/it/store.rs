@@ -388,6 +388,18 @@ fn a_prompt_is_kept_before_its_reply_where_much_of_it_is_new() {
     assert!(first >= 32 && second < 32, "{first} and {second} new tokens");
     // A reply that has ended is kept with its prompt.
     assert_eq!(store.info().entries, 2);
+
+    // What a conversation holds may be new to a store that it is given later.
+    let mut talk = asked(&model, None, None, "Tell me of a different thing, at length, please.");
+    while !talk.step(None).unwrap() {}
+    talk.set_store(Some(store.clone())).unwrap();
+    talk.add_text("user", "So?").unwrap();
+    talk.reply(ReplyParams { max_tokens: 12, ..Default::default() }).unwrap();
+    while talk.info().job.is_none_or(|job| job.tokens == 0) {
+        assert!(!talk.step(Some(std::time::Duration::ZERO)).unwrap());
+    }
+    assert!(talk.info().prompt - talk.info().reused < 32);
+    assert_eq!(store.info().entries, 3);
 }
 
 #[test]

@@ -558,10 +558,9 @@ impl Conversation {
         }
         let was_read = turn.info.tokens > 0;
         turn.info = job.info();
-        // A fork that is kept makes the job copy what it writes to next, which is not worth it for a few tokens.
-        let is_new = |store: &&Store| turn.prompt.saturating_sub(turn.reused) >= store.min_tokens();
-        if !was_read && turn.info.tokens > 0 {
-            remember(self.store.as_deref().filter(is_new), job.session());
+        if let (false, 1.., Some(store)) = (was_read, turn.info.tokens, &self.store) {
+            // A store without room for it changes nothing.
+            let _ = store.put_new(job.session());
         }
         let Some(end) = turn.info.end else { return Ok(()) };
         self.session = self.job.take().map(|job| owned(job).into_session());

@@ -282,9 +282,17 @@ impl Store {
         Ok(Some((session, common)))
     }
 
-    /// Number of tokens below which a prefix is neither kept nor looked for.
-    pub fn min_tokens(&self) -> usize {
-        self.shared.min_tokens
+    /// `put` for a session that goes on, which copies what it writes to next once the store holds a fork of it. A
+    /// session of which fewer than `min_tokens` are new to the entries in memory is passed over.
+    pub fn put_new(&self, session: &Session) -> Result<()> {
+        let shared = &self.shared;
+        let kind = Kind::new(&session.params(), session.adapters(), session.is_long());
+        let text = session.text();
+        let state = shared.state();
+        let of_kind = state.entries.iter().filter(|entry| entry.kind == kind);
+        let known = of_kind.map(|entry| entry.session.matching_text(text)).max().unwrap_or(0);
+        drop(state);
+        if session.len().saturating_sub(known) < shared.min_tokens { Ok(()) } else { self.put(session) }
     }
 
     /// Remembers what a session holds.
