@@ -66,8 +66,9 @@ const FLAGS: [(&str, &str); 4] = [
 /// Options that JavaScript has no result for: times of steps, and probabilities of texts outside of conversations.
 const NOT_IN_JS: [(&str, &str); 2] = [("rz_model_params", "profile"), ("rz_job_params", "logprobs")];
 
-/// Comments in place of the header's, whose terms are those of C.
-const DOCS: [(&str, &str); 24] = [
+/// Comments in place of the header's, whose terms are those of C; of a field of all structs or of `STRUCT.FIELD`.
+const DOCS: [(&str, &str); 25] = [
+    ("rz_encoder_params.device", "0 or 1: the CPU, on which encoders run."),
     ("device", "Index of a device; 0: chosen by the library."),
     ("gpu_layers", "Number of layers on GPUs; 0: none; absent: as many as fit."),
     (
@@ -171,7 +172,7 @@ fn settings<'a>(header: &Header<'a>, structure: &str, fields: &[Value], value: &
         let flags = header.constants.iter().filter(|constant| constant.name.starts_with(begin));
         let flag = |constant: &Constant<'a>| {
             let name = constant.name[begin.len()..].to_lowercase();
-            let doc = doc_of(&name, constant.doc);
+            let doc = doc_of(structure, &name, constant.doc);
             Setting { name, kind: Kind::Flag(constant.name), value, doc }
         };
         return flags.map(flag).collect();
@@ -188,11 +189,13 @@ fn settings<'a>(header: &Header<'a>, structure: &str, fields: &[Value], value: &
         // Other pointers lead to texts and handles.
         (_, 1.., _) => return Vec::new(),
     };
-    vec![Setting { name: name.to_owned(), kind, value, doc: doc_of(name, &value.doc) }]
+    vec![Setting { name: name.to_owned(), kind, value, doc: doc_of(structure, name, &value.doc) }]
 }
 
-fn doc_of(name: &str, doc: &str) -> String {
-    DOCS.iter().find(|(field, _)| *field == name).map_or_else(|| plain(doc), |(_, doc)| doc.to_string())
+fn doc_of(structure: &str, name: &str, doc: &str) -> String {
+    let own = format!("{structure}.{name}");
+    let found = |name: &str| DOCS.iter().find(|(field, _)| *field == name);
+    found(&own).or_else(|| found(name)).map_or_else(|| plain(doc), |(_, doc)| doc.to_string())
 }
 
 /// The sentences at the beginning of a comment that speak of nothing that only C has.
@@ -467,7 +470,7 @@ fn sampling<'a, 'b>(groups: &'b [Group<'a>]) -> &'b Group<'a> {
 
 fn java(groups: &[Group]) -> String {
     let group = sampling(groups);
-    let (mut fields, mut setters, mut sets) = (String::new(), String::new(), String::new());
+    let (mut fields, mut setters, mut sets, mut flags) = (String::new(), String::new(), String::new(), Vec::new());
     for setting in &group.settings {
         let (field, name) = (&setting.name, longer(&camel(&setting.name)));
         let is_long = setting.value.base == "uint64_t";
@@ -495,11 +498,13 @@ fn java(groups: &[Group]) -> String {
                 sets += &format!("        Native.set(params, Header.{}, \"{field}\", {name});\n", group.structure);
             }
             Kind::Flag(constant) => {
-                let flag = format!("{name} ? Header.{constant} : 0");
-                sets += &format!("        Native.set(params, Header.{}, \"flags\", {flag});\n", group.structure);
+                flags.push(format!("({name} ? Header.{constant} : 0)"));
             }
             Kind::Sequences | Kind::Biases | Kind::Choices(_) => {}
         }
+    }
+    if !flags.is_empty() {
+        sets += &format!("        Native.set(params, Header.{}, \"flags\", {});\n", group.structure, flags.join(" | "));
     }
     format!(
         "{JAVA_HEAD}{fields}{JAVA_CHECKS}{setters}\n    /** Sets the numbers of a sampler. */\n    void set(Memory params) {{\n{sets}    }}\n}}\n"
@@ -563,14 +568,14 @@ fn csharp(groups: &[Group]) -> String {
 }
 
 fn csharp_members(group: &Group) -> String {
-    let pascal = |name: &str| {
+    let pascal: fn(&str) -> String = |name| {
         let name = longer(&camel(name));
         name[..1].to_uppercase() + &name[1..]
     };
     let (mut text, mut sets, mut flags) = (String::new(), String::new(), Vec::new());
     for setting in &group.settings {
         let (field, name) = (&setting.name, pascal(&setting.name));
-        let doc = group.doc(setting, camel).replace('&', "&amp;").replace('<', "&lt;");
+        let doc = group.doc(setting, pascal).replace('&', "&amp;").replace('<', "&lt;");
         let doc = doc.replace("absent:", "null:");
         if !doc.is_empty() {
             text += &wrapped(&format!("<summary>{doc}</summary>"), "        /// ").join("\n");

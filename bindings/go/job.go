@@ -263,6 +263,7 @@ func (j *Job) Text() (string, error) {
 
 // Parts are those of a reply that are new since the last call, of a job with JobOptions.Chat.
 func (j *Job) Parts() ([]Part, error) {
+	defer runtime.KeepAlive(j) // between parts, of which each call takes one
 	return partsOf(j.job, lib.rz_job_next_into)
 }
 

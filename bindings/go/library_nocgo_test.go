@@ -38,7 +38,7 @@ func TestOpenNamesTheFile(t *testing.T) {
 			t.Errorf("%s: %s %v", path, out, err)
 		}
 		// Where the system has no other one, there is none.
-		if !strings.Contains(said, "version 0.") && !strings.Contains(said, "version  0 realizar: cannot load the library librealizar.so.1: ") {
+		if !strings.Contains(said, "version 0.") && !strings.Contains(said, "version  0 realizar: cannot load the library librealizar.") {
 			t.Errorf("%s: %s", path, said)
 		}
 	}

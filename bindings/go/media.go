@@ -445,7 +445,10 @@ func (m *Model) LoadMedia(r io.Reader) (*Media, error) {
 }
 
 // Save writes the medium to w, for [Model.LoadMedia].
-func (m *Media) Save(w io.Writer) error { return save(m.media, w, lib.rz_media_save) }
+func (m *Media) Save(w io.Writer) error {
+	defer runtime.KeepAlive(m)
+	return save(m.media, w, lib.rz_media_save)
+}
 
 // Close frees the medium; prompts and sessions that have it go on. Closing twice is fine.
 func (m *Media) Close() error {

@@ -60,9 +60,9 @@ type LoadOptions struct {
 	// those for which this takes less time, as the load measures; None: no step.
 	ExpertsCopiedFrom int
 
-	// PromptTokensBeside bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
+	// MixedPrefillTokens bounds what a pass computes of prompts beside single tokens; 0: 64. More of it brings first
 	// tokens sooner and others later.
-	PromptTokensBeside int
+	MixedPrefillTokens int
 
 	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
@@ -70,6 +70,9 @@ type LoadOptions struct {
 // Load reads a .gguf file, a .safetensors file, or a folder with config.json, or a model of the Hub as of [Fetch]. It
 // stops early when the context ends.
 func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error) {
+	if err := Open(""); err != nil { // before anything is downloaded
+		return nil, err
+	}
 	if strings.HasPrefix(path, hub.Prefix) {
 		var told func(done, total uint64) error
 		if options != nil {
@@ -154,7 +157,7 @@ func withParams(ctx context.Context, options *LoadOptions,
 		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
 	}
 	var counts counts
-	layers, beside := counts.orNone(options.GPULayers, "GPULayers"), counts.of(options.PromptTokensBeside, "PromptTokensBeside")
+	layers, beside := counts.orNone(options.GPULayers, "GPULayers"), counts.of(options.MixedPrefillTokens, "MixedPrefillTokens")
 	copied := counts.orNone(options.ExpertsCopiedFrom, "ExpertsCopiedFrom")
 	placements := make([]rz_placement, len(options.Placements))
 	for i, p := range options.Placements {

@@ -2,11 +2,15 @@ package realizar
 
 import (
 	"io"
+	"runtime"
 	"unsafe"
 )
 
 // Save writes the session to w, for [Model.LoadSession]: its tokens and what the model remembers of them.
-func (s *Session) Save(w io.Writer) error { return save(s.cache, w, lib.rz_cache_save) }
+func (s *Session) Save(w io.Writer) error {
+	defer runtime.KeepAlive(s)
+	return save(s.cache, w, lib.rz_cache_save)
+}
 
 // LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in
 // the options is what was saved.
@@ -24,6 +28,7 @@ func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, err
 
 // Save writes the conversation to w, for [Model.LoadConversation]: its messages and what the model remembers of them.
 func (c *Conversation) Save(w io.Writer) error {
+	defer runtime.KeepAlive(c)
 	return save(c.conversation, w, lib.rz_conversation_save)
 }
 

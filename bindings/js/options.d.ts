@@ -128,7 +128,7 @@ export interface CacheParams {
 }
 
 export interface EncoderParams {
-  /** Index of a device; 0: chosen by the library. */
+  /** 0 or 1: the CPU, on which encoders run. */
   device?: number;
   /** Element type to which float matrices are quantized during the load. */
   quantize?: ElementType;

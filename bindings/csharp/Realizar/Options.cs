@@ -37,7 +37,7 @@ namespace Realizar
         /// <summary>Drop logits more than so many standard deviations, of the logits that are left, below the
         /// largest.</summary>
         public float TopNSigma;
-        /// <summary>XTC: chance with which all tokens of at least xtcThreshold are dropped, but the least likely
+        /// <summary>XTC: chance with which all tokens of at least XtcThreshold are dropped, but the least likely
         /// of them.</summary>
         public float XtcProbability;
         /// <summary>Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is
@@ -54,8 +54,8 @@ namespace Realizar
         /// <summary>How much of its difference a draw corrects; 0: 0.1.</summary>
         public float MirostatEta;
         /// <summary>DRY: where the last n tokens stood before, n being the most there are and at least
-        /// dryAllowedLength, the logit of the token that came then is reduced by dryMultiplier * dryBase ^ (n -
-        /// dryAllowedLength). More than 4096 count as 4096.</summary>
+        /// DryAllowedLength, the logit of the token that came then is reduced by DryMultiplier * DryBase ^ (n -
+        /// DryAllowedLength). More than 4096 count as 4096.</summary>
         public float DryMultiplier;
         /// <summary>Base of the penalty of DRY, at least 1; 0: 1.75.</summary>
         public float DryBase;

@@ -234,7 +234,6 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         Native.set(params, Header.rz_sampler_params, "presence_penalty", presencePenalty);
         Native.set(params, Header.rz_sampler_params, "frequency_penalty", frequencyPenalty);
         Native.set(params, Header.rz_sampler_params, "penalty_window", penaltyWindow);
-        Native.set(params, Header.rz_sampler_params, "flags", temperatureFirst ? Header.RZ_SAMPLER_TEMPERATURE_FIRST : 0);
         Native.set(params, Header.rz_sampler_params, "seed", seed);
         Native.set(params, Header.rz_sampler_params, "typical_p", typicalP);
         Native.set(params, Header.rz_sampler_params, "top_n_sigma", topNSigma);
@@ -249,5 +248,6 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         Native.set(params, Header.rz_sampler_params, "dry_allowed_length", dryAllowedLength);
         Native.set(params, Header.rz_sampler_params, "dry_window", dryWindow);
         Native.set(params, Header.rz_sampler_params, "no_repeat_ngram_size", noRepeatNgramSize);
+        Native.set(params, Header.rz_sampler_params, "flags", (temperatureFirst ? Header.RZ_SAMPLER_TEMPERATURE_FIRST : 0));
     }
 }

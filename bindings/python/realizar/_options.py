@@ -162,7 +162,7 @@ class CacheOptions(TypedDict, total=False):
 
 class EncoderOptions(TypedDict, total=False):
     device: int
-    """Index of a device; 0: chosen by the library."""
+    """0 or 1: the CPU, on which encoders run."""
     quantize: ElementType
     """Element type to which float matrices are quantized during the load."""
     max_rows: int
