@@ -240,7 +240,7 @@ fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
         return sound_extent(encoder, max_rows);
     }
     let (rows, largest) = encoder_extent(encoder, max_rows)?;
-    Ok((rows, encoder.scratch_bytes(&largest)))
+    Ok((rows, encoder.scratch_bytes(&largest)?))
 }
 
 /// Memory that an encoder takes beside that of its model, in bytes. Since 0.1.0.

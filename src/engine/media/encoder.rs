@@ -178,12 +178,12 @@ impl Encoder {
     }
 
     /// Scratch that a picture with this layout takes, in bytes.
-    pub fn scratch_bytes(&self, layout: &Layout) -> u64 {
+    pub fn scratch_bytes(&self, layout: &Layout) -> Result<u64> {
         self.scratch_bytes_of(self.facts.n_patches(layout), self.facts.most_rows(layout))
     }
 
     /// Scratch for tiles of so many patches and rows, or parts of so many hidden states.
-    pub fn scratch_bytes_of(&self, n: usize, rows: usize) -> u64 {
+    pub fn scratch_bytes_of(&self, n: usize, rows: usize) -> Result<u64> {
         let bytes = |stage: &Stage, max_tokens| {
             self.backend.executor_bytes(&stage.program, StepLimits { max_tokens, max_outputs: 0 })
         };
@@ -193,8 +193,8 @@ impl Encoder {
         let stages = bytes(&self.encoder, n)
             + bytes(&self.projector, rows)
             + Convolving::bytes(&self.backend, &self.convolutions, self.chunk_size());
-        let kv = CpuKv::bytes_of(&self.kv_spec(n)).unwrap_or(u64::MAX);
-        stages.saturating_add(4 * n.saturating_mul(held) as u64).saturating_add(kv)
+        let kv = CpuKv::bytes_of(&self.kv_spec(n))?;
+        Ok(stages.saturating_add(4 * n.saturating_mul(held) as u64).saturating_add(kv))
     }
 
     /// The shape of the keys and values of a tile of so many patches.
@@ -339,7 +339,7 @@ impl Encoding {
     /// `n` and `blocks`: the most patches and blocks of a tile.
     fn with(encoder: &Encoder, tiles: Vec<Tile>, n: usize, blocks: usize, rows: usize) -> Result<Encoding> {
         let facts = encoder.facts();
-        let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks))?;
+        let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks)?)?;
         let each = encoder.state_len(n, blocks).saturating_mul(encoder.encoder.results.len());
         Ok(Encoding {
             executors: [

@@ -31,7 +31,7 @@ pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
     // Two parts have all cases: the first is whole, the second continues it.
     let parts = facts.parts(most_samples(encoder, max_rows)?.min(2 * facts.part_samples()))?;
     let most = |of: fn(&SoundPart) -> usize| parts.iter().map(of).max().unwrap_or(0);
-    let bytes = encoder.scratch_bytes_of(most(|part| part.n), most(|part| part.rows));
+    let bytes = encoder.scratch_bytes_of(most(|part| part.n), most(|part| part.rows))?;
     Ok(([facts.fewest_rows(), most_rows(max_rows)], bytes))
 }
 
