@@ -196,20 +196,21 @@ static void stops(double seconds, int by_deadline) {
   rz_cache_free(cache);
 }
 
-/* Steps of 2 ms of a job, one in every sixteen milliseconds or one behind the other. */
+/* Steps of 2 ms of a job, one in every sixteen milliseconds or one behind the other; until there is a token at least,
+ * however busy the machine is. */
 static void frames(double seconds, double pause) {
   rz_error err;
   rz_cache *cache = new_cache(1024);
   const double end = now_ms() + 1e3 * seconds;
   size_t n = 0, made = 0, in_time = 0, len;
   char more[96];
-  while (now_ms() < end && n < MOST) {
+  while ((now_ms() < end || made == 0) && n < MOST) {
     rz_job *job;
     rz_status status = RZ_AGAIN;
     uint32_t tokens[1024];
     CALL(rz_cache_truncate(cache, 0, &err));
     job = new_job(cache, 8, 0, 0, 0);
-    while (status != RZ_DONE && now_ms() < end && n < MOST) {
+    while (status != RZ_DONE && (now_ms() < end || made == 0) && n < MOST) {
       const double began = now_ms();
       status = rz_job_step(job, 2000, &err);
       CALL(status);
