@@ -127,7 +127,7 @@ from ctypes import CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_
 from difflib import get_close_matches
 from numbers import Real
 from operator import index
-from typing import Any, Dict, Mapping, Set
+from typing import Any, Dict, Iterable, Mapping, Set
 
 from numpy import bool_
 
@@ -155,6 +155,12 @@ def real(value: Any, name: str) -> Any:
     from ._errors import InvalidArgument
 
     raise InvalidArgument(f"{name} is {reprlib.repr(value)}; it must be a number")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What the message for an unknown name says of one that is like it."""
+    found = get_close_matches(name, known, 1)
+    return f"; the nearest is {found[0]}" if found else ""
 
 
 def switch(value: Any, name: str) -> bool:
@@ -193,7 +199,7 @@ class Sized(Structure):
             name, value = "flags", self.flags | bit if switch(value, name) else self.flags & ~bit
         if name not in kinds:
             known = [*self._flags_, *(field for field in kinds if field != "struct_size" and not field.startswith("reserved"))]
-            raise TypeError(f"the option {name} is unknown; the nearest is {get_close_matches(name, known, 1, 0)[0]}")
+            raise TypeError(f"the option {name} is unknown{nearest(name, known)}")
         kind = kinds[name]
         if name in self._choices_:
             value = choice(value, name, self._choices_[name])

@@ -831,8 +831,8 @@ RZ_API void RZ_CALL
 rz_model_free(rz_model *RZ_NULLABLE model);
 
 /* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
- * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by
- * itself.
+ * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Replies of
+ * conversations without a sampler follow it; for a sampler of the caller nothing of it takes effect by itself.
  *
  * `out->struct_size` is set by the caller. Advice out of its range is not told; the log has a line for it. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */

@@ -291,7 +291,8 @@ func (m *Model) Info() (Info, error) {
 	}, err
 }
 
-// AdvisedSampling is what the makers of the model advise, nil where they do not. Nothing of it takes effect by itself.
+// AdvisedSampling is what the makers of the model advise, nil where they do not. Replies without a
+// sampler follow it, nothing else does.
 func (m *Model) AdvisedSampling() (*Sampling, error) {
 	var c rz_model_sampling
 	c.struct_size = uint32(unsafe.Sizeof(c))

@@ -65,7 +65,9 @@ function check(options, names, what = "the options") {
   for (const name of Object.keys(options)) {
     if (names.includes(name)) continue;
     const nearest = names.reduce((one, other) => (distance(name, other) < distance(name, one) ? other : one));
-    throw invalid(`the option ${name} is unknown; the nearest is ${nearest}`);
+    const isNear = distance(name, nearest) <= Math.max(2, name.length / 2);
+    const hint = known.sampling.includes(name) ? "; it is an option of sampling" : isNear ? `; the nearest is ${nearest}` : "";
+    throw invalid(`the option ${name} is unknown${hint}`);
   }
   return options;
 }

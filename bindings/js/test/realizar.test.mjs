@@ -687,6 +687,10 @@ test("options of an unknown name are refused, all that are declared are known", 
     const given = Object.fromEntries(known.map((name) => [name, undefined]));
     await Promise.resolve(call(given)).catch((error) => assert.doesNotMatch(error.message, /unknown/));
   }
+  const refused = (pattern) => fails("RZ_ERR_INVALID_ARGUMENT", pattern);
+  const misplaced = /^the option temperature is unknown; it is an option of sampling$/;
+  await assert.rejects(talk().say(PROMPT, { temperature: 0.5 }).next(), refused(misplaced));
+  await assert.rejects(model.embed([PROMPT], { pooling: "mean", colour: 1 }), refused(/^the option colour is unknown$/));
   const grammar = { jsonSchema: {}, whitespac: true };
   await assert.rejects(talk().say(PROMPT, { grammar }).next(), fails("RZ_ERR_INVALID_ARGUMENT", /nearest is whitespace/));
   for (const grammar of [{ regex: "a", choices: ["b"] }, { json: false }, { whitespace: true }, 5, []])

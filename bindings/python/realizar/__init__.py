@@ -21,7 +21,6 @@ import reprlib
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from ctypes import Array, byref, c_uint32, c_void_p
-from difflib import get_close_matches
 from typing import (
     TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union,
 )  # fmt: skip
@@ -121,7 +120,7 @@ def _check_options(options: Iterable[str], kind: Any, *others: str) -> None:
     known = [*kind.__annotations__, *others]
     for name in options:
         if name not in known:
-            raise TypeError(f"the option {name} is unknown; the nearest is {get_close_matches(name, known, 1, 0)[0]}")
+            raise TypeError(f"the option {name} is unknown{_c.nearest(name, known)}")
 
 
 def _numbers(group: str) -> Dict[str, int]:
@@ -656,7 +655,7 @@ class Model(Handle):
         )  # fmt: skip
 
     def advised_sampling(self) -> Optional[Sampling]:
-        """What the makers of the model advise for sampling, None where they do not. Nothing of it takes effect by itself."""
+        """What the makers of the model advise for sampling, None where they do not. Replies without `sampling` follow it, nothing else does."""
         advice = _c.rz_model_sampling()
         self._call("rz_model_sampling_get", byref(advice))
         if not advice.advised:
