@@ -20,8 +20,8 @@ var (
 
 // Open loads the library from a file, once, in a program that is built without cgo; "" has the system look for it under
 // the name that it is installed with. A program built with cgo is linked with the library, so that a path is
-// [ErrUnsupported], or [ErrInvalidArgument] after the first use. It is optional: what is used first calls it with "". The error names the file and what is wrong
-// with it.
+// [ErrUnsupported], or [ErrInvalidArgument] after the first use. It is optional: what is used first calls it with "".
+// The error names the file and what is wrong with it.
 func Open(path string) error {
 	if path == "" && ready.Load() {
 		return nil

@@ -16,7 +16,8 @@ const (
 
 // RuntimeOptions are optional; the zero value means the defaults.
 type RuntimeOptions struct {
-	Threads     int                                  // that compute, the calling one included; 0: one per processor, or per fast core if cores differ
+	// Threads that compute, the calling one included; 0: one per processor, or per fast core if cores differ.
+	Threads     int
 	MemoryLimit uint64                               // bytes of weights and caches in host memory; 0: no limit. Beyond it calls fail with ErrLimit
 	CPUs        []uint32                             // processors that the threads are bound to; nil: none
 	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once; a panic of it is lost

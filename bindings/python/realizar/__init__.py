@@ -655,7 +655,8 @@ class Model(Handle):
         )  # fmt: skip
 
     def advised_sampling(self) -> Optional[Sampling]:
-        """What the makers of the model advise for sampling, None where they do not. Replies without `sampling` follow it, nothing else does."""
+        """What the makers of the model advise for sampling, None where they do not. Only replies without `sampling`
+        follow it."""
         advice = _c.rz_model_sampling()
         self._call("rz_model_sampling_get", byref(advice))
         if not advice.advised:

@@ -61,9 +61,10 @@ def choice(value: Any, name: str, numbers: Mapping[str, int]) -> int:
 
 
 class Sized(Structure):
-    """A struct that begins with its size. Fields and switches that there are not, and values that do not fit, are refused."""
+    """A struct that begins with its size. Unknown fields and switches, and values that do not fit, are refused."""
 
-    # The switches that are bits of the field `flags`, the names that fields are given as, and the fields whose 0 is written as RZ_NONE.
+    # The switches that are bits of the field `flags`, the names that fields are given as, and the fields whose 0 is
+    # written as RZ_NONE.
     _flags_: "Dict[str, int]" = {}
     _choices_: "Dict[str, Dict[str, int]]" = {}
     _or_none_: "Set[str]" = set()

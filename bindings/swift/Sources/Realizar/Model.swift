@@ -387,8 +387,8 @@ public final class Model: Sendable {
         }
     }
 
-    /// Advice of the model's makers for sampling, nil where there is none. Replies without `sampling` follow it, nothing
-    /// else does.
+    /// Advice of the model's makers for sampling, nil where there is none. Replies without `sampling` follow it,
+    /// nothing else does.
     public func advisedSampling() throws -> Sampling? {
         var c = sizedStruct(rz_model_sampling(), \.struct_size)
         try handle.use { model in try call { rz_model_sampling_get(model, &c, $0) } }
