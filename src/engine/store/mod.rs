@@ -1,6 +1,8 @@
 //! Prefixes of texts that were read, in memory and in files.
 
 mod memory;
+mod params;
 mod store;
 
-pub use store::{Store, StoreInfo, StoreParams};
+pub use params::{StoreInfo, StoreParams};
+pub use store::Store;
