@@ -12,6 +12,7 @@ use crate::gpu::Address;
 use crate::gpu::activations::places;
 use crate::gpu::arena::Arena;
 use crate::graph::op::{Attend, OnHost, Op};
+use crate::graph::plain_op;
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::step::StepLimits;
@@ -170,36 +171,13 @@ impl ExecutorDims {
                     experts.hidden = experts.hidden.max(program.width(e.x));
                     experts.ordered |= e.orders != [None; 3];
                 }
-                Op::Embed { .. }
+                plain_op!()
+                | Op::Embed { .. }
                 | Op::EmbedNgrams(_)
-                | Op::Norm { .. }
                 | Op::Add { .. }
-                | Op::Scale { .. }
-                | Op::ScaleColumns { .. }
-                | Op::ScaleByPosition { .. }
-                | Op::AddMedia { .. }
-                | Op::OfMedia { .. }
-                | Op::Clamp { .. }
-                | Op::Mean { .. }
-                | Op::Xielu { .. }
-                | Op::Threshold { .. }
-                | Op::Rescale { .. }
-                | Op::Mix(_)
                 | Op::Project { .. }
                 | Op::ProjectHeads { .. }
-                | Op::JoinHeads { .. }
-                | Op::MixByScore { .. }
-                | Op::Sinkhorn { .. }
-                | Op::Dot { .. }
-                | Op::Slice { .. }
-                | Op::Gather { .. }
-                | Op::Rope { .. }
                 | Op::StoreKv { .. }
-                | Op::KeepOutputs { .. }
-                | Op::Glu { .. }
-                | Op::Gate { .. }
-                | Op::ToHost { .. }
-                | Op::FromHost { .. }
                 | Op::Logits { .. } => {}
             }
         }

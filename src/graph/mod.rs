@@ -18,4 +18,4 @@ pub mod step;
 pub mod step_budget;
 pub mod weights;
 
-pub(crate) use self::operands::without_matrix;
+pub(crate) use self::operands::{plain_op, without_matrix};

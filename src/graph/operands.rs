@@ -2,11 +2,10 @@
 
 use super::op::{Half, Index, KvLayerId, OnHost, Op, RecurrentId, Routing, TensorId, Vector, Weight};
 
-/// The ops that have no matrix.
-macro_rules! without_matrix {
+/// The ops on activations, and vectors, that have no matrix, cache or state.
+macro_rules! plain_op {
     () => {
         Op::Norm { .. }
-            | Op::Add { .. }
             | Op::Scale { .. }
             | Op::ScaleColumns { .. }
             | Op::ScaleByPosition { .. }
@@ -25,8 +24,20 @@ macro_rules! without_matrix {
             | Op::Slice { .. }
             | Op::Gather { .. }
             | Op::Rope { .. }
-            | Op::StoreKv { .. }
             | Op::KeepOutputs { .. }
+            | Op::Glu { .. }
+            | Op::Gate { .. }
+            | Op::ToHost { .. }
+            | Op::FromHost { .. }
+    };
+}
+
+/// The ops that have no matrix.
+macro_rules! without_matrix {
+    () => {
+        $crate::graph::plain_op!()
+            | Op::Add { .. }
+            | Op::StoreKv { .. }
             | Op::Attend(_)
             | Op::Select(_)
             | Op::Conv(_)
@@ -34,14 +45,11 @@ macro_rules! without_matrix {
             | Op::DeltaRule(_)
             | Op::Scan(_)
             | Op::Wkv(_)
-            | Op::Glu { .. }
-            | Op::Gate { .. }
-            | Op::ToHost { .. }
             | Op::OnHost(_)
-            | Op::FromHost { .. }
     };
 }
 
+pub(crate) use plain_op;
 pub(crate) use without_matrix;
 
 impl Op {

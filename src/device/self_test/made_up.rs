@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::gpu::GpuDevice;
 use crate::graph::op::{Op, TensorId, Vector, Weight};
+use crate::graph::plain_op;
 use crate::graph::weights::{MatrixSource, Weights};
 use crate::quant;
 use crate::tensor::DType;
@@ -121,39 +122,16 @@ fn own_input(op: &Op, tensor: TensorId) -> Option<Input> {
         }
         // A query that equals the key of its position would see that position alone.
         Op::StoreKv { k, .. } => (*k == tensor).then_some(Input::Values(-1.0)),
-        Op::Embed { .. }
+        plain_op!()
+        | Op::Embed { .. }
         | Op::EmbedNgrams(_)
-        | Op::Norm { .. }
         | Op::Add { .. }
-        | Op::Scale { .. }
-        | Op::ScaleColumns { .. }
-        | Op::ScaleByPosition { .. }
-        | Op::AddMedia { .. }
-        | Op::OfMedia { .. }
-        | Op::Clamp { .. }
-        | Op::Mean { .. }
-        | Op::Xielu { .. }
-        | Op::Threshold { .. }
-        | Op::Rescale { .. }
-        | Op::Mix(_)
         | Op::Project { .. }
         | Op::ProjectHeads { .. }
-        | Op::JoinHeads { .. }
-        | Op::MixByScore { .. }
-        | Op::Sinkhorn { .. }
-        | Op::Dot { .. }
-        | Op::Slice { .. }
-        | Op::Gather { .. }
-        | Op::Rope { .. }
-        | Op::KeepOutputs { .. }
         | Op::Select(_)
         | Op::Conv(_)
         | Op::Pool(_)
-        | Op::Glu { .. }
-        | Op::Gate { .. }
-        | Op::ToHost { .. }
         | Op::OnHost(_)
-        | Op::FromHost { .. }
         | Op::Logits { .. } => None,
     }
 }

@@ -6,6 +6,7 @@ use super::made_up::Made;
 use crate::error::{Error, Result};
 use crate::gpu::GpuDevice;
 use crate::graph::op::{Groups, Op, TensorId, Weight};
+use crate::graph::plain_op;
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::Weights;
@@ -88,37 +89,14 @@ pub fn shrink(
                 widths.insert(s.out, (CHOSEN / size).max(least).min(top / size) * size + tail);
             }
             Op::Attend(a) => widths.extend(a.among.map(|among| (among, program.width(among).min(CHOSEN / 4)))),
-            Op::Norm { .. }
-            | Op::Scale { .. }
-            | Op::ScaleColumns { .. }
-            | Op::ScaleByPosition { .. }
-            | Op::AddMedia { .. }
-            | Op::OfMedia { .. }
-            | Op::Clamp { .. }
-            | Op::Mean { .. }
-            | Op::Xielu { .. }
-            | Op::Threshold { .. }
-            | Op::Rescale { .. }
-            | Op::Mix(_)
-            | Op::JoinHeads { .. }
-            | Op::MixByScore { .. }
-            | Op::Sinkhorn { .. }
-            | Op::Dot { .. }
-            | Op::Slice { .. }
-            | Op::Gather { .. }
-            | Op::Rope { .. }
+            plain_op!()
             | Op::StoreKv { .. }
-            | Op::KeepOutputs { .. }
             | Op::Conv(_)
             | Op::Pool(_)
             | Op::DeltaRule(_)
             | Op::Scan(_)
             | Op::Wkv(_)
-            | Op::Glu { .. }
-            | Op::Gate { .. }
-            | Op::ToHost { .. }
             | Op::OnHost(_)
-            | Op::FromHost { .. }
             | Op::Logits { .. } => {}
         }
     }
