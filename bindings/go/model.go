@@ -93,8 +93,8 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 	})
 }
 
-// Fetch is the path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache
-// of the Hub's own client, as [hub.Fetch] says; where no quantisation is named the free memory of devices decides.
+// Fetch is the path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache
+// of the Hub's own client, as [hub.Fetch] says; where no quantization is named the free memory of devices decides.
 // Progress gets bytes done and in all, and may be nil.
 func Fetch(ctx context.Context, model string, progress func(done, total uint64) error) (string, error) {
 	var free uint64

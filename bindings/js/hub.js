@@ -1,4 +1,4 @@
-// Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a path in the cache that the
+// Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that the
 // Hub's own client uses. `fetchModel` is the entry.
 //
 // A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
@@ -51,14 +51,14 @@ const sum = (files, names) => names.reduce((size, name) => size + files[name], 0
 /** Bytes of memory: weights about as they are in the file, with a cache and scratch memory. */
 const needs = (one) => one.size + Math.floor(one.size / 4) + 2 ** 28;
 
-/** Tells whether the encoder of a model is named, not the model; and whether no quantisation is. */
-const isProjector = (quantisation) => quantisation.toLowerCase().includes("mmproj");
-const isAny = (quantisation) => ["", "mmproj"].includes(quantisation.toLowerCase());
+/** Tells whether the encoder of a model is named, not the model; and whether no quantization is. */
+const isProjector = (quantization) => quantization.toLowerCase().includes("mmproj");
+const isAny = (quantization) => ["", "mmproj"].includes(quantization.toLowerCase());
 
 /** The name of the encoder in the repository of a model, unless it is one already. */
 function encoderName(model) {
-  const [repository, ...quantisation] = model.slice("hf:".length).split(":");
-  return isProjector(quantisation.join(":")) ? model : `hf:${repository}:mmproj`;
+  const [repository, ...quantization] = model.slice("hf:".length).split(":");
+  return isProjector(quantization.join(":")) ? model : `hf:${repository}:mmproj`;
 }
 
 /** The models, or projectors, among files with these sizes: those in GGUF files with all their parts, or else the
@@ -97,9 +97,9 @@ function folder(files) {
   return [{ label: "", base: "", files: all, size: sum(files, all) }];
 }
 
-/** The candidates of a quantisation, or of the name of a file. */
-function named(found, quantisation) {
-  const wanted = quantisation.toUpperCase();
+/** The candidates of a quantization, or of the name of a file. */
+function named(found, quantization) {
+  const wanted = quantization.toUpperCase();
   const label = wanted.replace(/^MMPROJ-/, "");
   for (const is of [
     (one) => one.label === label,
@@ -125,8 +125,8 @@ function best(found, projectors, free) {
 }
 
 /** The candidate to fetch, of the files that a repository has. */
-function choose(files, repository, quantisation = "", free = 0) {
-  const projectors = isProjector(quantisation);
+function choose(files, repository, quantization = "", free = 0) {
+  const projectors = isProjector(quantization);
   const found = candidates(files, projectors);
   if (!found.length && projectors) {
     throw new Failure(
@@ -139,26 +139,26 @@ function choose(files, repository, quantisation = "", free = 0) {
         "such as one whose name ends in GGUF",
     );
   }
-  if (isAny(quantisation)) {
+  if (isAny(quantization)) {
     const one = best(found, projectors, free);
     if (!free || needs(one) <= free || projectors) return one;
-    const or = one.label ? `or name its quantisation to fetch it all the same, ${one.label}` : "or one in GGUF files";
+    const or = one.label ? `or name its quantization to fetch it all the same, ${one.label}` : "or one in GGUF files";
     throw new Failure(
       `${sizeOf(free)} of memory are free, and the smallest of ${repository} takes ${sizeOf(needs(one))}: ` +
         `take a smaller model, ${or}`,
       "RZ_ERR_OUT_OF_MEMORY",
     );
   }
-  const matching = named(found, quantisation);
+  const matching = named(found, quantization);
   if (matching.length === 1) return matching[0];
   if (matching.length) {
     const names = matching.map((one) => `${one.base}.gguf`).join(", ");
-    throw new Failure(`${repository} has several files of ${quantisation}: name one of them in its place, ${names}`);
+    throw new Failure(`${repository} has several files of ${quantization}: name one of them in its place, ${names}`);
   }
   const labelOf = ({ label, base }) => (label ? (projectors ? `mmproj-${label}` : label) : base);
   const labels = new Set(found.filter((one) => one.base).map(labelOf));
   const advice = labels.size ? `take one of ${[...labels].sort().join(", ")}` : "it has no GGUF files, so name none";
-  throw new Failure(`${repository} has no ${quantisation}: ${advice}`);
+  throw new Failure(`${repository} has no ${quantization}: ${advice}`);
 }
 
 /** The proxy that the environment names for an address. */
@@ -389,7 +389,7 @@ class Cache {
   }
 
   /** The path of a model that is complete. */
-  async find(quantisation, free) {
+  async find(quantization, free) {
     const commit = (await fs.readFile(this.path("refs", "main"), "utf8").catch(() => "")).trim();
     if (!commit) return undefined;
     const files = {};
@@ -405,9 +405,9 @@ class Cache {
       }
     };
     await look("");
-    const projectors = isProjector(quantisation);
+    const projectors = isProjector(quantization);
     let found = candidates(files, projectors);
-    if (!isAny(quantisation)) found = named(found, quantisation);
+    if (!isAny(quantization)) found = named(found, quantization);
     return found.length ? this.model(commit, best(found, projectors, free)) : undefined;
   }
 
@@ -573,15 +573,15 @@ class Fetch {
 /** The path of a model of the Hub, which is fetched where it is not in the cache. `free`: bytes of memory, 0 where
  * unknown. `lock` tries to lock an open file. */
 async function fetchModel(model, { free, signal, progress, lock }) {
-  const [, repository, quantisation = ""] = NAME.exec(model) ?? [];
+  const [, repository, quantization = ""] = NAME.exec(model) ?? [];
   if (!repository || repository.includes("..")) {
     throw new Failure(
-      `"${model}" names no model of the Hub: write hf:owner/name or hf:owner/name:quantisation`,
+      `"${model}" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization`,
       "RZ_ERR_INVALID_ARGUMENT",
     );
   }
   const cache = new Cache(repository);
-  const found = await cache.find(quantisation, free);
+  const found = await cache.find(quantization, free);
   if (found) return found;
   if (/^(1|on|yes|true)$/i.test(process.env.HF_HUB_OFFLINE ?? "")) {
     throw new Failure(
@@ -591,7 +591,7 @@ async function fetchModel(model, { free, signal, progress, lock }) {
   const hub = new Hub(repository, signal);
   const [commit, files] = await hub.listing();
   const sizes = Object.fromEntries(Object.entries(files).map(([file, { size }]) => [file, size]));
-  const chosen = choose(sizes, repository, quantisation, free);
+  const chosen = choose(sizes, repository, quantization, free);
   const wanted = Object.fromEntries(chosen.files.map((file) => [file, files[file]]));
   await new Fetch(hub, cache, commit, wanted, { progress, lock }).run();
   return cache.model(commit, chosen);

@@ -41,8 +41,8 @@ export interface Device {
 }
 export function devices(): Device[];
 
-/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
- * Hub's own client. A model that is not complete in the cache is fetched; if no quantisation is named, the largest one
+/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
+ * Hub's own client. A model that is not complete in the cache is fetched; if no quantization is named, the largest one
  * of at most 8 bits that fits into free memory. A later call continues a fetch that was interrupted. HF_HOME,
  * HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded. */
 export function fetchModel(

@@ -200,7 +200,7 @@ function devices() {
 
 const isOfHub = (name) => typeof name === "string" && name.startsWith("hf:");
 
-/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
+/** The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
  * Hub's own client. A model that is complete there takes no connection. */
 async function fetchModel(model, options = {}) {
   const { signal, progress } = check(options, WATCHED);

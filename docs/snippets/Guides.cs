@@ -189,7 +189,7 @@ static class Guides
     // --8<-- [start:hub]
     static Model Fetched(string name)
     {
-        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
         // Model.Load(name) does it all.
         var path = Model.Fetch(name, (done, total) => Console.Error.Write($"\r{done >> 20} of {total >> 20} MB"));
         return Model.Load(path);

@@ -190,7 +190,7 @@ class Guides {
 
     // --8<-- [start:hub]
     static Model fetched(String name) {
-        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+        // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
         // Model.load(name, new Model.Load()) does it all.
         Path path = Model.fetch(name, (done, total) -> {
             System.err.printf("\r%d of %d MB", done >> 20, total >> 20);

@@ -150,7 +150,7 @@ fun frame(reply: Reply): Boolean {
 
 // --8<-- [start:hub]
 suspend fun fetched(name: String): Model {
-    // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+    // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
     val path = fetchModel(name) { done, total -> System.err.print("\r${done shr 20} of ${total shr 20} MB") }
     return loadModel(path)
 }

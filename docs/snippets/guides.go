@@ -368,7 +368,7 @@ func frames(ctx context.Context, model *realizar.Model) error {
 
 // --8<-- [start:hub]
 func fetched(ctx context.Context, name string) (*realizar.Model, error) {
-	// "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0". Load does it all.
+	// "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0". Load does it all.
 	path, err := realizar.Fetch(ctx, name, func(done, total uint64) error {
 		fmt.Fprintf(os.Stderr, "\r%d of %d MB", done>>20, total>>20)
 		return nil

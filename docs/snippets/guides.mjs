@@ -163,7 +163,7 @@ async function batches(model) {
 
 // --8<-- [start:hub]
 async function fetched(name) {
-  // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+  // "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
   // Model.load(name) does it all.
   const progress = (done, total) => process.stderr.write(`\r${Math.floor(done / 1e6)} of ${Math.floor(total / 1e6)} MB`);
   return Model.load(await fetchModel(name, { progress }));

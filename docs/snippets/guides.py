@@ -187,7 +187,7 @@ def frame(chat):
 
 # --8<-- [start:hub]
 def fetched(name):
-    # "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantisation behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
+    # "hf:Qwen/Qwen3-0.6B-GGUF", or with a quantization behind it: "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0".
     # realizar.Model(name) does it all.
     path = realizar.fetch(name, progress=lambda done, total: print(f"\r{done >> 20} of {total >> 20} MB", end="", file=sys.stderr))
     return realizar.Model(path)

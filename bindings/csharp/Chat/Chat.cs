@@ -1,5 +1,5 @@
 // Holds a conversation, or tells what this machine has for models:  Chat MODEL | Chat doctor [MODEL]
-// MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub. Ctrl-C ends an
+// MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantization of the Hugging Face Hub. Ctrl-C ends an
 // answer, the end of the input the conversation.
 using System;
 using System.Diagnostics;

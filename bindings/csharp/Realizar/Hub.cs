@@ -18,7 +18,7 @@ using System.Xml.Linq;
 namespace Realizar
 {
     /// <summary>
-    /// Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a path in the cache that
+    /// Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that
     /// the Hub's own client uses.
     /// A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's
     /// blobs, checked by the hashes that the Hub lists, renamed, and linked into a snapshot once all of them are there;
@@ -89,19 +89,19 @@ namespace Realizar
         {
             var name = Name.Match(model);
             if (!name.Success || name.Groups[1].Value.Contains(".."))
-                throw new RealizarException(Status.InvalidArgument, $"\"{model}\" names no model of the Hub: write hf:owner/name or hf:owner/name:quantisation");
+                throw new RealizarException(Status.InvalidArgument, $"\"{model}\" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization");
             using (var hub = new Hub(name.Groups[1].Value, progress, cancellation)) return hub.PathOf(model, name.Groups[2].Value, free);
         }
 
-        private string PathOf(string model, string quantisation, ulong free)
+        private string PathOf(string model, string quantization, ulong free)
         {
-            var found = Find(quantisation, free);
+            var found = Find(quantization, free);
             if (found != null) return found;
             if (new[] { "1", "ON", "YES", "TRUE" }.Contains(Variable("HF_HUB_OFFLINE", "").ToUpperInvariant()))
                 throw Failed($"{model} is not complete in {root}, and HF_HUB_OFFLINE is set: unset it to fetch the model");
             var files = new Dictionary<string, Listed>();
             var commit = Listing(files);
-            var chosen = HubChoice.Choose(files.ToDictionary(file => file.Key, file => file.Value.Size), repository, quantisation, free);
+            var chosen = HubChoice.Choose(files.ToDictionary(file => file.Key, file => file.Value.Size), repository, quantization, free);
             total = chosen.Size;
             try { All(commit, chosen.Files, files); }
             catch (Exception e) when (e is IOException || e is UnauthorizedAccessException)
@@ -114,7 +114,7 @@ namespace Realizar
         }
 
         /// <summary>The path of a model that is complete, or null.</summary>
-        private string Find(string quantisation, ulong free)
+        private string Find(string quantization, ulong free)
         {
             var files = new Dictionary<string, ulong>();
             string commit;
@@ -131,8 +131,8 @@ namespace Realizar
                 }
             }
             catch (Exception e) when (e is IOException || e is UnauthorizedAccessException || e is ArgumentException) { return null; }
-            var found = HubChoice.Of(files, quantisation);
-            return found.Count == 0 ? null : ModelOf(commit, HubChoice.Best(found, quantisation, free));
+            var found = HubChoice.Of(files, quantization);
+            return found.Count == 0 ? null : ModelOf(commit, HubChoice.Best(found, quantization, free));
         }
 
         private string ModelOf(string commit, HubChoice one)

@@ -39,7 +39,7 @@ namespace Realizar
         private ulong Needs => Size + Size / 4 + (1 << 28);
 
         /// <summary>Tells whether the encoder of a model is named, not the model.</summary>
-        private static bool IsProjector(string quantisation) => quantisation.ToLowerInvariant().Contains("mmproj");
+        private static bool IsProjector(string quantization) => quantization.ToLowerInvariant().Contains("mmproj");
 
         /// <summary>The name of the encoder in the repository of a model, unless it is one already.</summary>
         internal static string EncoderName(string model)
@@ -48,15 +48,15 @@ namespace Realizar
             return parts.Length > 1 && IsProjector(parts[1]) ? model : Hub.Prefix + parts[0] + ":mmproj";
         }
 
-        /// <summary>Those among files with these sizes that a quantisation names, or all where it names none: models or
+        /// <summary>Those among files with these sizes that a quantization names, or all where it names none: models or
         /// projectors in GGUF files with all their parts, or else the folder, which has both.</summary>
-        internal static IReadOnlyList<HubChoice> Of(IReadOnlyDictionary<string, ulong> files, string quantisation)
+        internal static IReadOnlyList<HubChoice> Of(IReadOnlyDictionary<string, ulong> files, string quantization)
         {
-            var found = All(files, IsProjector(quantisation));
-            return IsAny(quantisation) ? found : Named(found, quantisation);
+            var found = All(files, IsProjector(quantization));
+            return IsAny(quantization) ? found : Named(found, quantization);
         }
 
-        private static bool IsAny(string quantisation) => quantisation == "" || quantisation.ToLowerInvariant() == "mmproj";
+        private static bool IsAny(string quantization) => quantization == "" || quantization.ToLowerInvariant() == "mmproj";
 
         private static IReadOnlyList<HubChoice> All(IReadOnlyDictionary<string, ulong> files, bool projectors)
         {
@@ -97,10 +97,10 @@ namespace Realizar
 
         private static List<string> Sorted(IReadOnlyDictionary<string, ulong> files) => files.Keys.OrderBy(name => name, StringComparer.Ordinal).ToList();
 
-        /// <summary>Those of a quantisation, or of the name of a file.</summary>
-        private static IReadOnlyList<HubChoice> Named(IReadOnlyList<HubChoice> found, string quantisation)
+        /// <summary>Those of a quantization, or of the name of a file.</summary>
+        private static IReadOnlyList<HubChoice> Named(IReadOnlyList<HubChoice> found, string quantization)
         {
-            var wanted = quantisation.ToUpperInvariant();
+            var wanted = quantization.ToUpperInvariant();
             var file = wanted.EndsWith(".GGUF", StringComparison.Ordinal) ? wanted.Substring(0, wanted.Length - 5) : wanted;
             var label = wanted.StartsWith("MMPROJ-", StringComparison.Ordinal) ? wanted.Substring(7) : wanted;
             var ways = new Func<HubChoice, bool>[] {
@@ -111,9 +111,9 @@ namespace Realizar
 
         /// <summary>The largest quantised one that fits into so much memory (0: unknown), else the smallest of floats
         /// that does, else the smallest. Of projectors the preferred one, of several the first.</summary>
-        internal static HubChoice Best(IReadOnlyList<HubChoice> found, string quantisation, ulong free)
+        internal static HubChoice Best(IReadOnlyList<HubChoice> found, string quantization, ulong free)
         {
-            if (IsProjector(quantisation))
+            if (IsProjector(quantization))
                 return Projectors.Select(label => found.FirstOrDefault(one => one.Label == label)).FirstOrDefault(one => one != null) ?? found[0];
             Func<HubChoice, int> rank = one => free != 0 && one.Needs > free ? 2 : Floats.Contains(one.Label) ? 1 : 0;
             var least = found.Min(rank);
@@ -122,29 +122,29 @@ namespace Realizar
         }
 
         /// <summary>The one to fetch, of the files that a repository has.</summary>
-        internal static HubChoice Choose(IReadOnlyDictionary<string, ulong> files, string repository, string quantisation, ulong free)
+        internal static HubChoice Choose(IReadOnlyDictionary<string, ulong> files, string repository, string quantization, ulong free)
         {
-            var projectors = IsProjector(quantisation);
+            var projectors = IsProjector(quantization);
             var found = All(files, projectors);
             if (found.Count == 0 && projectors)
                 throw Hub.Failed($"{repository} has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder");
             if (found.Count == 0)
                 throw Hub.Failed($"{repository} has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, such as one whose name ends in GGUF");
-            if (IsAny(quantisation))
+            if (IsAny(quantization))
             {
-                var one = Best(found, quantisation, free);
+                var one = Best(found, quantization, free);
                 if (free == 0 || one.Needs <= free || projectors) return one;
-                var or = one.Label == "" ? "or one in GGUF files" : "or name its quantisation to fetch it all the same, " + one.Label;
+                var or = one.Label == "" ? "or one in GGUF files" : "or name its quantization to fetch it all the same, " + one.Label;
                 throw new RealizarException(Status.OutOfMemory,
                     $"{SizeOf(free)} of memory are free, and the smallest of {repository} takes {SizeOf(one.Needs)}: take a smaller model, {or}");
             }
-            var matching = Named(found, quantisation);
+            var matching = Named(found, quantization);
             if (matching.Count == 1) return matching[0];
             if (matching.Count > 1)
-                throw Hub.Failed($"{repository} has several files of {quantisation}: name one of them in its place, {string.Join(", ", matching.Select(one => one.Base + ".gguf"))}");
+                throw Hub.Failed($"{repository} has several files of {quantization}: name one of them in its place, {string.Join(", ", matching.Select(one => one.Base + ".gguf"))}");
             var kind = projectors ? "mmproj-" : "";
             var labels = found.Where(one => one.Base != "").Select(one => one.Label == "" ? one.Base : kind + one.Label).Distinct().OrderBy(label => label, StringComparer.Ordinal).ToList();
-            throw Hub.Failed($"{repository} has no {quantisation}: "
+            throw Hub.Failed($"{repository} has no {quantization}: "
                 + (labels.Count == 0 ? "it has no GGUF files, so name none" : "take one of " + string.Join(", ", labels)));
         }
 

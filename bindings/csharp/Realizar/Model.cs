@@ -140,9 +140,9 @@ namespace Realizar
             });
         }
 
-        /// <summary>The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in
+        /// <summary>The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in
         /// the cache of the Hub's own client, which is fetched where it is not complete there: by the largest
-        /// quantisation of at most 8 bits that fits into the free memory where none is named. A later call continues a
+        /// quantization of at most 8 bits that fits into the free memory where none is named. A later call continues a
         /// fetch that was interrupted. HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of
         /// the environment are heeded.</summary>
         /// <param name="progress">Receives the number of bytes fetched so far and in total. An exception ends the

@@ -106,7 +106,7 @@ internal static class HubTests
         {
             var files = one.GetProperty("files").EnumerateObject().ToDictionary(file => file.Name, file => file.Value.GetUInt64());
             string found;
-            try { found = string.Join("\n", HubChoice.Choose(files, "o/n", Text(one, "quantisation", ""), one.GetProperty("free").GetUInt64()).Files); }
+            try { found = string.Join("\n", HubChoice.Choose(files, "o/n", Text(one, "quantization", ""), one.GetProperty("free").GetUInt64()).Files); }
             catch (RealizarException e) { found = e.Message; }
             Same(found, Lines(one, "chosen", Text(one, "error")), one);
         }

@@ -48,22 +48,22 @@ func (c candidate) needs() uint64 { return c.size + c.size/4 + 1<<28 }
 const projector = "mmproj"
 
 // isProjector tells whether the encoder of a model is named, not the model.
-func isProjector(quantisation string) bool {
-	return strings.Contains(strings.ToLower(quantisation), projector)
+func isProjector(quantization string) bool {
+	return strings.Contains(strings.ToLower(quantization), projector)
 }
 
 // EncoderName is the name of the encoder in the repository of a model, unless it is one already.
 func EncoderName(model string) string {
-	repository, quantisation, _ := strings.Cut(strings.TrimPrefix(model, Prefix), ":")
-	if isProjector(quantisation) {
+	repository, quantization, _ := strings.Cut(strings.TrimPrefix(model, Prefix), ":")
+	if isProjector(quantization) {
 		return model
 	}
 	return Prefix + repository + ":" + projector
 }
 
-// isAny tells whether no quantisation is named.
-func isAny(quantisation string) bool {
-	return quantisation == "" || strings.EqualFold(quantisation, projector)
+// isAny tells whether no quantization is named.
+func isAny(quantization string) bool {
+	return quantization == "" || strings.EqualFold(quantization, projector)
 }
 
 // candidates are the models, or projectors, among files with these sizes: those in GGUF files with all their parts, or
@@ -101,7 +101,7 @@ func candidates(files map[string]uint64, projectors bool) (found []candidate) {
 	return found
 }
 
-// labelOf is the last quantisation in a name.
+// labelOf is the last quantization in a name.
 func labelOf(base string) (label string) {
 	rest := "-" + strings.ToUpper(base) + "-"
 	for at := labelPattern.FindStringIndex(rest); at != nil; at = labelPattern.FindStringIndex(rest) {
@@ -142,9 +142,9 @@ func folder(files map[string]uint64) []candidate {
 	return []candidate{{files: names, size: sum(files, names)}}
 }
 
-// named gives the candidates of a quantisation, or of the name of a file.
-func named(found []candidate, quantisation string) []candidate {
-	wanted := strings.ToUpper(quantisation)
+// named gives the candidates of a quantization, or of the name of a file.
+func named(found []candidate, quantization string) []candidate {
+	wanted := strings.ToUpper(quantization)
 	label := strings.TrimPrefix(wanted, "MMPROJ-")
 	for _, is := range []func(c candidate) bool{
 		func(c candidate) bool { return c.label == label },
@@ -188,8 +188,8 @@ func best(found []candidate, projectors bool, free uint64) candidate {
 }
 
 // choose gives the candidate to fetch, of the files that a repository has.
-func choose(files map[string]uint64, repository, quantisation string, free uint64) (candidate, error) {
-	projectors := isProjector(quantisation)
+func choose(files map[string]uint64, repository, quantization string, free uint64) (candidate, error) {
+	projectors := isProjector(quantization)
 	found := candidates(files, projectors)
 	if found == nil && projectors {
 		return candidate{}, failed(nil, "%s has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder", repository)
@@ -198,12 +198,12 @@ func choose(files map[string]uint64, repository, quantisation string, free uint6
 		return candidate{}, failed(nil, "%s has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "+
 			"such as one whose name ends in GGUF", repository)
 	}
-	if isAny(quantisation) {
+	if isAny(quantization) {
 		one := best(found, projectors, free)
 		if free != 0 && one.needs() > free && !projectors {
 			or := "or one in GGUF files"
 			if one.label != "" {
-				or = "or name its quantisation to fetch it all the same, " + one.label
+				or = "or name its quantization to fetch it all the same, " + one.label
 			}
 			return one, failed(ErrMemory, "%s of memory are free, and the smallest of %s takes %s: take a smaller model, %s",
 				sizeOf(free), repository, sizeOf(one.needs()), or)
@@ -211,7 +211,7 @@ func choose(files map[string]uint64, repository, quantisation string, free uint6
 		return one, nil
 	}
 	var names, labels []string
-	matching := named(found, quantisation)
+	matching := named(found, quantization)
 	for _, c := range matching {
 		names = append(names, c.base+".gguf")
 	}
@@ -225,13 +225,13 @@ func choose(files map[string]uint64, repository, quantisation string, free uint6
 	slices.Sort(labels)
 	switch {
 	case len(matching) > 1:
-		return candidate{}, failed(nil, "%s has several files of %s: name one of them in its place, %s", repository, quantisation, strings.Join(names, ", "))
+		return candidate{}, failed(nil, "%s has several files of %s: name one of them in its place, %s", repository, quantization, strings.Join(names, ", "))
 	case len(matching) == 1:
 		return matching[0], nil
 	case labels == nil:
-		return candidate{}, failed(nil, "%s has no %s: it has no GGUF files, so name none", repository, quantisation)
+		return candidate{}, failed(nil, "%s has no %s: it has no GGUF files, so name none", repository, quantization)
 	}
-	return candidate{}, failed(nil, "%s has no %s: take one of %s", repository, quantisation, strings.Join(slices.Compact(labels), ", "))
+	return candidate{}, failed(nil, "%s has no %s: take one of %s", repository, quantization, strings.Join(slices.Compact(labels), ", "))
 }
 
 func sorted(files map[string]uint64) (names []string) {

@@ -1,4 +1,4 @@
-// Package hub finds and fetches models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become
+// Package hub finds and fetches models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become
 // a path in the cache that the Hub's own client uses. realizar.Load does so by itself. [EncoderName] names the encoder
 // of such a model.
 //
@@ -47,7 +47,7 @@ var makeLink = os.Symlink
 
 // Options are optional; the zero value means the defaults.
 type Options struct {
-	Free     uint64                         // bytes of memory for a model whose quantisation is not named; 0: unknown
+	Free     uint64                         // bytes of memory for a model whose quantization is not named; 0: unknown
 	Progress func(done, total uint64) error // told bytes; an error of it ends the fetch; nil: nobody
 }
 
@@ -64,7 +64,7 @@ func failed(cause error, format string, arguments ...any) error {
 	return &Error{fmt.Sprintf(format, arguments...), cause}
 }
 
-// Fetch is the path of a model, which is fetched where it is not in the cache: by the largest quantisation of at most 8
+// Fetch is the path of a model, which is fetched where it is not in the cache: by the largest quantization of at most 8
 // bits that fits where none is named. What has come is kept where a connection ends.
 func Fetch(ctx context.Context, model string, options *Options) (string, error) {
 	if options == nil {
@@ -72,14 +72,14 @@ func Fetch(ctx context.Context, model string, options *Options) (string, error) 
 	}
 	name := namePattern.FindStringSubmatch(model)
 	if name == nil || strings.Contains(name[1], "..") {
-		return "", failed(ErrName, `"%s" names no model of the Hub: write hf:owner/name or hf:owner/name:quantisation`, model)
+		return "", failed(ErrName, `"%s" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization`, model)
 	}
-	repository, quantisation := name[1], name[2]
+	repository, quantization := name[1], name[2]
 	c, err := cacheOf(repository)
 	if err != nil {
 		return "", err
 	}
-	if found := c.find(quantisation, options.Free); found != "" {
+	if found := c.find(quantization, options.Free); found != "" {
 		return found, nil
 	}
 	if slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(os.Getenv("HF_HUB_OFFLINE"))) {
@@ -94,7 +94,7 @@ func Fetch(ctx context.Context, model string, options *Options) (string, error) 
 	for file, one := range files {
 		sizes[file] = one.size
 	}
-	chosen, err := choose(sizes, repository, quantisation, options.Free)
+	chosen, err := choose(sizes, repository, quantization, options.Free)
 	if err != nil {
 		return "", err
 	}
@@ -328,7 +328,7 @@ func (c *cache) model(commit string, one candidate) string {
 }
 
 // find is the path of a model that is complete, or nothing.
-func (c *cache) find(quantisation string, free uint64) string {
+func (c *cache) find(quantization string, free uint64) string {
 	main, err := os.ReadFile(filepath.Join(c.folder, "refs", "main"))
 	if err != nil {
 		return ""
@@ -346,10 +346,10 @@ func (c *cache) find(quantisation string, free uint64) string {
 		}
 		return nil
 	})
-	projectors := isProjector(quantisation)
+	projectors := isProjector(quantization)
 	found := candidates(files, projectors)
-	if !isAny(quantisation) {
-		found = named(found, quantisation)
+	if !isAny(quantization) {
+		found = named(found, quantization)
 	}
 	if len(found) == 0 {
 		return ""

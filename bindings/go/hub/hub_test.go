@@ -28,7 +28,7 @@ var facts struct {
 	Encoders []struct{ Model, Encoder string }
 	Choices  []struct {
 		Files        map[string]uint64
-		Quantisation string
+		Quantization string
 		Free         uint64
 		Chosen       []string
 		Error        string
@@ -164,7 +164,7 @@ func TestNames(t *testing.T) {
 
 func TestChoices(t *testing.T) {
 	for _, one := range facts.Choices {
-		chosen, err := choose(one.Files, "o/n", one.Quantisation, one.Free)
+		chosen, err := choose(one.Files, "o/n", one.Quantization, one.Free)
 		if one.Error != "" && (err == nil || err.Error() != one.Error) || one.Error == "" && !slices.Equal(chosen.files, one.Chosen) {
 			t.Errorf("%v: %v, %v", one, chosen, err)
 		}

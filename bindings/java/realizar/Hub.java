@@ -46,7 +46,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a path in the cache that the
+ * Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that the
  * Hub's own client uses.
  *
  * <p>A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's
@@ -108,12 +108,12 @@ final class Hub {
     }
 
     /** Tells whether the encoder of a model is named, not the model. */
-    private static boolean isProjector(String quantisation) {
-        return quantisation.toLowerCase(Locale.ROOT).contains("mmproj");
+    private static boolean isProjector(String quantization) {
+        return quantization.toLowerCase(Locale.ROOT).contains("mmproj");
     }
 
-    private static boolean isAny(String quantisation) {
-        return quantisation.isEmpty() || quantisation.equalsIgnoreCase("mmproj");
+    private static boolean isAny(String quantization) {
+        return quantization.isEmpty() || quantization.equalsIgnoreCase("mmproj");
     }
 
     /** The name of the encoder in the repository of a model, unless it is one already. */
@@ -158,9 +158,9 @@ final class Hub {
         return List.of(new Candidate("", "", all, all.stream().mapToLong(files::get).sum()));
     }
 
-    /** The candidates of a quantisation, or of the name of a file. */
-    private static List<Candidate> named(List<Candidate> found, String quantisation) {
-        String wanted = quantisation.toUpperCase(Locale.ROOT), label = wanted.replaceFirst("^MMPROJ-", "");
+    /** The candidates of a quantization, or of the name of a file. */
+    private static List<Candidate> named(List<Candidate> found, String quantization) {
+        String wanted = quantization.toUpperCase(Locale.ROOT), label = wanted.replaceFirst("^MMPROJ-", "");
         List<Predicate<Candidate>> ways = List.of(one -> one.label.equals(label), one -> one.label.equals("UD-" + label),
             one -> one.base.toUpperCase(Locale.ROOT).equals(wanted.replaceFirst("\\.GGUF$", "")));
         return ways.stream().map(way -> found.stream().filter(one -> !one.base.isEmpty() && way.test(one)).collect(Collectors.toList()))
@@ -181,8 +181,8 @@ final class Hub {
     }
 
     /** The candidate to fetch, of the files that a repository has. */
-    static Candidate choose(Map<String, Long> files, String repository, String quantisation, long free) {
-        boolean projectors = isProjector(quantisation);
+    static Candidate choose(Map<String, Long> files, String repository, String quantization, long free) {
+        boolean projectors = isProjector(quantization);
         var found = candidates(files, projectors);
         if (found.isEmpty() && projectors) {
             throw failed(repository + " has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder");
@@ -191,22 +191,22 @@ final class Hub {
             throw failed(repository + " has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "
                 + "such as one whose name ends in GGUF");
         }
-        if (isAny(quantisation)) {
+        if (isAny(quantization)) {
             var one = best(found, projectors, free);
             if (free == 0 || one.needs() <= free || projectors) return one;
-            String or = one.label.isEmpty() ? "or one in GGUF files" : "or name its quantisation to fetch it all the same, " + one.label;
+            String or = one.label.isEmpty() ? "or one in GGUF files" : "or name its quantization to fetch it all the same, " + one.label;
             throw new RealizarException(OUT_OF_MEMORY, sizeOf(free) + " of memory are free, and the smallest of " + repository + " takes "
                 + sizeOf(one.needs()) + ": take a smaller model, " + or, 0);
         }
-        var matching = named(found, quantisation);
+        var matching = named(found, quantization);
         if (matching.size() == 1) return matching.get(0);
         if (!matching.isEmpty()) {
-            throw failed(repository + " has several files of " + quantisation + ": name one of them in its place, "
+            throw failed(repository + " has several files of " + quantization + ": name one of them in its place, "
                 + String.join(", ", matching.stream().map(one -> one.base + ".gguf").collect(Collectors.toList())));
         }
         var labels = new TreeSet<String>();
         for (var one : found) if (!one.base.isEmpty()) labels.add(one.label.isEmpty() ? one.base : (projectors ? "mmproj-" : "") + one.label);
-        throw failed(repository + " has no " + quantisation + ": "
+        throw failed(repository + " has no " + quantization + ": "
             + (labels.isEmpty() ? "it has no GGUF files, so name none" : "take one of " + String.join(", ", labels)));
     }
 
@@ -239,14 +239,14 @@ final class Hub {
         var name = NAME.matcher(model);
         if (!name.matches() || name.group(1).contains("..")) {
             throw new RealizarException(INVALID_ARGUMENT,
-                "\"" + model + "\" names no model of the Hub: write hf:owner/name or hf:owner/name:quantisation", 0);
+                "\"" + model + "\" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization", 0);
         }
         var hub = new Hub(name.group(1), environment, progress);
         return hub.path(model, name.group(2) == null ? "" : name.group(2), free);
     }
 
-    private Path path(String model, String quantisation, long free) {
-        Path found = find(quantisation, free);
+    private Path path(String model, String quantization, long free) {
+        Path found = find(quantization, free);
         if (found != null) return found;
         if (List.of("1", "ON", "YES", "TRUE").contains(variable("HF_HUB_OFFLINE", "").toUpperCase(Locale.ROOT))) {
             throw failed(model + " is not complete in " + root + ", and HF_HUB_OFFLINE is set: unset it to fetch the model");
@@ -255,7 +255,7 @@ final class Hub {
         String commit = listing(files);
         var sizes = new TreeMap<String, Long>();
         files.forEach((file, listed) -> sizes.put(file, listed.size));
-        var chosen = choose(sizes, repository, quantisation, free);
+        var chosen = choose(sizes, repository, quantization, free);
         files.keySet().retainAll(chosen.files);
         total = chosen.size;
         try {
@@ -272,7 +272,7 @@ final class Hub {
     }
 
     /** The path of a model that is complete, or null. */
-    private Path find(String quantisation, long free) {
+    private Path find(String quantization, long free) {
         var files = new TreeMap<String, Long>();
         String commit;
         try {
@@ -287,9 +287,9 @@ final class Hub {
         } catch (IOException e) {
             return null;
         }
-        boolean projectors = isProjector(quantisation);
+        boolean projectors = isProjector(quantization);
         var found = candidates(files, projectors);
-        if (!isAny(quantisation)) found = named(found, quantisation);
+        if (!isAny(quantization)) found = named(found, quantization);
         return found.isEmpty() ? null : model(commit, best(found, projectors, free));
     }
 

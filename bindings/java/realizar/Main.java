@@ -10,7 +10,7 @@ final class Main {
     private static final String USAGE = String.join(System.lineSeparator(),
         "usage: java -jar realizar.jar chat MODEL [SYSTEM]    one line a turn",
         "       java -jar realizar.jar doctor [MODEL]         what this machine has for models, and what MODEL makes of it",
-        "MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub.");
+        "MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantization of the Hugging Face Hub.");
 
     private static final String BAR = "========================";
 

@@ -254,8 +254,8 @@ public final class Model extends Handle {
     }
 
     /**
-     * The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
-     * Hub's own client, which is fetched where it is not complete there: by the largest quantisation of at most 8 bits
+     * The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
+     * Hub's own client, which is fetched where it is not complete there: by the largest quantization of at most 8 bits
      * that fits into the free memory where none is named. A later call continues a fetch that was interrupted.
      *
      * <p>{@code progress} may be null; false of it, and an interrupt of the thread, end the fetch with

@@ -200,7 +200,7 @@ class HubTests {
             map(one.get("files")).forEach((name, size) -> files.put(name, (Long) size));
             Object found;
             try {
-                found = Hub.choose(files, "o/n", (String) one.getOrDefault("quantisation", ""), (Long) one.get("free")).files();
+                found = Hub.choose(files, "o/n", (String) one.getOrDefault("quantization", ""), (Long) one.get("free")).files();
             } catch (RealizarException e) {
                 found = e.getMessage();
             }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Chats with a model, or tells what this machine has for one:  realizar chat MODEL [SYSTEM] | realizar doctor [MODEL]
-// MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub.
+// MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantization of the Hugging Face Hub.
 "use strict";
 
 /** The package, which `main` loads, because a library that does not fit is an error. */

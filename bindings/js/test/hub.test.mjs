@@ -77,10 +77,10 @@ test("names of encoders", () => {
 });
 
 test("choices", () => {
-  for (const { files, quantisation, free, chosen, error } of facts.choices) {
+  for (const { files, quantization, free, chosen, error } of facts.choices) {
     let found;
     try {
-      found = hub.choose(files, "o/n", quantisation, free).files;
+      found = hub.choose(files, "o/n", quantization, free).files;
     } catch (e) {
       found = e.message;
     }

@@ -96,7 +96,7 @@ suspend fun loadModel(
     return Cancel().use { cancel -> making(cancel::fire) { Model.load(path, load.cancel(cancel)) } }
 }
 
-/** The path of a model of the Hub, "hf:owner/name:quantisation", as of [Model.fetch]. A cancelled coroutine ends it. */
+/** The path of a model of the Hub, "hf:owner/name:quantization", as of [Model.fetch]. A cancelled coroutine ends it. */
 suspend fun fetchModel(name: String, progress: ((done: Long, total: Long) -> Unit)? = null): Path {
     val isWanted = AtomicBoolean(true)
     return stoppable({ isWanted.set(false) }) {

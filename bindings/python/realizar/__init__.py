@@ -572,10 +572,10 @@ def plan(
 
 
 def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]] = None, cancel: Optional[Cancel] = None) -> str:
-    """The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantisation", in the cache of the
+    """The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
     Hub's own client.
 
-    A model that is complete there takes no connection. Else it is fetched, by the largest quantisation of at most 8 bits
+    A model that is complete there takes no connection. Else it is fetched, by the largest quantization of at most 8 bits
     that fits into the free memory where none is named; what has come is kept where a connection ends. `progress` gets
     bytes done and in all; the fetch stops with Cancelled where it returns False or raises, or where `cancel` fires.
     HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded."""

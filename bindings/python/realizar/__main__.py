@@ -1,7 +1,7 @@
 """python -m realizar chat MODEL [SYSTEM]    holds a conversation: Ctrl-C ends an answer, Ctrl-D the conversation
 python -m realizar doctor [MODEL]           tells what this machine has for models, and what MODEL makes of it
 
-MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub."""
+MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantization of the Hugging Face Hub."""
 
 import platform
 import sys

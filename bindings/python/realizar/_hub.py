@@ -1,4 +1,4 @@
-"""Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantisation" become a path in the cache that the
+"""Models of the Hugging Face Hub: "hf:owner/name" and "hf:owner/name:quantization" become a path in the cache that the
 Hub's own client uses. `fetch` is the entry.
 
 A model that is complete in the cache is used without a connection. Else files are fetched beside the cache's blobs,
@@ -69,15 +69,15 @@ class Candidate(NamedTuple):
         return self.size + self.size // 4 + (1 << 28)
 
 
-def is_projector(quantisation: str) -> bool:
+def is_projector(quantization: str) -> bool:
     """Tells whether the encoder of a model is named, not the model."""
-    return "mmproj" in quantisation.lower()
+    return "mmproj" in quantization.lower()
 
 
 def encoder_name(model: str) -> str:
     """The name of the encoder in the repository of a model, unless it is one already."""
-    repository, _, quantisation = model[len(PREFIX) :].partition(":")
-    return model if is_projector(quantisation) else f"{PREFIX}{repository}:mmproj"
+    repository, _, quantization = model[len(PREFIX) :].partition(":")
+    return model if is_projector(quantization) else f"{PREFIX}{repository}:mmproj"
 
 
 def candidates(files: Mapping[str, int], projectors: bool) -> List[Candidate]:
@@ -110,9 +110,9 @@ def _folder(files: Mapping[str, int]) -> List[Candidate]:
     return [Candidate("", "", names, sum(files[name] for name in names))]
 
 
-def named(found: List[Candidate], quantisation: str) -> List[Candidate]:
-    """The candidates of a quantisation, or of the name of a file."""
-    wanted = quantisation.upper()
+def named(found: List[Candidate], quantization: str) -> List[Candidate]:
+    """The candidates of a quantization, or of the name of a file."""
+    wanted = quantization.upper()
     label = wanted[7:] if wanted.startswith("MMPROJ-") else wanted
     gguf = [one for one in found if one.base]
     return (
@@ -136,30 +136,30 @@ def best(found: List[Candidate], projectors: bool, free: int) -> Candidate:
     return min(found, key=rank)
 
 
-def choose(files: Mapping[str, int], repository: str, quantisation: str, free: int) -> Candidate:
+def choose(files: Mapping[str, int], repository: str, quantization: str, free: int) -> Candidate:
     """The candidate to fetch, of the files that a repository has."""
-    projectors = is_projector(quantisation)
+    projectors = is_projector(quantization)
     found = candidates(files, projectors)
     if not found and projectors:
         raise _failed(f"{repository} has neither mmproj files nor config.json, tokenizer and safetensors files: it has no encoder")
     if not found:
         raise _failed(f"{repository} has neither GGUF files nor config.json, tokenizer and safetensors files: take another repository, "
                       "such as one whose name ends in GGUF")  # fmt: skip
-    if quantisation.lower() in ("", "mmproj"):
+    if quantization.lower() in ("", "mmproj"):
         one = best(found, projectors, free)
         if free and one.needs > free and not projectors:
-            else_ = f"or name its quantisation to fetch it all the same, {one.label}" if one.label else "or one in GGUF files"
+            else_ = f"or name its quantization to fetch it all the same, {one.label}" if one.label else "or one in GGUF files"
             raise _failed(f"{_size(free)} of memory are free, and the smallest of {repository} takes {_size(one.needs)}: take a smaller "
                           f"model, {else_}", _c.RZ_ERR_OUT_OF_MEMORY)  # fmt: skip
         return one
-    matching = named(found, quantisation)
+    matching = named(found, quantization)
     if len(matching) > 1:
         names = ", ".join(one.base + ".gguf" for one in matching)
-        raise _failed(f"{repository} has several files of {quantisation}: name one of them in its place, {names}")
+        raise _failed(f"{repository} has several files of {quantization}: name one of them in its place, {names}")
     if not matching:
         kind = "mmproj-" if projectors else ""
         labels = ", ".join(sorted({kind + one.label if one.label else one.base for one in found if one.base}))
-        raise _failed(f"{repository} has no {quantisation}: " + (f"take one of {labels}" if labels else "it has no GGUF files, so name none"))
+        raise _failed(f"{repository} has no {quantization}: " + (f"take one of {labels}" if labels else "it has no GGUF files, so name none"))
     return matching[0]
 
 
@@ -362,7 +362,7 @@ class _Cache:
         folder = self.path("snapshots", commit)
         return os.path.join(folder, *one.files[0].split("/")) if one.base else folder
 
-    def find(self, quantisation: str, free: int) -> Optional[str]:
+    def find(self, quantization: str, free: int) -> Optional[str]:
         """The path of a model that is complete."""
         try:
             with open(self.path("refs", "main")) as file:
@@ -375,9 +375,9 @@ class _Cache:
                 path = os.path.join(folder, name)
                 if os.path.exists(path):  # a link may point to nothing
                     files[os.path.relpath(path, top).replace(os.sep, "/")] = os.path.getsize(path)
-        projectors = is_projector(quantisation)
+        projectors = is_projector(quantization)
         found = candidates(files, projectors)
-        found = found if quantisation.lower() in ("", "mmproj") else named(found, quantisation)
+        found = found if quantization.lower() in ("", "mmproj") else named(found, quantization)
         return self.model(commit, best(found, projectors, free)) if found else None
 
     @contextmanager
@@ -547,16 +547,16 @@ def fetch(model: str, free: int, told: Told) -> str:
     unknown."""
     name = _NAME.fullmatch(model)
     if not name or ".." in name[1]:
-        raise _failed(f'"{model}" names no model of the Hub: write hf:owner/name or hf:owner/name:quantisation', _c.RZ_ERR_INVALID_ARGUMENT)
-    repository, quantisation = name[1], name[2] or ""
+        raise _failed(f'"{model}" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization', _c.RZ_ERR_INVALID_ARGUMENT)
+    repository, quantization = name[1], name[2] or ""
     cache = _Cache(repository)
-    found = cache.find(quantisation, free)
+    found = cache.find(quantization, free)
     if found:
         return found
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise _failed(f"{model} is not complete in {cache.root}, and HF_HUB_OFFLINE is set: unset it to fetch the model")
     hub = _Hub(repository, lambda: told(0, 0))
     commit, files = hub.listing()
-    chosen = choose({file: size for file, (size, _) in files.items()}, repository, quantisation, free)
+    chosen = choose({file: size for file, (size, _) in files.items()}, repository, quantization, free)
     _Fetch(hub, cache, commit, {file: files[file] for file in chosen.files}, told).run()
     return cache.model(commit, chosen)

@@ -72,7 +72,7 @@ class Hub(unittest.TestCase):
     def test_choices(self):
         for case in FACTS["choices"]:
             try:
-                found = _hub.choose(case["files"], "o/n", case.get("quantisation", ""), case["free"]).files
+                found = _hub.choose(case["files"], "o/n", case.get("quantization", ""), case["free"]).files
             except realizar.Error as e:
                 found = str(e)
             self.assertEqual(found, case.get("chosen", case.get("error")), case)

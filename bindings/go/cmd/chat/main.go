@@ -3,7 +3,7 @@
 //	chat MODEL
 //	chat -doctor [MODEL]
 //
-// MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantisation of the Hugging Face Hub. Ctrl-C ends an
+// MODEL is a file, a folder, or hf:owner/name or hf:owner/name:quantization of the Hugging Face Hub. Ctrl-C ends an
 // answer, Ctrl-D the conversation.
 package main
 
