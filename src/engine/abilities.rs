@@ -1,5 +1,4 @@
-//! What conversations of a model may have, found by rendering probes with its chat template. Relies on `prompt`; a load
-//! computes it once, so that a caller who asks later waits for nothing.
+//! What a model's chat template supports, found by rendering probes. Uses `prompt`; computed once at load.
 
 use super::cancel::Cancel;
 use super::model::Model;
@@ -7,25 +6,25 @@ use super::prompt;
 use crate::error::{Error, Result};
 use crate::text::{Chat, PartKind};
 
-/// The variables of templates that switch reasoning.
+/// The template variables that switch reasoning.
 pub(super) fn switches(is_on: bool) -> Vec<(&'static str, bool)> {
     vec![("enable_thinking", is_on), ("thinking", is_on)]
 }
 
-/// Conversations that the chat template of a model renders.
+/// What a model's chat template supports.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Abilities {
-    /// There is a template that can be used.
+    /// True if the model has a usable chat template.
     pub has_template: bool,
-    /// The template writes the token that begins a text.
+    /// True if the template writes the BOS token.
     pub writes_bos: bool,
-    /// Messages of the system have a place of their own.
+    /// True if the template supports system messages.
     pub system: bool,
-    /// Tools are written, and the form of calls is known.
+    /// True if the template supports tools, and the form of tool calls is known.
     pub tools: bool,
-    /// Replies may begin with reasoning.
+    /// True if replies may begin with reasoning.
     pub reasoning: bool,
-    /// A variable of the template switches reasoning.
+    /// True if a template variable switches reasoning.
     pub reasoning_switch: bool,
     pub images: bool,
     pub audio: bool,
@@ -36,7 +35,7 @@ impl Abilities {
     /// Renders the probes on threads of the runtime.
     ///
     /// # Errors
-    /// `OutOfMemory`, `Cancelled` and `Deadline`. A template that rejects a probe lacks what the probe asks for.
+    /// `OutOfMemory`, `Cancelled` and `Deadline`. If the template rejects a probe, the ability is missing.
     pub fn find(model: &Model, cancel: Option<&Cancel>) -> Result<Abilities> {
         let mut found = Abilities::default();
         if model.chat_template().is_err() {
@@ -51,13 +50,13 @@ impl Abilities {
         };
         let first = model.run_deep(&[cancel], || model.render_chat(&question()));
         found.has_template = match &first {
-            // A template that rejects the probe may take others.
+            // A template that rejects this probe may accept others.
             Ok(_) | Err(Error::InvalidArgument(_) | Error::TooComplex(_)) => true,
-            // It uses what is not implemented.
+            // The template uses unsupported syntax.
             Err(Error::Unsupported(_)) => false,
             Err(other) => return Err(other.clone()),
         };
-        // Most others are conversations like the first; tools may have a template of their own.
+        // Most other probes resemble the first one; tools may have a template of their own.
         if first.is_ok() {
             found.writes_bos = ask(writes_bos)?;
             found.system = ask(|model| model.chat_template()?.has_system())?;
@@ -92,7 +91,7 @@ fn takes_tools(model: &Model) -> Result<bool> {
     let tool = r#"{"type": "function", "function": {"name": "f", "description": "d", "parameters":
         {"type": "object", "properties": {"a": {"type": "string", "description": "d"}}}}}"#;
     let chat = format!(r#"{{"messages": [{{"role": "user", "content": "?"}}], "tools": [{tool}]}}"#);
-    // A template that leaves tools out rejects the conversation.
+    // A template that omits tools rejects the conversation.
     model.render_chat(&Chat::parse(&chat, true)?)?;
     Ok(model.reply_form()?.calls.is_some())
 }

@@ -1,4 +1,4 @@
-//! Low-rank adapters of a model: loaded once, used by any number of sessions.
+//! LoRA adapters of a model: loaded once, shared by any number of sessions.
 
 use std::ops::Range;
 use std::path::Path;
@@ -22,15 +22,15 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Loads a GGUF file or a folder of PEFT.
+    /// Loads a GGUF file or a PEFT folder.
     ///
     /// # Errors
-    /// `Mismatch` for an adapter of another model, `Cancelled` or `Deadline` once `cancel` asks to stop.
+    /// `Mismatch` for an adapter of another model; `Cancelled` or `Deadline` if `cancel` fires.
     pub fn load(model: &Arc<Model>, path: &Path, cancel: Option<&Cancel>) -> Result<Arc<Adapter>> {
         Adapter::open(model, cancel, |base| AdapterFile::open(path, base))
     }
 
-    /// `load` for files that are bytes of the caller, which are read during the call only.
+    /// Like `load`, for files in the caller's memory, which is read only during the call.
     pub fn load_from(model: &Arc<Model>, sources: &[ByteSource], cancel: Option<&Cancel>) -> Result<Arc<Adapter>> {
         Adapter::open(model, cancel, |base| AdapterFile::open_from(sources, base))
     }
@@ -52,7 +52,7 @@ impl Adapter {
         let mut sources = try_vec("factors", watched.len())?;
         sources.extend(watched.iter().map(|matrix| matrix as &dyn MatrixSource));
         let runtime = model.runtime();
-        // Beside the factors the scratch of a step.
+        // Factors, and the scratch memory of a step.
         let scratch = if backend.is_on_cpu() { scratch_bytes(&network.program) } else { 0 };
         let factors = Factors { sources: &sources, products: &placed.products };
         let factors = backend
@@ -68,7 +68,7 @@ impl Adapter {
     }
 }
 
-/// A factor, read row by row until a cancel is fired.
+/// A LoRA factor that is read row by row, until a cancel fires.
 struct Watched<'a> {
     matrix: &'a dyn MatrixSource,
     cancel: Option<&'a Cancel>,
@@ -97,11 +97,11 @@ impl MatrixSource for Watched<'_> {
     }
 }
 
-/// The adapters of a session with their factors.
+/// The LoRA adapters of a session with their scales.
 #[derive(Clone, Default)]
 pub struct Adapters {
     set: AdapterSet<device::Adapter>,
-    /// The adapters of the set, each of which counts its memory.
+    /// The adapters of the set; each counts its own memory.
     _held: Arc<Vec<Arc<Adapter>>>,
 }
 
@@ -117,7 +117,7 @@ impl Adapters {
                     "adapter {i} was loaded for another model than that of the cache"
                 )));
             }
-            // It is a factor on products too.
+            // The largest factor times the scale must be finite too.
             if !((adapter.factors.largest_factor() * f64::from(scale)) as f32).is_finite() {
                 return Err(Error::invalid(format!("the scale of adapter {i} is {scale}")));
             }

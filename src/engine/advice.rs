@@ -1,17 +1,17 @@
-//! What the makers of a model advise for sampling: `general.sampling` keys of a GGUF file, which those of a folder's
-//! `generation_config.json` become. Advice that no sampler can follow is not handed on, and noted.
+//! The authors' recommended sampling parameters: `general.sampling` keys of a GGUF file, to which the keys of a
+//! folder's `generation_config.json` are translated. Values that no sampler supports are logged and dropped.
 
 use crate::error::Result;
 use crate::format::{Metadata, Value};
 use crate::sampling::{Filter, SamplerParams};
 
-/// The largest number that is taken for advice.
+/// The largest accepted value.
 const MOST: f32 = 100.0;
 
-/// Advice for sampling; `None` where there is none.
+/// Recommended sampling parameters; `None` if not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Advice {
-    /// 0: always the most likely token.
+    /// 0: greedy.
     pub temperature: Option<f32>,
     pub top_k: Option<u32>,
     pub top_p: Option<f32>,
@@ -21,7 +21,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Reads the advice; `note` gets what cannot be followed.
+    /// Reads the recommendations; `note` gets those that are dropped.
     pub fn read(metadata: &Metadata, note: &mut dyn FnMut(String)) -> Result<Advice> {
         let mut number = |name: &str, least: f32, most: f32| -> Result<Option<f32>> {
             let key = format!("general.sampling.{name}");
@@ -38,7 +38,7 @@ impl Advice {
         let whole = |x: f32| (x.fract() == 0.0).then_some(x as u32);
         let advice = Advice {
             temperature: number("temp", 0.0, MOST)?,
-            // -1 says, as 0 does, that all tokens are kept.
+            // -1 keeps all tokens, as 0 does.
             top_k: number("top_k", -1.0, 1e6)?.and_then(|k| whole(k.max(0.0))),
             top_p: number("top_p", 0.0, 1.0)?,
             min_p: number("min_p", 0.0, 1.0)?,
@@ -56,8 +56,8 @@ impl Advice {
 }
 
 impl Advice {
-    /// A sampler that follows the advice, in the order that makers mean: the temperature ahead of the filters. Without
-    /// any it chooses the most likely token.
+    /// Returns a sampler with the recommended parameters, temperature before the filters, as authors intend. Without a
+    /// recommendation it is greedy.
     pub fn sampler(&self, seed: u64) -> SamplerParams {
         if *self == Advice::default() {
             return SamplerParams::default();

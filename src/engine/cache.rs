@@ -1,4 +1,4 @@
-//! The shape of a session's cache from the choices of a caller.
+//! The shape of a session's KV cache from the caller's parameters.
 
 use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
@@ -6,11 +6,11 @@ use crate::graph::step::StepLimits;
 use crate::quant;
 use crate::tensor::DType;
 
-/// Tokens of a cache whose capacity the caller left open, unless the model declares fewer.
+/// Default context length in tokens, unless the model declares less.
 const DEFAULT_CAPACITY: u32 = 8192;
 
 pub struct CacheParams {
-    /// Tokens; 0: what the model declares, at most 8,192.
+    /// Context length in tokens; 0: the model's, at most 8,192.
     pub capacity: u32,
     pub k_type: DType,
     pub v_type: DType,
@@ -23,14 +23,14 @@ impl Default for CacheParams {
 }
 
 impl CacheParams {
-    /// Tokens of a cache of a model that declares a context.
+    /// Context length in tokens, for a model that declares `context`.
     pub fn capacity_or_default(&self, context: u32) -> usize {
         let tokens = if self.capacity == 0 { context.clamp(1, DEFAULT_CAPACITY) } else { self.capacity };
         tokens as usize
     }
 }
 
-/// The shape of a cache for a program whose steps have some room.
+/// The shape of a KV cache for `program` and steps up to `limits`.
 pub fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> SequenceSpec {
     SequenceSpec {
         layers: program.kv_layers.clone(),

@@ -1,5 +1,5 @@
-//! What a call has a session compute: prompts, scores, single tokens and generations. A call that fails leaves the
-//! session as it was.
+//! Computation of calls on a session: prefill, scores, decode and generation. A call that fails leaves the session
+//! unchanged.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,15 +28,15 @@ pub enum Outcome {
 }
 
 impl Session {
-    /// Copies logits that stayed on the device when a token was chosen there.
+    /// Copies logits from the device if the device sampled the last token.
     pub fn fetch_logits(&mut self) -> Result<()> {
         if self.has_logits_on_device() { self.read_last() } else { Ok(()) }
     }
 
-    /// Computes the last token again, for its logits.
+    /// Recomputes the last token for its logits.
     fn read_last(&mut self) -> Result<()> {
         let Some(before) = self.len().checked_sub(1) else { return Ok(()) };
-        // No logits follow the rows of a source.
+        // Source rows have no logits.
         if self.runs().source().is_some() && self.runs().end() == self.len() {
             return Ok(());
         }
@@ -46,12 +46,12 @@ impl Session {
         Session::step(Lane { again, outputs: 1, ..Lane::new(self, &[]) }, None).map(|_| ())
     }
 
-    /// Appends tokens; afterwards the logits of the last one are there.
+    /// Appends tokens and computes the logits of the last one.
     pub fn prefill(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
         self.prefill_text(Text::plain(tokens), cancel)
     }
 
-    /// Appends the tokens of a prompt from number `first` on, at least one.
+    /// Appends the prompt's tokens from index `first` on, at least one.
     pub fn prefill_prompt(&mut self, prompt: &Prompt, first: usize, cancel: Option<&Cancel>) -> Result<()> {
         let text = prompt.from(first, self.model())?;
         match text.tokens.is_empty() {
@@ -76,7 +76,7 @@ impl Session {
             let n = self.piece(self.len(), rest.len(), self.network().call_piece());
             let (piece, after) = rest.split_at(n);
             rest = after;
-            // Logits are read with the last piece only, so that the earlier ones are still there if this fails.
+            // Only the last piece reads logits, so that the previous logits survive a failure of an earlier piece.
             let outputs = usize::from(rest.is_empty());
             let appended = self.append(piece, outputs, cancel);
             appended.inspect_err(|e| {
@@ -89,8 +89,8 @@ impl Session {
         Ok(())
     }
 
-    /// Appends tokens and finds the logarithm of the probability of each after all before it; 0 for the first of an
-    /// empty session. `out` is as long as `tokens`.
+    /// Appends tokens and computes the log probability of each given all tokens before it; 0 for the first token of an
+    /// empty session. `out` must be as long as `tokens`.
     pub fn score(&mut self, tokens: &[u32], out: &mut [f32], cancel: Option<&Cancel>) -> Result<()> {
         self.check(tokens, None)?;
         let started = Instant::now();
@@ -106,7 +106,7 @@ impl Session {
         let step = max_tokens.min(max_outputs);
         for (i, piece) in tokens.chunks(step).enumerate() {
             let first = i * step + 1;
-            // The token after each, but that after the last.
+            // Each output scores the token after it; the last one scores none.
             let following = tokens[first..].iter().zip(&mut out[first..]).take(piece.len()).enumerate();
             let scored = self.append(piece, piece.len(), cancel).and_then(|mut pass| {
                 for (i, (token, score)) in following {
@@ -137,8 +137,8 @@ impl Session {
         tokens.iter().find_map(|token| self.append(std::slice::from_ref(token), 1, cancel).err())
     }
 
-    /// Computes tokens again where the layers no longer hold what the token after the first `len` needs, as after a
-    /// rewind: from the newest position on at which they do. Where that fails the next call goes on.
+    /// Recomputes tokens if the layers no longer hold the state after the first `len` tokens, as after a rewind: from
+    /// the newest position with a valid state. If that fails, the next call continues.
     fn restore(&mut self, len: usize, cancel: Option<&Cancel>) -> Result<()> {
         let memory = self.fresh_memory()?;
         self.step_back(len, memory);
@@ -150,13 +150,13 @@ impl Session {
         Ok(())
     }
 
-    /// A step of tokens, for which there is room in one, once the layers hold what it needs.
+    /// Runs a step of tokens, which must fit in one, after restoring the state.
     fn append(&mut self, tokens: &[u32], outputs: usize, cancel: Option<&Cancel>) -> Result<Pass> {
         self.restore(self.len(), cancel)?;
         Session::step(Lane { outputs, ..Lane::new(self, tokens) }, cancel).map(|(pass, _)| pass)
     }
 
-    /// Commits a step of one lane; the token that the device has chosen after it.
+    /// Runs and commits a step of one lane. Returns the pass, and the token that the device sampled.
     fn step(mut lane: Lane, cancel: Option<&Cancel>) -> Result<(Pass, Option<u32>)> {
         let own = lane.session.cancel().cloned();
         let mut pass = Pass::whole(std::slice::from_mut(&mut lane), &[own.as_deref(), cancel])?;
@@ -165,7 +165,7 @@ impl Session {
         Ok((pass, chosen))
     }
 
-    /// Appends a token and chooses the next one; the arg-max where `chooser` is `None`.
+    /// Appends a token and samples the next one; greedy without `chooser`.
     pub fn decode(&mut self, token: u32, chooser: Option<&mut Chooser>) -> Result<u32> {
         self.decode_cancellable(token, chooser, None)
     }
@@ -187,7 +187,7 @@ impl Session {
         Ok(next)
     }
 
-    /// Takes the token that the device has chosen after the last one, or chooses it from the logits.
+    /// Returns the token that the device sampled, or samples one from the logits.
     pub(super) fn choose(&mut self, chosen: Option<u32>, chooser: Option<&mut Chooser>) -> Result<u32> {
         match chosen {
             Some(token) => chooser::chosen(token, chooser),
@@ -195,7 +195,7 @@ impl Session {
         }
     }
 
-    /// Chooses from the current logits.
+    /// Samples from the current logits.
     pub fn sample(&mut self, chooser: Option<&mut Chooser>) -> Result<u32> {
         self.fetch_logits()?;
         let none = || Error::not_ready("the cache has no logits; append a token first");
@@ -209,8 +209,8 @@ impl Session {
         Ok(token)
     }
 
-    /// Appends `token`, then each token it makes but the last, until `out` is full or a token ends the turn.
-    /// `n` counts the tokens in `out`, also where an error ends the call: those stay in the session.
+    /// Appends `token`, then each generated token but the last, until `out` is full or a token ends the turn. `n`
+    /// counts the tokens in `out`; after an error these stay in the session.
     pub fn generate(
         &mut self,
         token: u32,
@@ -235,9 +235,9 @@ impl Session {
         Ok(Outcome::More)
     }
 
-    /// Some steps of `generate`, each begun before the one ahead of it has ended: the device hands its choice on by
-    /// itself. Steps that were begun after a token that ends the text are forgotten. False where the device does not
-    /// work ahead, or a grammar has to see each token first. `n` grows by the tokens made.
+    /// Runs steps of `generate` that are submitted before the previous one has ended, because the device feeds back its
+    /// own samples. Drops steps after the token that ends the text. Returns false if the device cannot pipeline, or if
+    /// a grammar must see each token first. Adds the number of generated tokens to `n`.
     fn run_pipelined(
         &mut self,
         token: u32,
@@ -269,15 +269,15 @@ impl Session {
     }
 }
 
-/// A generation whose steps the device begins ahead.
+/// A pipelined generation of one session.
 struct OneLane<'a> {
     session: &'a mut Session,
     chooser: Option<&'a mut Chooser>,
-    /// The newest token, which is not appended yet.
+    /// The newest token, not yet appended.
     token: [u32; 1],
-    /// Room for the next tokens.
+    /// Space for the next tokens.
     out: std::slice::IterMut<'a, u32>,
-    /// Number of tokens made, those of earlier steps included.
+    /// Number of generated tokens, including earlier steps.
     made: &'a mut usize,
     stop: &'a dyn Fn() -> bool,
 }
@@ -288,7 +288,7 @@ impl Lanes for OneLane<'_> {
         lanes.push(Lane { outputs: 1, chooser, on_device: true, ..Lane::new(self.session, &self.token) });
     }
 
-    /// Between two steps the executor goes to a call that waits for it.
+    /// Between two steps a waiting call gets the executor.
     fn pauses(&self, _: usize, done: usize, _: Duration) -> bool {
         (self.stop)() || done > 0 && self.session.network().is_waited_for()
     }
@@ -304,7 +304,7 @@ impl Lanes for OneLane<'_> {
     }
 }
 
-/// One token for each of several sessions of one model, in one pass over the weights.
+/// Decodes one token for each of several sessions of a model, in one pass.
 pub fn decode_batch(
     sessions: &mut [&mut Session],
     tokens: &[u32],
@@ -345,8 +345,8 @@ pub fn decode_batch(
     result
 }
 
-/// Chooses the token after each session, on all threads if several take long and none calls back. Of several
-/// errors the first is returned.
+/// Samples the token after each session, on all threads if several take long and no callback is set. Returns the first
+/// error.
 fn choose_all(
     sessions: &mut [&mut Session],
     choosers: &mut [Option<&mut Chooser>],
@@ -366,7 +366,8 @@ fn choose_all(
     choices.into_iter().enumerate().try_for_each(|(i, (.., result))| result.map_err(|e: Error| e.of_entry(i)))
 }
 
-/// `chosen`: an entry for each token that is committed, the token that the device has chosen after it.
+/// Runs and commits a step. `chosen` gets an entry for each committed token: the token that the device sampled after
+/// it.
 fn step_batch(
     sessions: &mut [&mut Session],
     tokens: &[u32],

@@ -1,5 +1,4 @@
-//! Requests to stop: fired from outside, or by themselves at a set time. Whoever works asks between two pieces of work;
-//! nothing here waits or has a thread.
+//! Cancellation, by a caller or by a deadline. Workers poll it between chunks; nothing here blocks or owns a thread.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// Asks a running call to stop. Firing is one atomic store: any thread, a signal handler included.
+/// Asks a running call to stop. Firing is one atomic store, safe in any thread and in signal handlers.
 #[derive(Default)]
 pub struct Cancel {
     fired: AtomicBool,
-    /// Time by `now` from which on it is fired; 0: none.
+    /// Deadline in units of `now`; 0: none.
     deadline: AtomicU64,
 }
 
@@ -20,19 +19,19 @@ impl Cancel {
         self.fired.store(true, Ordering::Relaxed);
     }
 
-    /// Takes back what was fired, and the deadline.
+    /// Clears the request and the deadline.
     pub fn reset(&self) {
         self.fired.store(false, Ordering::Relaxed);
         self.deadline.store(0, Ordering::Relaxed);
     }
 
-    /// Has it fire by itself after so long, at once where that is zero; `None` takes that back.
+    /// Sets a deadline, immediate if zero; `None` clears it.
     pub fn set_deadline(&self, from_now: Option<Duration>) {
         let deadline = from_now.map_or(0, |time| now().saturating_add(nanoseconds(time)));
         self.deadline.store(deadline, Ordering::Relaxed);
     }
 
-    /// True if it was fired, or its deadline has passed.
+    /// True if fired, or past the deadline.
     pub fn is_fired(&self) -> bool {
         self.state().is_err()
     }
@@ -48,18 +47,18 @@ impl Cancel {
         }
     }
 
-    /// `Cancelled` or `Deadline` when one of them asks to stop.
+    /// Fails with `Cancelled` or `Deadline` if one of `cancels` has fired.
     pub(crate) fn check(cancels: &[Option<&Cancel>]) -> Result<()> {
         cancels.iter().flatten().try_for_each(|cancel| cancel.state())
     }
 
-    /// The reason why work was stopped for one of them; it may have been reset since.
+    /// The reason for stopping; the cancel may have been reset since.
     pub(crate) fn reason(cancels: &[Option<&Cancel>]) -> Error {
         Cancel::check(cancels).err().unwrap_or(Error::Cancelled)
     }
 }
 
-/// Nanoseconds since the first call, from 1.
+/// Nanoseconds since the first call, starting at 1.
 fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     nanoseconds(START.get_or_init(Instant::now).elapsed()).saturating_add(1)

@@ -1,4 +1,4 @@
-//! A caller's request to load a model: the options, and the call that they belong to.
+//! Parameters of a model load.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use super::runtime::Runtime;
 use crate::cpu::kernels::Isa;
 use crate::graph::load_options::LoadOptions;
 
-/// A load: its options, and what it reports to.
+/// Options of a load, and its callbacks.
 #[derive(Default)]
 pub struct LoadParams<'a> {
-    /// `None`: a runtime of its own with default parameters.
+    /// `None`: a new runtime with default parameters.
     pub runtime: Option<Arc<Runtime>>,
     pub options: LoadOptions<'a>,
-    /// Instruction set of the CPU; `None`: the fastest. Callers of the C interface have no choice.
+    /// Instruction set of the CPU; `None`: the fastest. Not available in the C interface.
     pub isa: Option<Isa>,
-    /// Called with bytes done and in all; false stops the load.
+    /// Progress callback with bytes done and total; false stops the load.
     pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
     pub cancel: Option<&'a Cancel>,
 }

@@ -1,13 +1,12 @@
-//! Counters of one model: what its backends were asked to do, how long that took, and where the time of its sessions
-//! went. Relaxed atomics only, so that recording takes no lock and a reader disturbs nobody; numbers of one snapshot
-//! may be apart by what was recorded meanwhile.
+//! Performance counters of one model: dispatches, latencies, and time by phase. All counters are relaxed atomics, so
+//! recording takes no lock; the values of a snapshot may differ by concurrent updates.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::device::{DeviceKind, Part, Times};
 
-/// Work of a session or a load whose time is measured.
+/// A measured phase of a session or a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     Load,
@@ -27,7 +26,7 @@ impl Phase {
 const BACKENDS: usize = 2;
 const BUCKETS: usize = 32;
 
-/// Shared by all threads that use a model.
+/// Counters, shared by all threads that use a model.
 #[derive(Debug, Default)]
 pub struct Metrics {
     backends: [Dispatches; BACKENDS],
@@ -43,17 +42,17 @@ pub struct Snapshot {
     parts: [PhaseSnapshot; Part::ALL.len()],
 }
 
-/// Dispatches to one kind of backend and their latencies in nanoseconds; all zero where there were none.
+/// Dispatches to one kind of backend and their latencies in nanoseconds; all zero if there were none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DispatchSnapshot {
     pub count: u64,
     pub sum_ns: u64,
     pub min_ns: u64,
     pub max_ns: u64,
-    /// Mean squared distance from the mean, in square nanoseconds.
+    /// Variance in square nanoseconds.
     pub variance_ns2: f64,
-    /// Latencies by whole microseconds: bucket 0 counts those under 1, bucket `i` those from `2^(i-1)` to below `2^i`,
-    /// the last one all from `2^30` on.
+    /// Histogram of latencies in microseconds: bucket 0 below 1, bucket `i` from `2^(i-1)` to below `2^i`, the last one
+    /// from `2^30`.
     pub histogram: [u64; BUCKETS],
     /// Bytes that the dispatches read and wrote.
     pub bytes: u64,
@@ -70,7 +69,7 @@ impl Metrics {
         Metrics::default()
     }
 
-    /// Counts a dispatch that took `latency` and moved `bytes`.
+    /// Records a dispatch that took `latency` and moved `bytes`.
     pub fn record_dispatch(&self, backend: DeviceKind, latency: Duration, bytes: u64) {
         self.backends[backend as usize].record(nanoseconds(latency), bytes);
     }
@@ -79,7 +78,7 @@ impl Metrics {
         self.phases[phase as usize].record(nanoseconds(time));
     }
 
-    /// Adds what the parts of steps took.
+    /// Adds the times of a step's parts.
     pub fn record_parts(&self, times: &Times) {
         for (total, (count, sum)) in self.parts.iter().zip(times).filter(|(_, (count, _))| *count > 0) {
             total.count.fetch_add(*count, Relaxed);
@@ -95,7 +94,7 @@ impl Metrics {
         }
     }
 
-    /// Back to zero. What other threads record during the call may be counted in part.
+    /// Resets to zero. Concurrent updates may be counted in part.
     pub fn reset(&self) {
         self.backends.iter().for_each(Dispatches::reset);
         self.phases.iter().chain(&self.parts).for_each(Total::reset);
@@ -138,15 +137,15 @@ impl Total {
     }
 }
 
-/// Counters of one backend, on cache lines of its own, so that one backend's counters do not slow another's.
+/// Counters of one backend, on cache lines of their own to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Dispatches {
     total: Total,
-    /// The complement of the smallest latency, so that 0 means none here too.
+    /// Complement of the smallest latency, so that 0 means none.
     not_min: AtomicU64,
     max: AtomicU64,
-    /// Sum of the squares, 128 bits wide: a few dispatches of a second each overflow 64.
+    /// Sum of squares in 128 bits, because a few dispatches of a second each overflow 64.
     squares_low: AtomicU64,
     squares_high: AtomicU64,
     bytes: AtomicU64,
@@ -177,7 +176,7 @@ impl Dispatches {
         }
         let sum_ns = self.total.sum.load(Relaxed);
         let squares = u128::from(self.squares_high.load(Relaxed)) << 64 | u128::from(self.squares_low.load(Relaxed));
-        // Subtracted as integers: in floating point nothing would be left of a variance small beside the mean.
+        // Integer subtraction: floating point would lose a variance that is small relative to the mean.
         let spread = squares.saturating_sub(u128::from(sum_ns) * u128::from(sum_ns) / u128::from(count));
         DispatchSnapshot {
             count,
@@ -222,7 +221,7 @@ mod tests {
     #[test]
     fn moments_are_those_of_the_numbers() {
         let metrics = Metrics::new();
-        // A spread of nanoseconds around seconds, whose squares pass 64 bits.
+        // Nanoseconds of variation on seconds, whose squares exceed 64 bits.
         let latencies: Vec<u64> = (0..100).map(|i| 5_000_000_000 + i * i % 17).collect();
         for &ns in &latencies {
             metrics.record_dispatch(DeviceKind::Cpu, Duration::from_nanos(ns), 3);

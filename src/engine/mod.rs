@@ -1,4 +1,4 @@
-//! Opens models, keeps sessions, runs generation: the one layer that uses every part.
+//! Models, sessions and generation: the only layer that uses all others.
 
 mod abilities;
 mod adapter;
@@ -59,7 +59,7 @@ pub use store::{Store, StoreInfo, StoreParams};
 
 pub(crate) use runs::Text;
 
-// Items of the layers below that the C interface uses as they are.
+// Items of lower layers that the C interface uses directly.
 pub use crate::cpu::threads::pool::{HostParallel, Share};
 pub use crate::cpu::threads::thread::{apart, is_own as is_own_thread};
 pub use crate::cpu::threads::watch::{OnThread, Role};

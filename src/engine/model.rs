@@ -1,4 +1,4 @@
-//! A loaded model: opens the file, picks architecture and backend. Shared and immutable after load.
+//! A loaded model: opens the file, selects architecture and backend. Shared and immutable after load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
@@ -26,13 +26,13 @@ use crate::model::{Hyper, arch};
 use crate::quant;
 use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, find_reply_form, render_chat};
 
-/// The way to load a model with keys or tensors that are not known.
+/// Advice in errors about unknown keys or tensors.
 pub(super) const WAY_OUT: &str = "RZ_MODEL_ALLOW_UNKNOWN loads the model without what is not known";
 
-/// Maximum number of notes on omitted keywords that are logged.
+/// Maximum number of logged notes on ignored grammar keywords.
 const MAX_NOTED: usize = 1000;
 
-/// Properties of a model that the C interface reports.
+/// Model properties that the C interface reports.
 #[derive(Clone, Debug, Default)]
 pub struct ModelInfo {
     pub architecture: String,
@@ -46,34 +46,34 @@ pub struct ModelInfo {
     pub vocab_size: u32,
     pub context_length: u32,
     pub n_params: u64,
-    /// Bytes of the weights in memory, as packed.
+    /// Bytes of the packed weights in memory.
     pub weight_bytes: u64,
-    /// Index of its device, from 1; of several the first.
+    /// Index of its first device, from 1.
     pub device: u32,
-    /// Layers on GPUs.
+    /// Number of layers on GPUs.
     pub gpu_layers: u32,
-    /// Index of each GPU that has layers, in their order, and the number of these.
+    /// Index and number of layers of each GPU, in layer order.
     pub gpus: Vec<(u32, u32)>,
-    /// Layers on GPUs whose experts are on the CPU, from the first to the last, and bytes of experts of layers on GPUs:
-    /// on the host, and on the devices.
+    /// Layers on GPUs with experts on the CPU, from the first to the last, and bytes of experts of layers on GPUs: on
+    /// the host, and on the devices.
     pub experts: (Range<u32>, [u64; 2]),
-    /// Steps of so many rows or more copy those on the host to a device; `None`: no step does.
+    /// Minimum rows of a step for which experts on the host are copied to a device; `None`: never copied.
     pub experts_copied_from: Option<u32>,
     pub bos_token: Option<u32>,
     pub eos_token: Option<u32>,
-    /// Keys and tensors that were passed over because nobody knows them.
+    /// Number of ignored unknown keys and tensors.
     pub n_unknown: u32,
-    /// Its caches begin with a source.
+    /// True if its sessions begin with a source (encoder-decoder).
     pub reads_source: bool,
-    /// Instruction set of products on the CPU; empty where there are none.
+    /// Instruction set of matrix products on the CPU; empty without any.
     pub isa: &'static str,
-    /// It makes logits.
+    /// True if it computes logits.
     pub generates: bool,
-    /// Values of a vector that `Model::embed` makes of a text; 0: it makes none.
+    /// Size of a vector from `Model::embed`; 0: no embeddings.
     pub embedding_dim: usize,
-    /// `None` where the file names none.
+    /// `None` if the file declares none.
     pub pooling: Option<Pooling>,
-    /// Scores of the classifier; 0: there is none.
+    /// Number of classifier scores; 0: no classifier.
     pub n_scores: usize,
 }
 
@@ -84,16 +84,16 @@ pub struct Model {
     metadata: Metadata,
     tokenizer: Result<Tokenizer, String>,
     chat_template: Option<ChatTemplate>,
-    /// Found when first needed.
+    /// Computed on first use.
     reply_form: OnceLock<Arc<ReplyForm>>,
-    /// The vocabulary prepared for grammars, by the first of them.
+    /// The vocabulary prepared for grammars, on first use.
     grammars: OnceLock<Grammars>,
-    /// Digests of the notes on grammars that were logged.
+    /// Digests of the grammar notes already logged.
     noted: Mutex<BTreeSet<u64>>,
-    /// A digest of the vocabulary, once somebody has asked for it.
+    /// Digest of the vocabulary, on first use.
     vocabulary: OnceLock<Option<u64>>,
     metrics: Arc<Metrics>,
-    /// `None` where only the text side was loaded.
+    /// `None` for a text-only load.
     network: Option<Arc<Network>>,
 }
 
@@ -102,7 +102,7 @@ impl Model {
         Model::open(params.into(), |access| Source::open(path, access))
     }
 
-    /// Loads a model whose files are bytes of the caller, which are read during the call only.
+    /// Loads a model from files in the caller's memory, which is read only during the call.
     pub fn load_from<'a>(sources: &[ByteSource], params: impl Into<LoadParams<'a>>) -> Result<Arc<Model>> {
         Model::open(params.into(), |access| Source::open_from(sources, access))
     }
@@ -203,7 +203,7 @@ impl Model {
         &self.info
     }
 
-    /// What the model's makers advise for sampling.
+    /// The authors' recommended sampling parameters.
     pub fn advice(&self) -> &Advice {
         &self.advice
     }
@@ -216,12 +216,12 @@ impl Model {
         self.tokenizer.as_ref().map_err(|why| Error::unsupported(format!("the model has no usable tokenizer: {why}")))
     }
 
-    /// True for a token that ends a turn or a text.
+    /// True if the token ends a turn or a text.
     pub(super) fn ends(&self, token: u32) -> bool {
         self.tokenizer.as_ref().is_ok_and(|t| t.is_end(token))
     }
 
-    /// The text of a chat as the model was trained to see it, what the chat says being marked.
+    /// Renders a chat with the model's template; the chat's own text is marked.
     pub fn render_chat(&self, chat: &Chat) -> Result<MarkedText> {
         let calls = if chat.has_calls() { self.reply_form()?.calls.as_ref() } else { None };
         render_chat(self.chat_template()?, calls, chat)
@@ -236,12 +236,12 @@ impl Model {
         self.reply_to(chat, &self.render_chat(chat)?)
     }
 
-    /// The possible replies to a chat whose rendering is `prompt`.
+    /// The possible replies to a chat rendered as `prompt`.
     pub(super) fn reply_to(&self, chat: &Chat, prompt: &MarkedText) -> Result<Reply> {
         Reply::new(self.reply_form()?.clone(), chat, prompt)
     }
 
-    /// The form of replies, which is read off the chat template.
+    /// The form of replies, derived from the chat template.
     pub(super) fn reply_form(&self) -> Result<&Arc<ReplyForm>> {
         match self.reply_form.get() {
             Some(form) => Ok(form),
@@ -257,8 +257,8 @@ impl Model {
         self.noted(self.grammars()?.compile(source, self.tokenizer()?)?)
     }
 
-    /// Compiles the grammar of a reply: reasoning, and then tool calls or content, which may follow a grammar.
-    /// `white_space`: the JSON of calls may have white space between its parts.
+    /// Compiles the grammar of a reply: reasoning, then tool calls or content, which may follow a grammar.
+    /// `white_space`: true to allow white space between the parts of the calls' JSON.
     pub(super) fn reply_grammar(
         &self,
         reply: &Reply,
@@ -269,7 +269,7 @@ impl Model {
         self.noted(grammars.compile_reply(reply, content, white_space, tokenizer)?)
     }
 
-    /// Logs once what was left out of a grammar.
+    /// Logs, once, what a grammar ignores.
     fn noted(&self, grammar: Grammar) -> Result<Grammar> {
         for note in grammar.notes() {
             let mut hasher = XxHash64::default();
@@ -278,7 +278,7 @@ impl Model {
                 let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
                 noted.len() < MAX_NOTED && noted.insert(hasher.finish())
             };
-            // Not under the lock: the host's callback may compile another grammar.
+            // Outside the lock: the host's callback may compile another grammar.
             if is_new {
                 self.runtime().log(LogLevel::Warning, note);
             }
@@ -300,8 +300,8 @@ impl Model {
         &self.metrics
     }
 
-    /// Runs work with the chat template or a grammar on a thread of the runtime, as `Runtime::run_deep`. A model
-    /// without a tokenizer has neither, and its load has started no thread.
+    /// Runs template or grammar work on a thread of the runtime, like `Runtime::run_deep`. A model without a tokenizer
+    /// has neither, and no such thread.
     pub fn run_deep<T: Send>(&self, cancels: &[Option<&Cancel>], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.tokenizer()?;
         self.runtime.run_deep(cancels, work)
@@ -311,26 +311,26 @@ impl Model {
         &self.runtime
     }
 
-    /// Its network; an error where only the text side was loaded.
+    /// The network; an error for a text-only load.
     pub(super) fn network(&self) -> Result<&Arc<Network>> {
         self.network.as_ref().ok_or_else(|| Error::invalid("the model was loaded without its weights"))
     }
 
-    /// True where the rows of a picture see each other.
+    /// True if the rows of an image attend to each other in both directions.
     pub fn is_mutual(&self) -> bool {
         self.network.as_ref().is_some_and(|network| network.is_mutual)
     }
 
-    /// Tokens of a cache of some parameters.
+    /// Context length in tokens for `params`.
     pub(super) fn capacity_of(&self, params: &CacheParams) -> Result<usize> {
         Ok(params.capacity_or_default(self.network()?.context_length))
     }
 
-    /// A number that tells the model from others, and from itself with weights of other types.
+    /// Identifies the model, including the types of its weights.
     pub(super) fn fingerprint(&self) -> Result<u64> {
         let network = self.network()?;
         let mut hash = XxHash64::with_seed(network.backend.digest());
-        // Rings of caches depend on the room of a step.
+        // Ring sizes of sliding-window caches depend on the step size.
         hash.write_u64(network.limits.max_tokens as u64);
         let prefixes = [self.info.architecture.as_str(), "realizar"];
         let counts = |key: &str| key.split_once('.').is_some_and(|(prefix, _)| prefixes.contains(&prefix));
@@ -340,7 +340,7 @@ impl Model {
         Ok(hash.finish())
     }
 
-    /// A number that tells its vocabulary from others; `None` without a tokenizer.
+    /// Identifies the vocabulary; `None` without a tokenizer.
     pub(super) fn vocabulary(&self) -> Result<Option<u64>> {
         if let Some(known) = self.vocabulary.get() {
             return Ok(*known);
@@ -360,7 +360,7 @@ impl Model {
     }
 }
 
-/// Refuses lists of devices and shares that do not fit one another.
+/// Rejects inconsistent lists of devices and shares.
 fn check_devices(options: &LoadOptions) -> Result<()> {
     let LoadOptions { device, devices, shares, .. } = options;
     if *device != 0 && !devices.is_empty() {
@@ -396,7 +396,7 @@ fn chat_template(
     }
 }
 
-/// A tokenizer that is not supported leaves the model usable by ids; a damaged one is an error.
+/// An unsupported tokenizer leaves the model usable by token ids; a damaged one is an error.
 fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, String>> {
     if !Tokenizer::is_in(metadata) {
         return Ok(Err("the file holds none".to_owned()));
@@ -408,7 +408,7 @@ fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, S
     }
 }
 
-/// Names the file in errors that know only a key or a value.
+/// Adds the file name to errors about a key or a value.
 pub(super) fn in_file(path: &Path, e: Error) -> Error {
     match e {
         Error::InvalidArgument(what) => Error::format(path, what),
@@ -417,7 +417,7 @@ pub(super) fn in_file(path: &Path, e: Error) -> Error {
     }
 }
 
-/// One line for the log: the network, its layers, its types of tensors with their numbers, its device.
+/// One log line: network, layers, number of tensors by type, device.
 fn summary(info: &ModelInfo, source: &Source, device: &str) -> String {
     let mut types: BTreeMap<&str, usize> = BTreeMap::new();
     for tensor in source.tensors() {
@@ -427,7 +427,7 @@ fn summary(info: &ModelInfo, source: &Source, device: &str) -> String {
     format!("{}, {} layers, {} on {device}", info.architecture, info.n_layers, types.join(" + "))
 }
 
-/// Describes where the layers of a network are; `named`: the device that the caller named first.
+/// Fills in the placement of layers; `named`: the first device that the caller named.
 fn describe_place(info: &mut ModelInfo, network: &Network, named: Option<u32>, runtime: &Runtime) {
     info.device = named.unwrap_or_else(|| network.backend.device_number());
     let gpus = network.backend.gpus(info.n_layers as usize);
@@ -452,9 +452,9 @@ fn describe_place(info: &mut ModelInfo, network: &Network, named: Option<u32>, r
     info.weight_bytes = network.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
 }
 
-/// What the network makes of texts.
+/// Fills in the kinds of results.
 fn describe_results(info: &mut ModelInfo, network: &Network) {
-    // A head of another model makes nothing by itself.
+    // A draft head generates nothing by itself.
     if network.check_whole().is_ok() {
         let embedder = &network.embedder;
         info.generates = network.program.vocab > 0;

@@ -1,4 +1,4 @@
-//! The memory that a model will take: made like a load, but for the weights, and measured by the allocator.
+//! Predicts the memory of a model: runs a load without weights and measures the allocator.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,26 +14,26 @@ use crate::error::{Error, Result};
 use crate::format::{ByteSource, Source};
 use crate::memory::{held, with_peak};
 
-/// Tokens of a small cache.
+/// Granularity, in tokens, of the small cache that is measured.
 const SMALL: usize = 4096;
 
 /// Bytes of a model and its caches.
 #[derive(Clone, Default, Debug)]
 pub struct Plan {
-    /// Layers on GPUs.
+    /// Number of layers on GPUs.
     pub gpu_layers: u32,
     pub weights: Bytes,
-    /// One cache with room for all its tokens.
+    /// One cache at full context length.
     pub cache: Bytes,
-    /// Keys and values of a token.
+    /// KV cache bytes per token.
     pub cache_token: u64,
     pub scratch: Bytes,
-    /// Bytes of the host.
+    /// Peak host bytes of the load.
     pub load_peak: u64,
     pub total: Bytes,
-    /// The parts of GPUs, in the order of the layers.
+    /// Bytes per GPU, in layer order.
     pub gpus: Vec<GpuPlan>,
-    /// Layers on GPUs whose experts are on the CPU, from the first to the last, and bytes of experts of layers on GPUs.
+    /// Layers on GPUs with experts on the CPU, from the first to the last; next, bytes of experts of layers on GPUs.
     pub expert_layers: Range<u32>,
     pub experts: Bytes,
 }
@@ -41,7 +41,7 @@ pub struct Plan {
 /// Bytes of one GPU.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct GpuPlan {
-    /// Index of the device, from 1.
+    /// Device index, from 1.
     pub device: u32,
     pub layers: u32,
     pub weights: u64,
@@ -57,11 +57,11 @@ pub struct Bytes {
     pub device: u64,
 }
 
-/// Bytes that a load keeps of what it finds out with a short chat template, as measured.
+/// Measured bytes that a load keeps after probing a short chat template.
 const FOUND: u64 = 33 << 10;
 
 impl Plan {
-    /// Plans the load of a file or a folder, and of some caches.
+    /// Plans the load of a file or a folder, and `n_caches` caches.
     pub fn of_path<'a>(
         path: &Path,
         params: impl Into<LoadParams<'a>>,
@@ -82,7 +82,7 @@ impl Plan {
         })
     }
 
-    /// The plan of what `open` opens.
+    /// Plans a load by `open`.
     fn new(
         mut params: LoadParams,
         cache: &CacheParams,
@@ -96,7 +96,7 @@ impl Plan {
         let network = model.network()?.clone();
         let backend = &network.backend;
         let mut made = (before, vec![[0; 2]; model.info().gpus.len()]);
-        // The bytes of the host and of each GPU since this was asked last.
+        // Returns the bytes taken on the host and on each GPU since the last call.
         let mut taken = || {
             let (held_before, gpus_before) = std::mem::replace(&mut made, (held(), backend.taken()));
             let mut host = u64::try_from(made.0 - held_before).unwrap_or(0);
@@ -110,10 +110,11 @@ impl Plan {
         let (rest, weights_on) = taken();
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
-        // Vectors are there already.
+        // Vectors are loaded already.
         let packed = on_host.saturating_sub(backend.vector_bytes());
         let (session, (cache, cache_on)) = match Session::new(&model, cache) {
-            // More than this machine has: a smaller one, beyond all windows, and the bytes of each token more.
+            // If the cache does not fit this machine: measure a smaller one, longer than all attention windows, and add
+            // the bytes per token.
             Err(Error::OutOfMemory { .. }) => {
                 let spec = state_spec(&network.program, network.context_length, cache, network.limits);
                 let windows = (0..spec.layers.len()).filter(|&i| spec.layers[i].window > 0);
@@ -141,7 +142,7 @@ impl Plan {
         let beside = predictor.map(|of| network.executor_on(&of.backend, &of.program, of.limits)).transpose()?;
         let (scratch, scratch_on) = taken();
         drop((executor, beside, session));
-        // A load renders conversations with the template once the weights are there.
+        // A load renders conversations after loading the weights.
         let [rendering, found] = model.chat_template().map_or([0, 0], |template| [template.reserve() as u64, FOUND]);
         let model_bytes = rest.host + packed + found;
         let total =

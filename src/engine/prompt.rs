@@ -1,5 +1,5 @@
-//! Tokens and media in their order, for any number of sessions of one model: of parts, or of a conversation, in which
-//! the media stand where its template writes what stands for them.
+//! A prompt: tokens and media in order, for any number of sessions of a model. Made of parts, or of a conversation, in
+//! which media replace the placeholders of the chat template.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::error::{Error, Result, secured, try_vec};
 use crate::graph::step::MEDIA_ROW;
 use crate::text::{Chat, KnownTexts, MarkedText, PartKind, Reply};
 
-/// Placeholders that templates write where a picture, a sound and a video stand.
+/// Placeholders in chat templates for images, audio and video.
 const PLACEHOLDERS: [(PartKind, &[&str]); 3] = [
     (PartKind::Picture, &PICTURES),
     (PartKind::Sound, &["<|AUDIO|>", "[AUDIO]", "<|audio|>", "<|audio_pad|>"]),
-    // Pairs of frames may have tokens around each, so that those of the template are replaced.
+    // Frame pairs may have their own surrounding tokens, which replace the template's.
     (PartKind::Video, &["<|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>"]),
 ];
 
@@ -46,17 +46,17 @@ pub struct Prompt {
     runs: Runs,
 }
 
-/// A conversation as its template writes it.
+/// A rendered conversation.
 pub(super) struct Rendered {
     pub text: MarkedText,
-    /// Where its media stand in the text.
+    /// Placeholders of the media in the text.
     pub places: Vec<Range<usize>>,
-    /// The number of the medium at each place.
+    /// Index of the medium at each placeholder.
     pub media: Vec<usize>,
 }
 
 impl Prompt {
-    /// `bare`: without the model's tokens around and between the rows of media.
+    /// Concatenates parts. `bare`: without the model's tokens around and between media rows.
     pub fn new(model: &Arc<Model>, parts: &[PromptPart], bare: bool) -> Result<Prompt> {
         let size = |part: &PromptPart| match part {
             PromptPart::Tokens(tokens) => tokens.len(),
@@ -84,10 +84,10 @@ impl Prompt {
         Ok(list.prompt(model))
     }
 
-    /// The prompt of a conversation with media, by their numbers.
+    /// The prompt of a conversation; its parts refer to `media` by index.
     ///
     /// # Errors
-    /// `Cancelled` or `Deadline` once one of `cancels` asks to stop.
+    /// `Cancelled` or `Deadline` if one of `cancels` fires.
     pub fn of_chat(
         model: &Arc<Model>,
         chat: &Chat,
@@ -99,7 +99,7 @@ impl Prompt {
         Prompt::of_rendered(model, &rendered, media, cancels, None)
     }
 
-    /// `of_chat` for a conversation that was rendered.
+    /// Like `of_chat`, for a rendered conversation.
     pub(super) fn of_rendered(
         model: &Arc<Model>,
         rendered: &Rendered,
@@ -118,7 +118,7 @@ impl Prompt {
         for (i, tokens) in texts.iter().enumerate() {
             list.tokens.extend_from_slice(tokens);
             let (Some(media), Some(behind)) = (order.get(i), texts.get(i + 1)) else { continue };
-            // The template may have written the tokens around the rows itself.
+            // The template may have written the surrounding tokens itself.
             let parts = &media.layout.parts[..];
             let ahead = parts.iter().position(|part| matches!(part, MediaPart::Rows(_))).unwrap_or(0);
             let last = parts.iter().rposition(|part| matches!(part, MediaPart::Rows(_))).map_or(0, |last| last + 1);
@@ -133,7 +133,7 @@ impl Prompt {
         Ok(list.prompt(model))
     }
 
-    /// The tokens, `MEDIA_ROW` for each row of a medium.
+    /// The tokens, with `MEDIA_ROW` for each media row.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
@@ -143,14 +143,14 @@ impl Prompt {
         self.tokens.extend_from_slice(tokens);
     }
 
-    /// All but the last token.
+    /// All tokens but the last.
     pub(super) fn ahead_of_last(&self) -> Result<Text<'_>> {
         let none = || Error::invalid("the messages make no token");
         let (_, tokens) = self.tokens.split_last().ok_or_else(none)?;
         Ok(Text { tokens, runs: &self.runs, from: 0 })
     }
 
-    /// Returns the tokens and media from token `first` on, for a session of `model`.
+    /// The tokens and media from index `first` on, for a session of `model`.
     pub(crate) fn from(&self, first: usize, model: &Arc<Model>) -> Result<Text<'_>> {
         if !Arc::ptr_eq(model, &self.model) {
             return Err(Error::Mismatch("the prompt is one of another model".to_owned()));
@@ -163,8 +163,8 @@ impl Prompt {
     }
 }
 
-/// Refuses media of another model, those that no part of a message has, and parts with a medium of another kind;
-/// `parts`: as of `Chat::media_of`.
+/// Rejects media of another model, media that no part uses, and parts with a medium of another kind. `parts`: from
+/// `Chat::media_of`.
 pub(super) fn check_media(model: &Model, parts: &[(usize, PartKind)], media: &[Arc<Media>]) -> Result<()> {
     for (i, medium) in media.iter().enumerate() {
         let mut kinds = parts.iter().filter(|(number, _)| *number == i).map(|(_, kind)| *kind).peekable();
@@ -197,14 +197,14 @@ fn check_model(model: &Model, media: &Media) -> Result<()> {
     }
 }
 
-/// A prompt in the making.
+/// A prompt under construction.
 struct List {
     tokens: Vec<u32>,
     runs: Vec<Run>,
 }
 
 impl List {
-    /// Appends parts of a medium, all its rows among them.
+    /// Appends parts of a medium, including all its rows.
     fn push<'p>(&mut self, media: &Arc<Media>, parts: impl IntoIterator<Item = &'p MediaPart>) {
         let mut first = 0;
         for part in parts {
@@ -229,7 +229,7 @@ pub fn reply_to_chat(model: &Model, chat: &Chat) -> Result<Reply> {
     model.reply_to(chat, &render(model, chat)?.text)
 }
 
-/// The text of a conversation, and the places of its media in it.
+/// Renders a conversation and finds the placeholders of its media.
 pub(super) fn render(model: &Model, chat: &Chat) -> Result<Rendered> {
     let (media, kinds): (Vec<usize>, Vec<PartKind>) = Chat::media_of(chat.messages()).into_iter().unzip();
     if kinds.is_empty() {
@@ -240,7 +240,7 @@ pub(super) fn render(model: &Model, chat: &Chat) -> Result<Rendered> {
     {
         return Ok(Rendered { text, places, media });
     }
-    // A template that knows no parts.
+    // A template without support for parts.
     let (chat, marker) = chat.with_markers();
     let text = model.render_chat(&chat)?;
     let places = places(&text, &text.marks.mark(&marker));
@@ -250,7 +250,7 @@ pub(super) fn render(model: &Model, chat: &Chat) -> Result<Rendered> {
     }
 }
 
-/// True if the template writes a place for a part of this kind.
+/// True if the template writes a placeholder for this kind of part.
 pub(super) fn has_place(model: &Model, kind: PartKind) -> Result<bool> {
     let part = format!(r#"{{"type": "{}", "media": 0}}"#, kind.name());
     let messages = format!(r#"[{{"role": "user", "content": [{part}, {{"type": "text", "text": "?"}}]}}]"#);
@@ -259,13 +259,13 @@ pub(super) fn has_place(model: &Model, kind: PartKind) -> Result<bool> {
     Ok(placeholders(&text, &[kind]).is_some())
 }
 
-/// The places of a text in the text of a conversation.
+/// All occurrences of `what` in a rendered conversation.
 fn places(text: &MarkedText, what: &str) -> Vec<Range<usize>> {
     text.text.match_indices(what).map(|(at, found)| at..at + found.len()).collect()
 }
 
-/// The places that a template wrote for parts of these kinds, in their order; `None` if some are missing. The texts of
-/// messages are marked, so that a placeholder that is found is the template's.
+/// The placeholders that the template wrote for parts of these kinds, in order; `None` if some are missing. Message
+/// texts are marked, so a placeholder outside them is the template's.
 fn placeholders(text: &MarkedText, kinds: &[PartKind]) -> Option<Vec<Range<usize>>> {
     let found = |(kind, all): (PartKind, &[&str])| {
         let n = kinds.iter().filter(|one| **one == kind).count();

@@ -1,5 +1,5 @@
-//! The rows of media in a text, in runs of places; the place of a token is its index in the text. *Invariant:* runs are
-//! in order and apart, and the tokens at their places are `MEDIA_ROW`.
+//! The media rows of a text, as runs of consecutive places (indices of tokens). *Invariant:* runs are in order and
+//! disjoint, and the tokens at their places are `MEDIA_ROW`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use super::media::medium::{Media, MediaKind};
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
-/// Tokens of a step that ends with a medium although further tokens follow, unless it is the last medium of the step:
-/// steps of fewer tokens cost more time than their checkpoints save.
+/// Minimum tokens of a step that ends after a medium with more tokens to come, unless the medium is the step's last:
+/// shorter steps cost more than their checkpoints save.
 const LEAST: usize = 64;
 
-/// Rows of a medium that follow one another.
+/// Consecutive rows of a medium.
 #[derive(Clone)]
 pub struct Run {
     pub media: Arc<Media>,
-    /// Number of its first row in the medium.
+    /// Index of the run's first row in the medium.
     pub first: usize,
     pub place: usize,
     pub len: usize,
@@ -27,12 +27,12 @@ impl Run {
         self.place + self.len
     }
 
-    /// True where `other` has the same rows at the places that both have.
+    /// True if both have the same rows at common places.
     fn agrees(&self, other: &Run) -> bool {
         self.media.hash == other.media.hash && self.first + other.place == other.first + self.place
     }
 
-    /// Time, row and column of the row at a place, where the run has position `at`.
+    /// M-RoPE position (time, row, column) of the row at `place`, if the run begins at position `at`.
     fn turn(&self, at: u32, place: usize) -> [u32; 3] {
         let i = self.first + place - self.place;
         match self.media.kind {
@@ -45,14 +45,14 @@ impl Run {
         }
     }
 
-    /// Number of positions that it takes.
+    /// Number of positions of the run.
     fn positions(&self) -> usize {
         let (columns, of_pair) = (self.media.layout.columns.max(1), self.media.rows_of_pair());
         match self.media.kind {
             MediaKind::Image | MediaKind::Video => {
                 let last = (self.first + self.len).saturating_sub(1);
                 let time = self.media.layout.times.get(last / of_pair).map_or(1, |time| *time as usize + 1);
-                // Each pair ahead of the last one has all its lines.
+                // Each frame pair before the last one has all its lines.
                 let is_whole = last / of_pair > self.first / of_pair;
                 let lines = if is_whole { self.media.layout.lines } else { (last % of_pair + 1).div_ceil(columns) };
                 columns.max(lines).max(time)
@@ -69,12 +69,12 @@ pub struct Runs(Vec<Run>);
 pub static NO_RUNS: Runs = Runs(Vec::new());
 
 impl Runs {
-    /// `runs` in order and apart.
+    /// `runs` must be in order and disjoint.
     pub fn new(runs: Vec<Run>) -> Runs {
         Runs(runs)
     }
 
-    /// The rows of the first places.
+    /// Copies the rows of the first `places` places.
     pub fn copy(&self, places: usize) -> Result<Runs> {
         let mut copy = Runs::default();
         copy.append(self, 0, 0)?;
@@ -86,17 +86,17 @@ impl Runs {
         self.0.iter()
     }
 
-    /// The place of the first row; `usize::MAX` without any.
+    /// The place of the first row; `usize::MAX` without media.
     pub fn begin(&self) -> usize {
         self.0.first().map_or(usize::MAX, |run| run.place)
     }
 
-    /// The place behind the last row.
+    /// The place after the last row.
     pub fn end(&self) -> usize {
         self.0.last().map_or(0, Run::end)
     }
 
-    /// The positions that follow the media before a position, in order.
+    /// The places after each medium that ends before `place`, in order.
     fn ends_before(&self, place: usize) -> impl DoubleEndedIterator<Item = usize> {
         let is_last = |i: usize| self.0.get(i + 1).is_none_or(|next| next.first == 0);
         let runs = &self.0[..self.0.partition_point(|run| run.place < place)];
@@ -104,12 +104,12 @@ impl Runs {
         ends.filter(move |end| *end < place)
     }
 
-    /// The position that follows the last medium before a position.
+    /// The place after the last medium that ends before `place`.
     pub fn last_end(&self, place: usize) -> Option<usize> {
         self.ends_before(place).next_back()
     }
 
-    /// Number of the next `n` tokens from a place on, up to the end of a medium if one ends among them.
+    /// Number of tokens, at most `n`, from `place` up to the end of a medium if one ends among them.
     pub fn up_to_media(&self, place: usize, n: usize) -> usize {
         let mut ends = self.ends_before(place + n).filter(|end| *end > place).map(|end| end - place).peekable();
         while let Some(len) = ends.next() {
@@ -120,13 +120,13 @@ impl Runs {
         n
     }
 
-    /// The run that has a place.
+    /// The run that contains a place.
     fn at(&self, place: usize) -> Option<&Run> {
         let run = self.0[..self.0.partition_point(|run| run.place <= place)].last();
         run.filter(|run| place < run.end())
     }
 
-    /// Forgets rows from a place on.
+    /// Removes rows from `place` on.
     pub fn truncate(&mut self, place: usize) {
         self.0.truncate(self.0.partition_point(|run| run.place < place));
         if let Some(last) = self.0.last_mut() {
@@ -134,7 +134,7 @@ impl Runs {
         }
     }
 
-    /// Forgets some places; rows behind them move up.
+    /// Removes some places; later rows move up.
     pub fn remove(&mut self, places: Range<usize>) -> Result<()> {
         let mut behind = Runs::default();
         behind.append(self, places.end, places.start)?;
@@ -142,7 +142,7 @@ impl Runs {
         self.append(&behind, places.start, places.start)
     }
 
-    /// Appends what `other` has from place `from` on, which comes to be at `place`.
+    /// Appends the rows of `other` from place `from` on, moved to `place`.
     pub fn append(&mut self, other: &Runs, from: usize, place: usize) -> Result<()> {
         let out_of_memory = |_| Error::OutOfMemory { what: "runs of media", bytes: 0 };
         self.0.try_reserve(other.0.len()).map_err(out_of_memory)?;
@@ -150,7 +150,7 @@ impl Runs {
             let skipped = from.saturating_sub(run.place);
             let (first, at, len) = (run.first + skipped, run.place + skipped - from + place, run.len - skipped);
             match self.0.last_mut() {
-                // The rest of a picture whose beginning is there.
+                // The rest of an image whose beginning is the last run.
                 Some(last)
                     if last.end() == at
                         && last.first + last.len == first
@@ -165,24 +165,23 @@ impl Runs {
         Ok(())
     }
 
-    /// The source that all tokens behind it look at.
+    /// The encoder output that all later tokens attend to.
     pub fn source(&self) -> Option<&Run> {
         self.0.first().filter(|run| run.media.kind == MediaKind::Text)
     }
 
-    /// The last place up to `place` that is not between rows which a text has all or none of: those that see each
-    /// other, and those of a source.
+    /// The last place up to `place` outside indivisible media: images with bidirectional attention, and sources.
     pub fn whole(&self, place: usize) -> usize {
         self.outside(place, |media| media.is_mutual || media.kind == MediaKind::Text)
     }
 
-    /// The last place up to `place` that is not within some media.
+    /// The last place up to `place` outside media that satisfy `within`.
     fn outside(&self, place: usize, within: impl Fn(&Media) -> bool) -> usize {
         let run = place.checked_sub(1).and_then(|before| self.at(before));
         run.filter(|run| within(&run.media) && place < run.end()).map_or(place, |run| run.place)
     }
 
-    /// Refuses a place between rows which a text has all or none of.
+    /// Fails if `place` is inside indivisible media.
     pub fn check_cut(&self, place: usize) -> Result<()> {
         let whole = self.whole(place);
         if whole == place {
@@ -192,25 +191,25 @@ impl Runs {
         Err(Error::invalid(format!("place {place} is within {what} that begins at {whole}")))
     }
 
-    /// Number of the next `n` tokens from a place on that a step takes: `room` at most, but whole pictures whose rows
-    /// see each other. 0 where such a picture has no room. Rows of a source are in steps of their own.
+    /// Number of tokens of a step, out of the next `n`: at most `room`, without splitting images with bidirectional
+    /// attention. 0 if such an image does not fit. Source rows have steps of their own.
     pub fn fit(&self, place: usize, n: usize, room: usize) -> usize {
         let source = self.source().map_or(0, |run| run.end().saturating_sub(place));
         let n = if source > 0 { n.min(source) } else { n };
         self.outside(place + n.min(room), |media| media.is_mutual).saturating_sub(place)
     }
 
-    /// Number of rows from a place on that one step has to take.
+    /// Number of rows from `place` on that must be in one step.
     pub fn due(&self, place: usize) -> usize {
         self.at(place).filter(|run| run.media.is_mutual).map_or(0, |run| run.end() - place)
     }
 
-    /// True where tokens at some places have spans.
+    /// True if tokens at these places have spans.
     pub fn has_spans(&self, places: Range<usize>) -> bool {
         self.source().is_some() || self.within(places).any(|(run, _)| run.media.is_mutual)
     }
 
-    /// `fit`, or what is due where that has no room.
+    /// `fit`, or `due` if nothing fits.
     pub fn piece(&self, place: usize, n: usize, room: usize) -> usize {
         match self.fit(place, n, room) {
             0 => self.due(place).min(n),
@@ -218,7 +217,7 @@ impl Runs {
         }
     }
 
-    /// The runs that have some of the places, each with its rows there.
+    /// The runs that overlap the places, with their rows there.
     pub fn within(&self, places: Range<usize>) -> impl Iterator<Item = (&Run, Range<usize>)> {
         let runs = self.0.iter().skip_while(move |run| run.end() <= places.start);
         runs.take_while(move |run| run.place < places.end).map(move |run| {
@@ -228,8 +227,8 @@ impl Runs {
         })
     }
 
-    /// Appends time, row and column of each of some places, for networks that turn by them: a picture takes as many
-    /// positions as its longer side has rows.
+    /// Appends the M-RoPE positions (time, row, column) of some places. An image takes as many positions as its longer
+    /// side has rows.
     pub fn turns(&self, places: Range<usize>, out: &mut Vec<[u32; 3]>) {
         // The next place, and its position.
         let (mut next, mut at) = (0, 0);
@@ -247,8 +246,8 @@ impl Runs {
         text(next, usize::MAX, at, out);
     }
 
-    /// Appends the span of each of some places: that of the rows which see each other, or that of the source for those
-    /// behind it.
+    /// Appends the attention span of each place: its image's rows for bidirectional attention, or the source's rows for
+    /// later tokens.
     pub fn spans(&self, places: Range<usize>, out: &mut Vec<[u32; 2]>) {
         let source = self.source();
         let run = |place| match source {
@@ -259,7 +258,7 @@ impl Runs {
     }
 }
 
-/// Tokens with the media whose rows are among them.
+/// Tokens with their media.
 #[derive(Clone, Copy)]
 pub struct Text<'a> {
     pub tokens: &'a [u32],
@@ -274,18 +273,18 @@ impl<'a> Text<'a> {
         Text { tokens, runs: &NO_RUNS, from: 0 }
     }
 
-    /// Its first `n` tokens.
+    /// The first `n` tokens.
     pub fn first(self, n: usize) -> Text<'a> {
         self.part(0..n)
     }
 
-    /// Some of its tokens.
+    /// A range of the tokens.
     pub fn part(self, tokens: Range<usize>) -> Text<'a> {
         Text { from: self.from + tokens.start, tokens: &self.tokens[tokens], ..self }
     }
 
-    /// Numbers that are the same for texts in common, a token's being its id. Those of rows of different media may be
-    /// the same by chance, so that `common` decides.
+    /// Keys that are equal for equal texts; a token's key is its id. Keys of different media may collide, so `common`
+    /// must confirm a match.
     pub fn keys(self) -> Result<Vec<u64>> {
         let key = |(i, id): (usize, &u32)| match self.runs.at(self.from + i).filter(|_| *id == MEDIA_ROW) {
             None => u64::from(*id),
@@ -299,7 +298,7 @@ impl<'a> Text<'a> {
         Ok(keys)
     }
 
-    /// Number of the first tokens that two whole texts have in common.
+    /// Length of the common prefix of two whole texts.
     pub fn common(self, other: Text) -> usize {
         let same = self.tokens.iter().zip(other.tokens).take_while(|(a, b)| a == b).count();
         let mut place = 0;

@@ -1,4 +1,4 @@
-//! Workers, limits and log that models share.
+//! Workers, memory limit and log, shared by models.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use crate::device::StepBudget;
 use crate::error::{Error, Result, check_memory};
 use crate::text::prepare_thread;
 
-/// How urgent a message to the host's log is.
+/// Severity of a log message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogLevel {
     Error = 1,
@@ -24,24 +24,23 @@ pub type Log = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 #[derive(Default)]
 pub struct RuntimeParams {
-    /// Threads that compute: the caller's and `threads` - 1 workers; 0: one per processor that the process may use, or
-    /// one per fast core if cores differ.
+    /// Number of compute threads: the caller's and `threads` - 1 workers; 0: one per available processor, or per fast
+    /// core on hybrid CPUs.
     pub threads: u32,
-    /// Runs the computation on threads of the host instead of workers; `threads` is then the number of shares of a
-    /// task.
+    /// Runs computation on the host's threads instead of workers; `threads` is then the number of chunks per task.
     pub parallel: Option<HostParallel>,
-    /// Processors that the workers are bound to, one each in turn; empty: none.
+    /// Processors to bind workers to, one each in turn; empty: none.
     pub cpus: Vec<u32>,
-    /// Ceiling on weights and caches in host memory, in bytes; 0: none.
+    /// Limit of host memory for weights and caches, in bytes; 0: none.
     pub memory_limit: u64,
     pub log: Option<Log>,
-    /// Called on each thread of the library as it starts and as it ends.
+    /// Called on each library thread when it starts and when it ends.
     pub on_thread: Option<OnThread>,
 }
 
-/// The state of a runtime. Bytes are of memory that counts against the ceiling.
+/// State of a runtime. Bytes are of memory counted against the limit.
 pub struct RuntimeInfo {
-    /// Threads that compute, the caller's among them.
+    /// Number of compute threads, including the caller's.
     pub threads: usize,
     pub template_threads: usize,
     pub memory_used: u64,
@@ -50,18 +49,18 @@ pub struct RuntimeInfo {
     pub memory_limit: u64,
 }
 
-/// The ceiling that a caller gives, of which 0 is none.
+/// Converts a caller's limit, where 0 is none.
 fn limit(bytes: u64) -> u64 {
     if bytes == 0 { u64::MAX } else { bytes }
 }
 
-/// Workers, limits and log that models share.
+/// Workers, memory limit and log, shared by models.
 pub struct Runtime {
     pub(crate) pool: Arc<Pool>,
     /// `u64::MAX`: none.
     memory_limit: AtomicU64,
     memory_used: AtomicU64,
-    /// The most that `memory_used` was.
+    /// Peak of `memory_used`.
     memory_peak: AtomicU64,
     log: Option<Log>,
     on_thread: Option<OnThread>,
@@ -90,19 +89,19 @@ impl Runtime {
         }))
     }
 
-    /// Changes the number of threads from the next step on; 0: as for `RuntimeParams::threads`.
+    /// Changes the number of threads for later steps; 0: as in `RuntimeParams::threads`.
     pub fn set_threads(&self, threads: u32) -> Result<()> {
         self.pool.set_threads(threads as usize)
     }
 
-    /// Changes the ceiling on memory; 0: none. What is in use stays, even if it is more.
+    /// Changes the memory limit; 0: none. Memory in use stays, even above the limit.
     pub fn set_memory_limit(&self, bytes: u64) {
         self.memory_limit.store(limit(bytes), Ordering::Relaxed);
     }
 
     pub fn info(&self) -> RuntimeInfo {
         let limit = self.memory_limit();
-        // Read in this order: the peak was not smaller when the use was read.
+        // Read in this order, so that the peak is at least the use.
         let memory_used = self.memory_used.load(Ordering::Relaxed);
         RuntimeInfo {
             threads: self.pool.threads(),
@@ -117,21 +116,21 @@ impl Runtime {
         self.memory_limit.load(Ordering::Relaxed)
     }
 
-    /// Starts the threads on which templates are rendered and grammars compiled, unless they exist: one if the host's
-    /// threads compute, otherwise as many as compute, at most four.
+    /// Starts the threads that render templates and compile grammars, unless started: one if the host's threads
+    /// compute, otherwise one per compute thread, at most four.
     pub(crate) fn start_deep(&self) -> Result<()> {
         if self.deep.get().is_none() {
             let n = if self.is_of_host() { 1 } else { self.pool.threads() };
             if let Some(deep) = DeepThreads::start(n, &self.watch(Role::Template), prepare_thread)? {
-                // If two loads run at once, the threads of one of them end again.
+                // If two loads run concurrently, the threads of one of them end.
                 let _ = self.deep.set(deep);
             }
         }
         Ok(())
     }
 
-    /// Runs `work`, which recurses deeply or renders a template, on a thread that a load has started. The wait for one
-    /// heeds some cancels; `work` bounds its own time.
+    /// Runs `work`, which recurses deeply or renders a template, on a thread with a large stack. `cancels` end the wait
+    /// for a thread; `work` must bound its own time.
     pub fn run_deep<T: Send>(&self, cancels: &[Option<&Cancel>], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         Cancel::check(cancels)?;
         match self.deep.get().filter(|deep| deep.are_here()) {
@@ -144,12 +143,12 @@ impl Runtime {
         }
     }
 
-    /// Tells the host of threads with a role.
+    /// The host's callbacks for threads with a role.
     pub(crate) fn watch(&self, role: Role) -> Watch {
         Watch::new(self.on_thread.clone(), role)
     }
 
-    /// Tells whether threads of the host work in place of workers.
+    /// True if the host's threads compute instead of workers.
     pub fn is_of_host(&self) -> bool {
         self.pool.is_of_host()
     }
@@ -160,7 +159,7 @@ impl Runtime {
         }
     }
 
-    /// Names the whole ceiling in an error of work that was given what is left of it.
+    /// Replaces the remaining bytes in an error by the whole limit.
     pub(super) fn with_limit(&self, error: Error) -> Error {
         match error {
             Error::Limit { what, needed, left, .. } => Error::Limit { what, needed, left, limit: self.memory_limit() },
@@ -168,12 +167,12 @@ impl Runtime {
         }
     }
 
-    /// Bytes that may still be set aside.
+    /// Bytes left below the limit.
     pub(super) fn memory_left(&self) -> u64 {
         self.memory_limit().saturating_sub(self.memory_used.load(Ordering::Relaxed))
     }
 
-    /// Counts `bytes` against the ceiling until the reservation is dropped.
+    /// Counts `bytes` against the limit until the reservation is dropped.
     pub(super) fn reserve(self: &Arc<Self>, what: &'static str, bytes: u64) -> Result<Reservation> {
         let limit = self.memory_limit();
         let used = |u: u64| u.checked_add(bytes).filter(|&sum| sum <= limit || bytes == 0);
@@ -183,7 +182,7 @@ impl Runtime {
                 Ok(Reservation { runtime: self.clone(), bytes })
             }
             Err(u) => {
-                // If memory ran out while the size was computed, the size is beyond any limit.
+                // If memory ran out while the size was computed, the size exceeds any limit.
                 check_memory(what)?;
                 Err(Error::Limit { what, needed: bytes, left: limit.saturating_sub(u), limit })
             }
@@ -191,7 +190,7 @@ impl Runtime {
     }
 }
 
-/// Bytes counted against a runtime's ceiling.
+/// Bytes counted against a runtime's limit.
 pub(super) struct Reservation {
     runtime: Arc<Runtime>,
     bytes: u64,

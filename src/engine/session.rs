@@ -1,6 +1,6 @@
-//! A session: the tokens of one text, what the layers hold of them, the logits after the last one; rewind, fork, shift.
-//! In C it is `rz_cache`. *Invariant:* the sequence has the first of the tokens; those after them (`pending`) are
-//! computed again by the next call, ahead of its own. What steps make comes in by `commit` alone.
+//! A session (`rz_cache` in C): the tokens of one text, their KV cache, the logits after the last one; rewind, fork,
+//! shift. *Invariant:* the sequence holds a prefix of the tokens; the next call recomputes the others (`pending`)
+//! first. Only `commit` adds results of steps.
 
 use std::sync::Arc;
 
@@ -22,46 +22,46 @@ use crate::graph::step::MEDIA_ROW;
 use crate::quant;
 use crate::sampling;
 
-/// The place of the logits after the last token.
+/// Location of the logits after the last token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Logits {
     /// There are no logits.
     None,
     OnHost,
-    /// The device kept them: the last token is computed again to read them.
+    /// On the device: reading them recomputes the last token.
     OnDevice,
 }
 
 impl Logits {
-    /// Returns the place of logits that others may have overwritten.
+    /// The location if the host's logits may have been overwritten.
     pub(super) fn overwritten(self) -> Logits {
         if self == Logits::OnHost { Logits::OnDevice } else { self }
     }
 }
 
-/// A sequence, and the bytes of it that count against the ceiling.
+/// A sequence, and its bytes counted against the memory limit.
 pub(super) type Memory = (Sequence, Option<Reservation>);
 
 pub struct Session {
     model: Arc<Model>,
     network: Arc<Network>,
     sequence: Sequence,
-    /// The committed tokens, of which `sequence` has the first.
+    /// The committed tokens; `sequence` holds a prefix of them.
     tokens: Vec<u32>,
-    /// The rows of media among them, and among tokens that a call or a job is about to append.
+    /// The media rows among them, and among tokens about to be appended.
     runs: Runs,
-    /// Logits after the last token, `[vocab]`; valid where `logits_at` is `OnHost`.
+    /// Logits after the last token, `[vocab]`; valid if `logits_at` is `OnHost`.
     logits: Vec<f32>,
     logits_at: Logits,
-    /// Heeded by every step, beside that of the call.
+    /// Checked by every step, in addition to the call's own.
     cancel: Option<Arc<Cancel>>,
-    /// The adapters of the sequence, whose memory is counted here.
+    /// The LoRA adapters; their memory is counted here.
     adapters: Adapters,
-    /// `None` where the memory was given back.
+    /// `None` after `release`.
     memory: Option<Reservation>,
 }
 
-/// What is saved of a session.
+/// The parts of a session that are saved.
 pub(super) struct SessionParts<'a> {
     pub tokens: &'a mut Vec<u32>,
     pub runs: &'a mut Runs,
@@ -88,7 +88,7 @@ impl Session {
         Session::with_sequence(model, sequence, memory)
     }
 
-    /// A session with the tokens, the logits and the sequence that `fill` makes of those of an empty one.
+    /// Creates a session whose tokens, logits and sequence `fill` sets.
     pub(super) fn filled(
         model: &Arc<Model>,
         params: &CacheParams,
@@ -103,7 +103,7 @@ impl Session {
         Ok(session)
     }
 
-    /// An empty sequence, and the bytes that count against the ceiling.
+    /// Creates an empty sequence, and counts its bytes.
     fn set_aside(model: &Arc<Model>, spec: &SequenceSpec) -> Result<Memory> {
         let network = model.network()?;
         let sequence = network.new_sequence(spec)?;
@@ -111,7 +111,7 @@ impl Session {
         Ok((sequence, Some(memory)))
     }
 
-    /// Memory for a sequence that was released.
+    /// Memory for a released sequence.
     pub(super) fn fresh_memory(&self) -> Result<Option<Memory>> {
         self.sequence.is_released().then(|| Session::set_aside(&self.model, self.sequence.spec())).transpose()
     }
@@ -136,13 +136,13 @@ impl Session {
         &self.model
     }
 
-    /// A request to stop that every step heeds from now on, those of forks too.
+    /// Sets the cancel that every later step checks, including steps of forked sessions.
     pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) {
         self.cancel = cancel;
     }
 
-    /// Has every step, those of forks too, add the products of some adapters, each with a factor. Forgets all tokens,
-    /// which were computed with others.
+    /// Sets the LoRA adapters (with scales) for all later steps, including steps of forked sessions. Clears the
+    /// session, because its KV cache was computed with other adapters.
     pub fn set_adapters(&mut self, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<()> {
         let adapters = Adapters::new(&self.model, adapters, scales)?;
         self.rewind(0, Logits::None);
@@ -150,7 +150,7 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on with adapters, which computed what it holds or others of the same digest did.
+    /// Sets adapters without clearing: they, or others with the same digest, computed the KV cache.
     pub(super) fn adapt(&mut self, adapters: Adapters) {
         self.sequence.set_adapters(adapters.set().clone());
         self.adapters = adapters;
@@ -160,7 +160,7 @@ impl Session {
         &self.adapters
     }
 
-    /// True where adapters change the results.
+    /// True if adapters change the results.
     pub fn is_adapted(&self) -> bool {
         !self.sequence.adapters().is_empty()
     }
@@ -177,7 +177,7 @@ impl Session {
         &self.tokens
     }
 
-    /// The rows of media among the tokens and those to come.
+    /// The media rows among present and expected tokens.
     pub(super) fn runs(&self) -> &Runs {
         &self.runs
     }
@@ -187,14 +187,14 @@ impl Session {
         Text { tokens: &self.tokens, runs: &self.runs, from: 0 }
     }
 
-    /// The rows of media once a text is appended.
+    /// The media rows after `text` is appended.
     pub(super) fn runs_with(&self, text: Text) -> Result<Runs> {
         let mut runs = self.runs.copy(self.len())?;
         runs.append(text.runs, text.from, self.len())?;
         Ok(runs)
     }
 
-    /// Takes note of the media of a text that is about to be appended; `None`: it is not.
+    /// Sets the media rows for a text about to be appended; `None` takes that back.
     pub(super) fn expect(&mut self, runs: Option<Runs>) {
         match runs {
             Some(runs) => self.runs = runs,
@@ -202,9 +202,8 @@ impl Session {
         }
     }
 
-    /// Number of the next `n` tokens from a place on that a step of at most `room` tokens takes, `Runs::fit` of them.
-    /// Where layers are recurrent, a step ends with a medium, so that a checkpoint stands behind it: other texts may
-    /// begin with the same medium.
+    /// Number of the next `n` tokens that a step of at most `room` tokens takes, at most `Runs::fit`. With recurrent
+    /// layers a step ends after a medium, to place a checkpoint there for other texts with the same prefix.
     pub(super) fn fit(&self, place: usize, n: usize, room: usize) -> usize {
         let fitting = self.runs.fit(place, n, room);
         match self.sequence.spec().recurrent.is_empty() {
@@ -213,7 +212,7 @@ impl Session {
         }
     }
 
-    /// `fit`, or the rows that one step has to take if they have no room.
+    /// `fit`, or the rows that must be in one step if nothing fits.
     pub(super) fn piece(&self, place: usize, n: usize, room: usize) -> usize {
         match self.fit(place, n, room) {
             0 => self.runs.due(place).min(n),
@@ -225,29 +224,29 @@ impl Session {
         &self.sequence
     }
 
-    /// The last of the tokens, which are to be computed again.
+    /// The last tokens, which must be recomputed.
     pub(super) fn pending(&self) -> &[u32] {
         &self.tokens[self.sequence.len()..]
     }
 
-    /// Bytes of recurrent states, which each step reads and writes; public for benches alone.
+    /// Bytes of recurrent state, which each step reads and writes; public only for benches.
     #[doc(hidden)]
     pub fn memory_bytes(&self) -> u64 {
         self.sequence.spec().recurrent.iter().map(|values| 4 * *values as u64).sum()
     }
 
-    /// Memory that one more token of capacity takes, in bytes.
+    /// Bytes per token of capacity.
     pub(super) fn token_bytes(&self) -> Result<u64> {
         self.sequence.token_bytes()
     }
 
-    /// Bytes of what it holds beside `CpuKv::pieces`.
+    /// Bytes that it holds in addition to `CpuKv::pieces`.
     pub(super) fn own_bytes(&self) -> u64 {
         let on_gpus = self.sequence.bytes() - self.sequence.host_bytes();
         4 * (self.logits.len() + self.capacity()) as u64 + self.memory_bytes() + on_gpus
     }
 
-    /// The parameters that it was made by.
+    /// The parameters that it was created with.
     pub(super) fn params(&self) -> CacheParams {
         let spec = self.sequence.spec();
         CacheParams { capacity: spec.capacity as u32, k_type: spec.k_type, v_type: spec.v_type }
@@ -257,14 +256,12 @@ impl Session {
         self.sequence.spec().capacity
     }
 
-    /// True where rotations are those of long contexts, which follows from the room of all caches of a step: those of a
-    /// step are all on one side.
+    /// True if RoPE uses the long-context factors, which depend on the capacity. All caches of a step must agree.
     pub(super) fn is_long(&self) -> bool {
         self.network.program.is_long(self.capacity())
     }
 
-    /// Logits after the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` has
-    /// yet to copy them.
+    /// Logits after the last token, `[vocab]`; `None` if empty, after a rewind, or until `fetch_logits` copies them.
     pub fn logits(&self) -> Option<&[f32]> {
         (self.logits_at == Logits::OnHost).then_some(&self.logits[..])
     }
@@ -273,13 +270,13 @@ impl Session {
         self.logits_at
     }
 
-    /// True where `fetch_logits` has logits to copy.
+    /// True if `fetch_logits` has logits to copy.
     pub fn has_logits_on_device(&self) -> bool {
         self.logits_at == Logits::OnDevice
     }
 
-    /// Forgets `drop` tokens after the first `keep`. Those after them are computed again, at their new positions, by
-    /// the next call: every value of theirs depends on the tokens before them.
+    /// Removes `drop` tokens after the first `keep`. The next call recomputes the tokens after them at their new
+    /// positions, because all their values depend on the removed ones.
     pub fn shift(&mut self, keep: u32, drop: u32) -> Result<()> {
         let (keep, end, len) = (keep as usize, keep as usize + drop as usize, self.len());
         if end > len {
@@ -299,25 +296,24 @@ impl Session {
         Ok(())
     }
 
-    /// Gives the memory of keys and values back; the next call computes them again. Logits stay.
+    /// Frees the KV cache; the next call recomputes it. Logits stay.
     pub fn release(&mut self) -> Result<()> {
         self.sequence.release()?;
         self.memory = None;
         Ok(())
     }
 
-    /// `matching_text` for tokens without media.
+    /// Like `matching_text`, for tokens without media.
     pub fn matching(&self, tokens: &[u32]) -> usize {
         self.matching_text(Text::plain(tokens))
     }
 
-    /// `matching_text` for a prompt.
+    /// Like `matching_text`, for a prompt.
     pub fn matching_prompt(&self, prompt: &Prompt) -> Result<usize> {
         Ok(self.matching_text(prompt.from(0, &self.model)?))
     }
 
-    /// Number of the first tokens of a whole text that the cache holds and can be rewound to without computing any
-    /// again.
+    /// Length of the common prefix with `text` that the session can be rewound to without recomputing.
     pub(super) fn matching_text(&self, text: Text) -> usize {
         let same = self.sequence.reach(self.text().common(text));
         self.sequence.reach(self.runs.whole(text.runs.whole(same)))
@@ -336,7 +332,7 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets the tokens from `len` on, and steps that are under way; says where the logits of what is left are.
+    /// Removes the tokens from `len` on, and steps in flight; sets the location of the remaining logits.
     pub(super) fn rewind(&mut self, len: usize, logits_at: Logits) {
         self.sequence.truncate(len);
         self.tokens.truncate(len);
@@ -344,8 +340,8 @@ impl Session {
         self.logits_at = logits_at;
     }
 
-    /// Goes back to the newest token, number `len` at most, after which the layers hold what the next one needs, in new
-    /// memory where there is some. The tokens after it are pending.
+    /// Rewinds to the newest valid state at or before `len`, with new memory if given. The tokens after it become
+    /// pending.
     pub(super) fn step_back(&mut self, len: usize, memory: Option<Memory>) {
         if let Some(memory) = memory {
             let adapters = self.sequence.adapters().clone();
@@ -358,9 +354,9 @@ impl Session {
         }
     }
 
-    /// Commits what a step has computed next: tokens that were pending, and new ones, after all pending ones; `left`
-    /// tokens of the step come after them. `result` reads the logits or says where they are. Recurrent layers know only
-    /// what they are after a whole step, so that the tokens of a part of one are pending.
+    /// Commits the next results of a step: `again` pending tokens, then new ones, which must follow all pending ones;
+    /// `left` tokens of the step come after. `result` reads the logits or locates them. Recurrent layers have a state
+    /// only after a whole step, so the tokens of a partial one stay pending.
     pub(super) fn commit(
         &mut self,
         again: usize,
@@ -381,7 +377,7 @@ impl Session {
         Ok(())
     }
 
-    /// A second session with the same past.
+    /// Creates a second session with the same contents.
     pub fn fork(&self) -> Result<Session> {
         let count = |_: &Reservation| self.model.runtime().reserve("the cache", self.sequence.host_bytes());
         let mut fork = self.forked(self.memory.as_ref().map(count).transpose()?)?;
@@ -390,8 +386,8 @@ impl Session {
         Ok(fork)
     }
 
-    /// A fork without cancel and adapters, from which others are made and which grows no more: of its memory `bytes`
-    /// count against the ceiling.
+    /// Forks without cancel and adapters, for the prefix cache: it serves as a template and never grows; only `bytes`
+    /// count against the memory limit.
     pub(super) fn preserved(&self, bytes: u64) -> Result<Session> {
         self.forked(Some(self.model.runtime().reserve("a prefix", bytes)?))
     }
@@ -409,12 +405,12 @@ impl Session {
         Ok(fork)
     }
 
-    /// Refuses tokens that cannot be appended, and a chooser of another vocabulary.
+    /// Rejects tokens that cannot be appended, and a chooser of another vocabulary.
     pub(super) fn check(&self, tokens: &[u32], chooser: Option<&Chooser>) -> Result<()> {
         self.check_text(Text::plain(tokens), chooser)
     }
 
-    /// `check` for a text, which was made for the session's model.
+    /// Like `check`, for a text made for the session's model.
     pub(super) fn check_text(&self, text: Text, chooser: Option<&Chooser>) -> Result<()> {
         if self.logits.is_empty() {
             let architecture = &self.model.info().architecture;
@@ -436,7 +432,7 @@ impl Session {
         chooser.map_or(Ok(()), |chooser| chooser.check_vocab(vocab))
     }
 
-    /// Refuses a text that would not leave one source, all of it and ahead of all tokens.
+    /// Fails unless the text leaves exactly one complete source, before all tokens.
     fn check_source(&self, text: Text) -> Result<()> {
         let (runs, from) = if self.is_empty() { (text.runs, text.from) } else { (&self.runs, 0) };
         let is_whole = |run: &&Run| (run.place, run.first, run.len) == (from, 0, run.media.layout.n_rows());
@@ -454,8 +450,7 @@ impl Session {
         }
     }
 
-    /// The `k` likeliest tokens after the last one, or all there are, with the logarithms of their probabilities,
-    /// descending.
+    /// The `k` most likely next tokens (or all) with their log probabilities, descending.
     pub fn logprobs(&self, k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
         let none = || Error::not_ready("the cache has no logits; append a token first");
         sampling::likeliest(self.logits().ok_or_else(none)?, k)
@@ -469,13 +464,13 @@ impl Session {
         self.cancel.as_ref()
     }
 
-    /// What a step works on, and the tokens.
+    /// The sequence for a step, and the tokens.
     pub(super) fn for_step(&mut self) -> (&mut Sequence, &[u32]) {
         self.sequence.keep(self.runs.last_end(self.sequence.len()));
         (&mut self.sequence, &self.tokens)
     }
 
-    /// Prepares the mask of a chooser for the token after some more.
+    /// Prepares the grammar mask for the token after `more`.
     pub(super) fn prepare_mask(&mut self, chooser: &mut Chooser, more: &[u32]) -> Result<()> {
         chooser.prepare_mask(&self.network, &mut self.tokens, more)
     }

@@ -1,8 +1,8 @@
-//! A conversation: messages, a session that holds what the model has read of them, and the reply that is being made.
+//! A conversation: messages, the session with their KV cache, and the reply under way.
 //!
-//! Invariants: the prompt of a reply is the rendering of all messages, and what the session holds of it is matched, not
-//! trusted. Either the conversation has the session or the job of an unfinished reply has it. A reply becomes a message
-//! when it has ended. Parts of messages name media by their numbers in the conversation, which has each once.
+//! Invariants: the prompt of a reply is the rendering of all messages; the common prefix with the session is always
+//! compared, never assumed. The session belongs to the conversation or to the job of an unfinished reply. A reply
+//! becomes a message when it ends. Message parts refer to media by index; the conversation has each medium once.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ use crate::engine::store::Store;
 use crate::error::{Error, Result, secured, try_vec};
 use crate::text::{Chat, Event, EventKind, KnownTexts, check_members, check_results, open_calls};
 
-/// Bytes that JSON of a conversation takes at most as values, for each byte of its text.
+/// Maximum bytes of parsed JSON of a conversation per byte of its text.
 const MEMBERS: usize = 128;
 
 #[derive(Default)]
@@ -38,32 +38,32 @@ pub struct ConversationParams<'a> {
     pub cache: CacheParams,
     pub adapters: &'a [Arc<Adapter>],
     pub scales: &'a [f32],
-    /// Heeded by every step.
+    /// Checked by every step.
     pub cancel: Option<Arc<Cancel>>,
-    /// Where prefixes are looked up and left.
+    /// Prefix cache for lookups and additions.
     pub store: Option<Arc<Store>>,
 }
 
 pub struct Conversation {
     model: Arc<Model>,
-    /// The messages, and what other threads see of the conversation.
+    /// The messages, and the state for other threads.
     view: Arc<ConversationView>,
     overflow: Overflow,
-    /// Number of the first message of a turn that is in prompts; systems' messages always are.
+    /// Index of the first message that is in prompts; system messages always are.
     first: usize,
-    /// `None` where the job has it.
+    /// `None` while the job has it.
     session: Option<Session>,
-    /// In a lock because only one thread at a time may use it; calls that change the conversation take it without.
+    /// In a lock because only one thread at a time may use it; calls with exclusive access bypass the lock.
     job: Option<Mutex<Job>>,
     turn: Option<Turn>,
-    /// Tokens of the last message, a reply that was cut; empty otherwise.
+    /// Tokens of a cut reply if it is the last message; otherwise empty.
     cut: Vec<u32>,
-    /// Number of replies that were begun, which seeds the advised sampling.
+    /// Number of replies begun, which seeds the recommended sampler.
     n_replies: u64,
     store: Option<Arc<Store>>,
-    /// Grammars of its replies and of the replies of its forks.
+    /// Grammars of its replies and of its forks' replies.
     grammars: Arc<ReplyGrammars>,
-    /// Texts of its last prompt, or the last prompt of a fork.
+    /// Tokenized texts of its last prompt, or of a fork's.
     known: Arc<Mutex<KnownTexts>>,
 }
 
@@ -83,7 +83,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Looks prefixes up in a store from now on, and leaves them there.
+    /// Sets the prefix cache.
     pub fn set_store(&mut self, store: Option<Arc<Store>>) -> Result<()> {
         if store.as_ref().is_some_and(|store| !Arc::ptr_eq(store.model(), &self.model)) {
             return Err(Error::Mismatch("the store is one of another model than the conversation".to_owned()));
@@ -92,7 +92,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// A conversation whose session holds what it has read.
+    /// A conversation on a session that has its KV cache.
     pub(super) fn with_session(session: Session, chat: Chat, overflow: Overflow) -> Conversation {
         Conversation {
             model: session.model().clone(),
@@ -110,7 +110,7 @@ impl Conversation {
         }
     }
 
-    /// Sets what happens when the messages do not fit in the cache any more.
+    /// Sets the behavior when messages exceed the context window.
     pub fn set_overflow(&mut self, overflow: Overflow) {
         self.overflow = overflow;
         if overflow == Overflow::Fail {
@@ -118,20 +118,19 @@ impl Conversation {
         }
     }
 
-    /// Heeded by every step from now on. `Busy` while a reply is unfinished.
+    /// Sets the cancel that every step checks. `Busy` while a reply is unfinished.
     pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) -> Result<()> {
         self.idle_mut()?.set_cancel(cancel);
         Ok(())
     }
 
-    /// Has every reply, also of forks, add the products of some adapters, each with a factor. What the cache holds is
-    /// forgotten. `Busy` while a reply is unfinished.
+    /// Sets the LoRA adapters (with scales) for all replies, including those of forks. Clears the KV cache. `Busy`
+    /// while a reply is unfinished.
     pub fn set_adapters(&mut self, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<()> {
         self.idle_mut()?.set_adapters(adapters, scales)
     }
 
-    /// Gives the cache room for so many tokens; 0 is the default. What it holds is forgotten. `Busy` while a reply is
-    /// unfinished.
+    /// Sets the context length in tokens; 0: default. Clears the KV cache. `Busy` while a reply is unfinished.
     pub fn set_capacity(&mut self, capacity: u32) -> Result<()> {
         let held = self.idle_mut()?;
         let mut session = Session::new(held.model(), &CacheParams { capacity, ..held.params() })?;
@@ -142,8 +141,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Gives the memory of the cache back; the next reply computes again what it held. `Busy` while a reply is
-    /// unfinished.
+    /// Frees the KV cache; the next reply recomputes it. `Busy` while a reply is unfinished.
     pub fn release(&mut self) -> Result<()> {
         self.idle_mut()?.release()
     }
@@ -152,12 +150,12 @@ impl Conversation {
         &self.model
     }
 
-    /// What other threads see of the conversation while one works on it.
+    /// State for other threads while one works on the conversation.
     pub fn view(&self) -> &Arc<ConversationView> {
         &self.view
     }
 
-    /// Shows other threads the state that the conversation has now.
+    /// Publishes the present state.
     pub fn publish(&self) {
         self.view.publish(self.info(), self.read_job(|job| job.progress().clone()));
     }
@@ -166,7 +164,7 @@ impl Conversation {
         self.view.past().chat.messages().len()
     }
 
-    /// Appends messages in JSON, whose parts name all of `media`. An unfinished reply is given up first.
+    /// Appends messages in JSON, whose parts must refer to all of `media`. Gives up an unfinished reply first.
     pub fn add(&mut self, json: &str, media: &[Arc<Media>]) -> Result<()> {
         let list = Chat::read_messages(json, Some(media.len()))?;
         let template = self.model.chat_template()?;
@@ -192,7 +190,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Appends a message of one text. A tool result names no call here, so it is refused where several calls are open.
+    /// Appends a message with a single text. A tool result names no call here, so it fails if several calls are open.
     pub fn add_text(&mut self, role: &str, text: &str) -> Result<()> {
         let open = if role == "tool" { open_calls(self.view.past().chat.messages()) } else { 0 };
         if open > 1 {
@@ -204,7 +202,7 @@ impl Conversation {
         self.add(&json!({"role": role, "content": text}).to_string(), &[])
     }
 
-    /// Forgets the messages after the first `n`.
+    /// Removes the messages after the first `n`.
     pub fn rewind(&mut self, n: usize) -> Result<()> {
         let now = self.n_messages();
         if n > now {
@@ -217,7 +215,7 @@ impl Conversation {
             let media = Chat::media_of(past.chat.messages());
             past.media.truncate(media.iter().map(|(i, _)| i + 1).max().unwrap_or(0));
             self.cut.clear();
-            // If no turn of the prompts is left, the turns that were left out come back.
+            // If no turn of the prompts is left, turns dropped earlier come back.
             if n <= self.first {
                 self.first = 0;
             }
@@ -225,7 +223,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// A second conversation with the same past, without a reply that is being made.
+    /// Creates a second conversation with the same messages, without an unfinished reply.
     pub fn fork(&self) -> Result<Conversation> {
         let session = match &self.session {
             Some(session) => session.fork(),
@@ -234,7 +232,7 @@ impl Conversation {
         Ok(self.with_fork(session?))
     }
 
-    /// Shows `read` the job of an unfinished reply.
+    /// Passes the job of an unfinished reply to `read`.
     fn read_job<T>(&self, read: impl FnOnce(&Job) -> T) -> Option<T> {
         self.job.as_ref().map(|job| read(&job.lock().unwrap_or_else(PoisonError::into_inner)))
     }
@@ -249,7 +247,7 @@ impl Conversation {
         Conversation { first: self.first, cut, n_replies, store, grammars, known, ..fork }
     }
 
-    /// Runs a call that gives up an unfinished reply, which goes on if the call fails.
+    /// Runs a call that gives up an unfinished reply; if the call fails, the reply continues.
     fn in_place_of_reply(&mut self, call: impl FnOnce(&mut Conversation) -> Result<()>) -> Result<()> {
         if self.job.is_none() {
             return call(self);
@@ -266,14 +264,14 @@ impl Conversation {
         result
     }
 
-    /// Exchanges all but what other threads see, the contents of which are exchanged.
+    /// Swaps two conversations; of the view, which other threads share, swaps the contents.
     fn exchange(&mut self, other: &mut Conversation) {
         std::mem::swap(self, other);
         std::mem::swap(&mut self.view, &mut other.view);
         std::mem::swap(&mut *self.view.change(), &mut *other.view.change());
     }
 
-    /// Its messages and what is known of them, in JSON, for `with_state`.
+    /// Serializes the messages and state to JSON, for `with_state`.
     pub(in crate::engine) fn state(&self) -> String {
         json!({
             "chat": self.view.past().chat.to_json(),
@@ -285,7 +283,7 @@ impl Conversation {
         .to_string()
     }
 
-    /// A conversation whose state was saved with its session and media. `None` for what no state is.
+    /// Restores a conversation from its saved state, session and media. `None` for an invalid state.
     pub(in crate::engine) fn with_state(
         session: Session,
         media: Vec<Arc<Media>>,
@@ -312,22 +310,22 @@ impl Conversation {
         Ok(Some(Conversation { first: first as usize, cut, n_replies, ..conversation }))
     }
 
-    /// The session, where no reply is being made.
+    /// The session, unless a reply is unfinished.
     pub(in crate::engine) fn idle(&self) -> Result<&Session> {
         self.session.as_ref().ok_or(Error::Busy("conversation's cache, with which a reply is being made,"))
     }
 
-    /// `idle` for calls that change the session.
+    /// Like `idle`, for calls that change the session.
     fn idle_mut(&mut self) -> Result<&mut Session> {
         self.session.as_mut().ok_or(Error::Busy("conversation's cache, with which a reply is being made,"))
     }
 
-    /// Begins a reply; an unfinished one is given up. Nothing is computed yet.
+    /// Begins a reply, giving up an unfinished one. Nothing is computed yet.
     pub fn reply(&mut self, params: ReplyParams) -> Result<()> {
         self.in_place_of_reply(|conversation| conversation.begin(params))
     }
 
-    /// Begins a reply where none is unfinished.
+    /// Begins a reply if none is unfinished.
     fn begin(&mut self, params: ReplyParams) -> Result<()> {
         if params.continues && self.cut.is_empty() {
             return Err(Error::invalid("the last message is no reply that was cut, so it cannot be continued"));
@@ -377,7 +375,7 @@ impl Conversation {
         if keep < session.len() {
             session.rewind(keep, Logits::None);
         }
-        // What the cache holds is of the same prompt.
+        // The KV cache holds a part of the same prompt.
         let request = Request::of_prompt(session, &prompt, keep, job_params).map_err(|e| match e {
             Error::ContextFull { held, more, capacity, .. } => {
                 Error::ContextFull { what: "the prompt", held: 0, more: held.saturating_add(more), capacity }
@@ -400,7 +398,7 @@ impl Conversation {
         });
         self.first = made.first;
         self.n_replies += 1;
-        // What a reply that is continued has said was handed on.
+        // The text of a continued reply was handed out already.
         turn.take_parts(&mut job)?;
         self.job = Some(Mutex::new(job));
         turn.given = turn.said(past.chat.messages().get(end).unwrap_or(&Json::Null));
@@ -413,18 +411,17 @@ impl Conversation {
         self.failure().map_or(Ok(has_ended), |error| Err(error.clone()))
     }
 
-    /// The error with which the last reply has ended.
+    /// The error that ended the last reply.
     pub fn failure(&self) -> Option<&Error> {
         self.turn.as_ref()?.info.failure.as_ref()
     }
 
-    /// True while a reply has not ended, so that more parts may come.
+    /// True until the reply has ended, while more parts may come.
     pub fn is_replying(&self) -> bool {
         self.job.is_some()
     }
 
-    /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right
-    /// now.
+    /// Passes the next part of the reply to `take`, and removes it if `take` succeeds; `None` if there is none now.
     pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
         let Some(turn) = &mut self.turn else { return Ok(None) };
         let (at, given) = turn.given;
@@ -437,14 +434,14 @@ impl Conversation {
             turn.given = (at + 1, 0);
             return self.next_part(take);
         }
-        // A character of which half was made when the reply was cut is handed on as a whole.
+        // A character that was incomplete when the reply was cut is handed out whole.
         let from = (0..=given).rev().find(|&i| part.text.is_char_boundary(i)).unwrap_or(0);
         let taken = take(&Event { text: part.text[from..].to_owned(), ..*part })?;
         turn.given = if len == 0 { (at + 1, 0) } else { (at, len) };
         Ok(Some(taken))
     }
 
-    /// Shows `read` the rows of log-probabilities that are new, which are gone where that succeeds.
+    /// Passes the new logprob rows to `read`, and removes them if `read` succeeds.
     pub fn read_logprobs<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
         let Some(turn) = &mut self.turn else { return read(&[], &[]) };
         let result = read(&turn.tokens, &turn.logprobs)?;
@@ -453,9 +450,9 @@ impl Conversation {
         Ok(result)
     }
 
-    /// A message of the user and the reply to it. `on_text` gets the pieces of its content; where it returns false the
-    /// reply ends and keeps what was said, as does a reply that was cancelled after its first piece. A call that fails
-    /// otherwise leaves the messages as they were.
+    /// Adds a user message and generates the reply. `on_text` gets the pieces of the content; if it returns false, the
+    /// reply ends and keeps its text, as does a reply that is cancelled after its first piece. If the call fails
+    /// otherwise, the messages stay unchanged.
     pub fn say(&mut self, text: &str, params: ReplyParams, on_text: &mut dyn FnMut(&str) -> bool) -> Result<()> {
         let (has_said, mut stopped) = (Cell::new(false), Ok(()));
         let mut on_text = |piece: &str| {
@@ -502,7 +499,7 @@ impl Conversation {
         }
     }
 
-    /// Ends an unfinished reply, which becomes a message where that was asked for.
+    /// Ends an unfinished reply, which becomes a message if `keeps_cut` is set.
     pub fn give_up(&mut self) -> Result<()> {
         let Some(job) = self.job.take().map(owned) else { return Ok(()) };
         self.session = Some(job.into_session());
@@ -513,7 +510,7 @@ impl Conversation {
         kept
     }
 
-    /// Ends an unfinished reply with what it has made, which becomes a message unless it is nothing.
+    /// Ends an unfinished reply with its present text, which becomes a message unless empty.
     pub fn stop(&mut self) -> Result<()> {
         if let Some(job) = self.job.as_mut().map(exclusive) {
             job.stop();
@@ -541,7 +538,7 @@ impl Conversation {
         }
     }
 
-    /// Takes what the job has made since the last step.
+    /// Takes the job's output since the last step.
     fn collect(&mut self) -> Result<()> {
         let (Some(job), Some(turn)) = (self.job.as_mut().map(exclusive), &mut self.turn) else { return Ok(()) };
         job.read_tokens(|made| {
@@ -559,7 +556,7 @@ impl Conversation {
         let was_read = turn.info.tokens > 0;
         turn.info = job.info();
         if let (false, 1.., Some(store)) = (was_read, turn.info.tokens, &self.store) {
-            // A store without room for it changes nothing.
+            // If the prefix cache has no room, nothing changes.
             let _ = store.put_new(job.session());
         }
         let Some(end) = turn.info.end else { return Ok(()) };
@@ -583,7 +580,7 @@ impl Conversation {
         kept
     }
 
-    /// Makes a message of a reply, which ended for this reason.
+    /// Makes a message of a reply, which ended for the reason `why`.
     fn keep(&mut self, turn: &Turn, why: &str) -> Result<()> {
         let (mut message, n_calls) = turn.message();
         message["finish_reason"] = Json::from(if why == "stop" && n_calls > 0 { "tool_calls" } else { why });
@@ -597,7 +594,7 @@ impl Conversation {
     }
 }
 
-/// A job to which the caller has exclusive access.
+/// A job with exclusive access.
 fn exclusive(job: &mut Mutex<Job>) -> &mut Job {
     job.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
@@ -606,15 +603,15 @@ fn owned(job: Mutex<Job>) -> Job {
     job.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Leaves what a session holds in a store. One that has no room for it changes nothing.
+/// Adds a session to the prefix cache. If that has no room, nothing changes.
 fn remember(store: Option<&Store>, session: &Session) {
     if let Some(store) = store {
         let _ = store.put(session);
     }
 }
 
-/// Works on the replies of conversations of one model, as `step_jobs` does on jobs: for about `time`, or until one of
-/// them has made a token. True when all have ended. Conversations that make none are passed over.
+/// Works on the replies of conversations of one model, like `step_jobs`: for about `time`, or until one of them has
+/// generated a token. Returns true if all have ended. Skips conversations without a reply.
 pub fn step_conversations(all: &mut [&mut Conversation], time: Option<Duration>) -> Result<bool> {
     let mut jobs = try_vec("jobs", all.len())?;
     jobs.extend(all.iter_mut().filter_map(|conversation| conversation.job.as_mut()).map(exclusive));

@@ -1,5 +1,5 @@
-//! The grammars of replies: compiled once, for all replies that they are the same for. Beginning a reply copies the
-//! compiled grammar; compiling it takes a hundred times as long.
+//! Compiled grammars of replies, cached: copying a compiled grammar for a reply is a hundred times faster than
+//! compiling.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,17 +9,17 @@ use crate::error::{Error, Result};
 use crate::grammar::{Grammar, GrammarText, Kind, Matcher};
 use crate::text::{Chat, Reply, ReplyForm, Tool, ToolChoice};
 
-/// Grammars that are kept; the oldest one goes first.
+/// Maximum number of cached grammars; the oldest one is evicted.
 const MAX_KEPT: usize = 4;
 
 /// A grammar for the content of a reply.
 pub enum ContentGrammar<'a> {
     Text(GrammarText<'a>),
-    /// Also a grammar of the whole reply, `CompiledGrammar::of_reply_to`.
+    /// May also be a grammar of the whole reply: `CompiledGrammar::of_reply_to`.
     Compiled(Arc<CompiledGrammar>),
 }
 
-/// A `GrammarText` of its own.
+/// An owned `GrammarText`.
 #[derive(Clone, PartialEq, Eq)]
 struct OwnText {
     kind: Kind,
@@ -40,7 +40,7 @@ impl OwnText {
     }
 }
 
-/// The tool calls that a reply may hold.
+/// The tool calls that a reply may contain.
 #[derive(Clone, PartialEq)]
 struct Calls {
     tools: Vec<Tool>,
@@ -53,14 +53,14 @@ impl Calls {
         Calls { tools: reply.tools.clone(), choice: reply.choice.clone(), are_parallel: reply.parallel_calls }
     }
 
-    /// Without tools the rest of a request for calls has no effect.
+    /// Without tools the other call options have no effect.
     fn are_of(&self, reply: &Reply) -> bool {
         let is_same = self.choice == reply.choice && self.are_parallel == reply.parallel_calls;
         self.tools == reply.tools && (is_same || self.tools.is_empty())
     }
 }
 
-/// A compiled grammar of a reply, and all that it depends on.
+/// A compiled grammar of a reply, and everything it depends on.
 struct ReplyGrammar {
     form: Arc<ReplyForm>,
     begins_in_reasoning: bool,
@@ -87,7 +87,7 @@ impl ReplyGrammar {
 pub struct ReplyGrammars(Mutex<Vec<ReplyGrammar>>);
 
 impl ReplyGrammars {
-    /// The grammar of a reply of `model`: reasoning, and then tool calls or content. Compiles it unless it is kept.
+    /// The grammar of a reply of `model`: reasoning, then tool calls or content. Compiles it unless cached.
     pub(super) fn of(
         &self,
         model: &Model,
@@ -98,7 +98,7 @@ impl ReplyGrammars {
         if let Some(grammar) = self.find(reply, content, white_space) {
             return Ok(grammar);
         }
-        // Not under the lock: another conversation with the same grammar need not wait for it.
+        // Outside the lock, so that another conversation with a cached grammar need not wait.
         let grammar = Arc::new(model.reply_grammar(reply, content, white_space)?);
         self.keep(reply, content, white_space, &grammar);
         Ok(grammar)
@@ -129,14 +129,14 @@ impl ReplyGrammars {
 
 enum Source {
     Content(OwnText),
-    /// The whole reply, with these calls. `white_space`: between the parts of JSON.
+    /// The whole reply, with these calls. `white_space`: allowed between the parts of JSON.
     Reply {
         calls: Calls,
         white_space: bool,
     },
 }
 
-/// A grammar that the caller has compiled, for samplers and jobs, and for replies of any number of conversations.
+/// A grammar compiled by the caller, for samplers, jobs, and replies of any number of conversations.
 pub struct CompiledGrammar {
     model: Arc<Model>,
     grammar: Arc<Grammar>,
@@ -145,12 +145,12 @@ pub struct CompiledGrammar {
 }
 
 impl CompiledGrammar {
-    /// Compiles a grammar of texts, and of replies to a short question with such content: a later reply compiles
-    /// nothing. Recurses deeply.
+    /// Compiles a grammar of texts, and of replies to a short question with such content, so that a later reply
+    /// compiles nothing. Recurses deeply.
     ///
     /// # Errors
-    /// The errors of `Model::grammar`. A grammar that cannot be compiled together with reasoning is an error of the
-    /// replies.
+    /// The errors of `Model::grammar`. If only the combination with reasoning does not compile, replies return that
+    /// error.
     pub fn new(model: &Arc<Model>, source: &GrammarText) -> Result<CompiledGrammar> {
         let grammar = Arc::new(model.grammar(source)?);
         let (source, replies) = (Source::Content(OwnText::new(source)), ReplyGrammars::default());

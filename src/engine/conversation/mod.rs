@@ -1,4 +1,4 @@
-//! Conversations: messages with their cache, and the replies to them.
+//! Conversations: messages with their KV cache, and replies.
 
 mod conversation;
 pub(super) mod grammar;

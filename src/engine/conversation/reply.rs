@@ -1,4 +1,4 @@
-//! The parameters of a reply of a conversation, the prompt that its messages make, and the parameters of its job.
+//! Parameters of a reply, its prompt, and the parameters of its job.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,17 +15,17 @@ use crate::error::{Error, Result};
 use crate::sampling::SamplerParams;
 use crate::text::{Chat, KnownTexts, MarkedText, NewIds, ToolChoice};
 
-/// The handling of messages for which, with a reply, the cache has no room.
+/// What to do if messages and reply exceed the context window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Overflow {
-    /// The reply is refused.
+    /// The reply fails.
     #[default]
     Fail,
-    /// The oldest turns are left out of the prompt.
+    /// The oldest turns are dropped from the prompt.
     Forget,
 }
 
-/// The choice between an answer with and one without reasoning ahead of it.
+/// Whether the model reasons before the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reasoning {
     /// The template decides.
@@ -37,33 +37,33 @@ pub enum Reasoning {
 
 #[derive(Default)]
 pub struct ReplyParams<'a> {
-    /// Tokens to make at most; 0: as many as the cache has room for.
+    /// Maximum number of generated tokens; 0: up to the context length.
     pub max_tokens: usize,
-    /// `None`: what the model's makers advise, or the most likely token.
+    /// `None`: the authors' recommended parameters, or greedy.
     pub sampler: Option<SamplerParams>,
-    /// A grammar for the content. `None`: the grammar of calls, if there are tools.
+    /// A grammar for the content. `None`: the grammar of tool calls, if there are tools.
     pub grammar: Option<ContentGrammar<'a>>,
-    /// JSON of tools, a choice among them and variables of the template in place of the conversation's.
+    /// JSON of tools, tool choice and template variables that override the conversation's.
     pub members: Option<&'a str>,
-    /// Reads the messages into the cache and makes no token.
+    /// True to prefill the messages without generating.
     pub only_reads: bool,
     pub stops: &'a [&'a str],
     pub reasoning: Reasoning,
-    /// Tokens of reasoning at most; 0: no bound.
+    /// Maximum number of reasoning tokens; 0: unbounded.
     pub reasoning_tokens: usize,
     pub draft: DraftParams,
-    /// Number of the likeliest tokens to keep with each token of content; 0: none.
+    /// Number of most likely tokens to keep with each content token's logprob.
     pub logprobs: Option<usize>,
-    /// Replies with a higher number go first in a step; 0 is the default.
+    /// Scheduling priority; higher first, default 0.
     pub priority: i32,
     pub cancel: Option<Arc<Cancel>>,
-    /// The text so far of a reply that is given up becomes a message.
+    /// True if a reply that is given up becomes a message with its present text.
     pub keeps_cut: bool,
-    /// Goes on with the last message, a reply that was cut.
+    /// True to continue the last message, a cut reply.
     pub continues: bool,
 }
 
-/// A prompt and the messages from which it was made.
+/// A prompt, and the messages it was made from.
 pub struct ReplyPrompt {
     chat: Chat,
     text: MarkedText,
@@ -71,30 +71,30 @@ pub struct ReplyPrompt {
     pub(super) first: usize,
 }
 
-/// Makes prompts. Templates and grammars go to a thread of the runtime, texts become tokens on the caller's.
+/// Makes prompts. Templates and grammars run on a thread of the runtime, tokenization on the caller's.
 pub struct PromptBuilder<'a> {
     pub(super) model: &'a Arc<Model>,
     pub(super) chat: &'a Chat,
     pub(super) media: &'a [Arc<Media>],
     /// Grammars of earlier replies.
     pub(super) grammars: &'a ReplyGrammars,
-    /// Texts of the last prompt.
+    /// Tokenized texts of the last prompt.
     pub(super) known: &'a Mutex<KnownTexts>,
-    /// `Conversation::first`
+    /// `Conversation::first`.
     pub(super) first: usize,
-    /// Number of the messages that count.
+    /// Number of messages to use.
     pub(super) end: usize,
     pub(super) capacity: usize,
     /// Tokens with which the reply begins.
     pub(super) begun: &'a [u32],
-    /// Heeded by waits for a thread.
+    /// End the wait for a thread.
     pub(super) cancels: [Option<&'a Cancel>; 2],
-    /// Variables of the template.
+    /// Template variables.
     pub(super) switches: Vec<(&'static str, bool)>,
 }
 
 impl<'p> PromptBuilder<'p> {
-    /// The prompt of a reply, and the parameters of the job that makes it.
+    /// The prompt of a reply, and the parameters of its job.
     pub(super) fn build(
         mut self,
         overflow: Overflow,
@@ -110,12 +110,12 @@ impl<'p> PromptBuilder<'p> {
         Ok((prompt, job))
     }
 
-    /// Runs work with templates and grammars.
+    /// Runs template and grammar work on a thread of the runtime.
     fn apart<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.model.run_deep(&self.cancels, work)
     }
 
-    /// The variables that switch reasoning.
+    /// The template variables that switch reasoning.
     fn switches(&self, reasoning: Reasoning) -> Result<Vec<(&'static str, bool)>> {
         if reasoning == Reasoning::Model {
             return Ok(Vec::new());
@@ -139,16 +139,16 @@ impl<'p> PromptBuilder<'p> {
     fn render(&self, first: usize) -> Result<ReplyPrompt> {
         let chat = self.chat.prompt(first, self.end, &self.switches);
         let rendered = self.apart(|| prompt::render(self.model, &chat))?;
-        // A fork that renders at the same time tokenizes all of it.
+        // If a fork renders at the same time, tokenize everything.
         let mut known = self.known.try_lock().ok();
         let known = known.as_deref_mut();
         let prompt = Prompt::of_rendered(self.model, &rendered, self.media, &self.cancels, known)?;
         Ok(ReplyPrompt { chat, text: rendered.text, prompt, first })
     }
 
-    /// The prompt of a reply. Where it has no room beside one, and turns may be forgotten, so many are left out that it
-    /// takes half of the cache, but never the last one: to forget means to read the rest again, so it is done seldom
-    /// and then for much.
+    /// The prompt of a reply. If it does not fit with the reply and turns may be dropped, drops turns until it takes
+    /// half of the context window, but never the last one. Dropping many at once makes the recomputation that follows
+    /// rare.
     fn fit(&self, overflow: Overflow, max_tokens: usize) -> Result<ReplyPrompt> {
         let (capacity, begun) = (self.capacity, self.begun.len());
         let prompt = self.render(self.first)?;
@@ -178,11 +178,11 @@ impl<'p> PromptBuilder<'p> {
         }
     }
 
-    /// The parameters of the job that makes a reply to `prompt`; `seed`: of the advised sampling.
+    /// The parameters of the job that replies to `prompt`; `seed`: of the recommended sampler.
     fn job_params(&self, params: ReplyParams<'p>, prompt: &ReplyPrompt, seed: u64) -> Result<JobParams<'p>> {
         let mut reply = self.model.reply_to(&prompt.chat, &prompt.text)?;
         reply.may_reason = params.reasoning != Reasoning::Off;
-        // The prompt may be without the oldest turns.
+        // The prompt may lack the oldest turns.
         reply.ids = NewIds::new(reply.form.call_ids, &self.chat.messages()[..self.end]);
         let grammar = match params.grammar {
             Some(ContentGrammar::Text(content)) => Some(self.grammars.of(self.model, &reply, Some(&content), false)?),
@@ -220,11 +220,11 @@ impl<'p> PromptBuilder<'p> {
         })
     }
 
-    /// The tokens that end reasoning; `None` for a model that has none.
+    /// The tokens that end reasoning; `None` for a model without reasoning.
     fn closing(&self) -> Result<Option<Vec<u32>>> {
         let form = self.model.reply_form()?;
         let Some(tags) = &form.reasoning else { return Ok(None) };
-        // The answer is a message of its own there.
+        // In this format the answer is a message of its own.
         let after = if form.has_headers { "<|start|>assistant" } else { "" };
         let mut tokens = Vec::new();
         self.model.tokenizer()?.encode(&format!("{}{after}", tags.close), false, true, &mut tokens)?;

@@ -1,4 +1,4 @@
-//! A reply of a conversation: what its job has made of it, what was handed on, and the message that it becomes.
+//! A reply: the output of its job, what was handed out, and the resulting message.
 
 use serde_json::{Value as Json, json};
 
@@ -7,32 +7,32 @@ use crate::engine::job::progress::JobInfo;
 use crate::error::Result;
 use crate::text::{Event, EventKind, is_object};
 
-/// A reply, unfinished or the last one.
+/// The unfinished reply, or the last one.
 pub struct Turn {
     pub(super) prompt: usize,
     pub(super) reused: usize,
     pub(super) keeps_cut: bool,
-    /// It goes on with the last message.
+    /// True if it continues the last message.
     pub(super) continues: bool,
-    /// Tokens of the reply, those with which it goes on included.
+    /// Tokens of the reply, including those of a continued message.
     pub(super) made: Vec<u32>,
-    /// Parts of the reply so far. Neighbours of one kind are joined.
+    /// Parts of the reply so far; adjacent parts of a kind are joined.
     pub(super) parts: Vec<Event>,
-    /// Number of the part to hand on next, and its bytes that were handed on.
+    /// Index of the next part to hand out, and its bytes handed out already.
     pub(super) given: (usize, usize),
-    /// Rows of log-probabilities.
+    /// Token ids of logprob rows.
     pub(super) tokens: Vec<u32>,
     pub(super) logprobs: Vec<f32>,
     pub(super) info: JobInfo,
 }
 
 impl Turn {
-    /// It becomes a message when it is given up.
+    /// True if it becomes a message when given up.
     pub(super) fn is_kept(&self) -> bool {
         self.keeps_cut && !self.made.is_empty()
     }
 
-    /// Takes the parts that a job has made.
+    /// Takes the new parts from the job.
     pub(super) fn take_parts(&mut self, job: &mut Job) -> Result<()> {
         let mut add = |part: &Event| {
             self.add(part);
@@ -42,8 +42,8 @@ impl Turn {
         Ok(())
     }
 
-    /// The place up to which a message has what the reply says. Its content may have more at its end, white space of
-    /// which the parser does not know yet whether a tag follows.
+    /// Returns the place in `message` up to which it contains the reply. The content may end with white space that the
+    /// parser still holds back, because a tag may follow.
     pub(super) fn said(&self, message: &Json) -> (usize, usize) {
         let last = self.parts.len().saturating_sub(1);
         let kind = self.parts.last().map_or(EventKind::Content, |part| part.kind);
@@ -71,13 +71,13 @@ impl Turn {
         }
     }
 
-    /// The reply as a message, and the number of its calls, which have the ids of their parts. A call that broke off is
-    /// left out. Arguments of a complete call stay as they were written, even if JSON readers reject them.
+    /// The reply as a message, and its number of calls, which have the ids of their parts. An incomplete call is
+    /// omitted. Arguments of a complete call are kept verbatim, even if they are invalid JSON.
     pub(super) fn message(&self) -> (Json, usize) {
         let text = |kind| -> String {
             self.parts.iter().filter(|part| part.kind == kind).map(|part| part.text.as_str()).collect()
         };
-        // The id, the name and the arguments of each call, which come in this order.
+        // The id, name and arguments of each call, in this order.
         let mut calls: Vec<[String; 3]> = Vec::new();
         for part in &self.parts {
             let place = match part.kind {

@@ -1,6 +1,6 @@
-//! What other threads read of a conversation while a call works on it: its messages with their media, and its state.
+//! The state of a conversation for other threads: its messages with their media, and its progress.
 //!
-//! *Invariant:* only the call that works on the conversation writes, and it holds a lock no longer than a change takes.
+//! *Invariant:* only the call that works on the conversation writes, and holds a lock only for the change itself.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -11,7 +11,7 @@ use crate::text::Chat;
 /// The messages of a conversation.
 pub struct Past {
     pub chat: Chat,
-    /// Media that the messages name, distinct by their hashes.
+    /// Media of the messages, distinct by hash.
     pub media: Vec<Arc<Media>>,
 }
 
@@ -20,14 +20,14 @@ pub struct Past {
 pub struct ConversationInfo {
     pub messages: usize,
     pub media: usize,
-    /// Number of the message from which on turns are in prompts.
+    /// Index of the first message whose turn is in prompts.
     pub first_in_prompt: usize,
-    /// Tokens of the prompt, and how many of them the cache held.
+    /// Tokens of the prompt; next, the number of them found in the KV cache.
     pub prompt: usize,
     pub reused: usize,
     /// The job of the last reply; `None` before the first one.
     pub job: Option<JobInfo>,
-    /// The reply was given up.
+    /// True if the reply was given up.
     pub is_given_up: bool,
     pub capacity: usize,
     pub held: usize,
@@ -50,7 +50,7 @@ impl ConversationView {
         ConversationView { past: RwLock::new(Past { chat, media: Vec::new() }), state: Mutex::default() }
     }
 
-    /// The messages. Calls that add some wait while they are read.
+    /// The messages. Calls that add messages wait for readers.
     pub fn past(&self) -> RwLockReadGuard<'_, Past> {
         self.past.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,13 +59,13 @@ impl ConversationView {
         self.past.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state that was published last, with what the reply that is being made has done since.
+    /// The last published state, with the present progress of an unfinished reply.
     pub fn info(&self) -> Option<ConversationInfo> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut info = state.info.clone()?;
         if let Some(now) = state.progress.as_ref().map(|progress| progress.info()) {
             info.held = now.cache_len;
-            // A reply has ended once its message is published.
+            // A reply has ended only once its message is published.
             info.job = Some(JobInfo { end: None, failure: None, ..now });
         }
         Some(info)

@@ -1,7 +1,6 @@
-//! Drafts by a head: the layer of a model that predicts a further token (multi-token prediction), or a model that is
-//! such a head of another one. It has a session of its own after the job's. Each of its rows is made of the hidden
-//! state of a token, as passes of the job leave it, and of the token that follows; rows of drafted tokens have those
-//! that the head made itself, and are forgotten with the draft.
+//! Drafts by a head: the MTP layer of a model, or a draft head for another model (EAGLE). It has a sequence of its own.
+//! Each row combines the hidden state of a token, from the job's passes, with the token after it. Rows of draft tokens
+//! use the hidden states that the head produced itself, and are truncated with the draft.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,44 +22,41 @@ use crate::graph::op::TensorId;
 use crate::model::{OtherNetwork, PredictorOf};
 use crate::sampling;
 
-/// Hidden states that wait until a draft needs them, at most: rows that come together are computed faster.
+/// Maximum number of hidden states that wait for the next draft; a batch of rows is faster than single ones.
 const WAITING: usize = 32;
 
 pub struct DraftHead {
-    /// The network of the head, and the one that it drafts for, which are the same for a layer of it.
+    /// The network of the head; next, the target network. They are equal for an MTP layer.
     network: Arc<Network>,
     target: Arc<Network>,
-    /// The activations of the target's passes that are a hidden state side by side, and the width of that.
+    /// The activations of the target's passes that are concatenated into a hidden state; next, its width.
     states: Vec<TensorId>,
     width: usize,
     sequence: Sequence,
     /// The position of its first row in the job's session.
     from: usize,
-    /// Hidden states after those that the sequence holds for good, `[n, width]`. The last one is computed again for
-    /// each draft.
+    /// Hidden states after the committed rows, `[n, width]`. The last one is recomputed for each draft.
     waiting: Vec<f32>,
     room: usize,
-    /// Rows of one of several activations, until they lie side by side.
+    /// Rows of one activation, before concatenation.
     parts: Vec<f32>,
-    /// Tokens of the rows after those that the sequence holds for good: that of the last hidden state, and drafted
-    /// ones.
+    /// Tokens of the rows after the committed ones: the last hidden state's token, then draft tokens.
     ahead: Vec<u32>,
-    /// The hidden state that the newest row has made, and the logits of it.
+    /// The hidden state that the newest row produced; next, its logits.
     made: Vec<f32>,
     logits: Vec<f32>,
     /// The tokens of the open step, if any.
     tokens: Vec<u32>,
-    /// The target's table and head, where the head has none of its own.
+    /// The target's embedding table; next, its output matrix. Set if the head has none of its own.
     table: Option<SharedEnd>,
     head: Option<SharedEnd>,
-    /// The executor of a draft that is being made.
+    /// The executor of an unfinished draft.
     lent: Option<Lent>,
     _memory: Reservation,
 }
 
 impl DraftHead {
-    /// Drafts by a layer of the model itself. `capacity`: of the session that it will follow. `most`: tokens of a
-    /// draft.
+    /// Drafts by the model's MTP layer. `capacity`: context length of the job's session. `most`: maximum draft tokens.
     pub fn of_layer(model: &Arc<Model>, capacity: usize, most: usize) -> Result<DraftHead> {
         let network = model.network()?;
         let states = match network.predictor()?.of {
@@ -70,7 +66,7 @@ impl DraftHead {
         DraftHead::new(model, network, states, capacity, most)
     }
 
-    /// Drafts by a head of `target`, where the model is one.
+    /// Drafts by a head for `target`; `None` if `head` is not one.
     pub fn of_model(head: &Arc<Model>, target: &Arc<Model>, capacity: usize, most: usize) -> Result<Option<DraftHead>> {
         let Ok(Predictor { of: PredictorOf::Other(other), width, .. }) = head.network()?.predictor() else {
             return Ok(None);
@@ -152,26 +148,26 @@ impl DraftHead {
         })
     }
 
-    /// True where passes of the target keep what it reads for it alone.
+    /// True if the target's passes must keep extra hidden states for it.
     pub fn observes(&self) -> bool {
         !Arc::ptr_eq(&self.network, &self.target)
     }
 
-    /// Number of rows that the sequence holds for good.
+    /// Number of committed rows.
     fn held(&self) -> usize {
         self.sequence.len() - self.ahead.len()
     }
 
-    /// Number of hidden states that wait.
+    /// Number of waiting hidden states.
     fn n_waiting(&self) -> usize {
         self.waiting.len() / self.width
     }
 
-    /// Takes the hidden states of tokens at some positions from a pass, where they begin with a row of it.
+    /// Takes the hidden states of tokens at `positions` from a pass, the first one from `row`.
     pub fn take(&mut self, executor: &mut Executor, row: usize, positions: Range<usize>) -> Result<()> {
         let known = self.from + self.held() + self.n_waiting();
         let is_new = known == self.from || positions.start > known;
-        // Hidden states of tokens that are computed again are known.
+        // Hidden states of recomputed tokens are known already.
         let first = if is_new { positions.start } else { known };
         let n = positions.end.saturating_sub(first);
         if is_new || self.n_waiting() + n > self.room {
@@ -196,7 +192,7 @@ impl DraftHead {
         Ok(())
     }
 
-    /// Computes rows of a session where many wait; false where `budget` pauses.
+    /// Computes waiting rows if there are many; returns false if `budget` pauses.
     pub fn catch_up(&mut self, held: &[u32], budget: &StepBudget) -> Result<bool> {
         while self.n_waiting() > WAITING && self.from + self.held() + self.n_waiting() <= held.len() {
             if self.advance(held, budget)?.is_none() {
@@ -207,8 +203,8 @@ impl DraftHead {
         Ok(true)
     }
 
-    /// The token that follows a history, which goes on after the tokens whose hidden states are known; `None` where
-    /// `budget` pauses, to go on with the same history.
+    /// Returns the token that follows a history, which continues the tokens with known hidden states; `None` if
+    /// `budget` pauses, to continue with the same history.
     pub fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let mut time = Duration::ZERO;
         loop {
@@ -223,19 +219,19 @@ impl DraftHead {
         }
     }
 
-    /// Gives the executor back until there is more to do, and forgets the open step.
+    /// Returns the executor to the pool until there is more to do, and drops the open step.
     pub fn rest(&mut self) {
         self.lent = None;
         self.tokens.clear();
     }
 
-    /// Makes a step of the next rows: the time that it took, or `None` where `budget` pauses.
+    /// Runs a step of the next rows. Returns its time, or `None` if `budget` pauses.
     fn advance(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Duration>> {
         let result = self.run(history, budget);
         result.inspect_err(|_| self.rest())
     }
 
-    /// What the head takes of a network of another file.
+    /// The head's description of its target in another file.
     fn other(&self) -> Result<Option<&OtherNetwork>> {
         Ok(match &self.network.predictor()?.of {
             PredictorOf::Other(other) => Some(other),
@@ -288,7 +284,7 @@ impl DraftHead {
         match (normed, head) {
             _ if !has_output => {}
             (Some(normed), Some(head)) => {
-                // Without a head of its own the program ends with all rows.
+                // Without an output matrix of its own, the program returns all rows.
                 executor.read_rows(predictor.result, n - 1, made)?;
                 executor.read_rows(normed, n - 1, &mut head.values)?;
                 time += head.logits(target, logits)?;
@@ -310,8 +306,8 @@ impl DraftHead {
         Ok(Some(time))
     }
 
-    /// Begins a step: of hidden states that wait, as many as there are tokens after, or, where the last one was
-    /// computed, of the token after the newest row.
+    /// Begins a step: waiting hidden states with the tokens after them, or, if none is left to compute, the token after
+    /// the newest row.
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let held = self.held();
         let behind = history.get(self.from + held + 1..).unwrap_or_default();

@@ -1,13 +1,13 @@
-//! Drafts out of the text itself: what followed the last tokens where they stood before.
+//! Prompt-lookup drafts: the tokens that followed an earlier occurrence of the last tokens.
 
 use crate::graph::step::MEDIA_ROW;
 
-/// Tokens that a match is looked for in, the last ones, and its length at most.
+/// Number of last tokens that are searched. The next constant is the maximum length of a match.
 const WINDOW: usize = 1 << 16;
 const LONGEST: usize = 16;
 
-/// The place after the longest match of the end of a history with an earlier part of it, the last of those as long, and
-/// the length of the match. Rows of media match nothing. Takes time in proportion to the history.
+/// Finds the longest match of the end of `history` with an earlier part of it (the last one of equal length). Returns
+/// the index after the match, and its length. Media rows never match. Runs in linear time.
 pub fn find(history: &[u32]) -> Option<(usize, usize)> {
     let (&last, before) = history.split_last()?;
     let first = history.len().saturating_sub(WINDOW);
@@ -40,7 +40,7 @@ mod tests {
         assert_eq!(find(&[2, MEDIA_ROW, 4, 9, 2, MEDIA_ROW, 4]), Some((3, 1)));
         let mut long: Vec<u32> = (0..100).chain(0..50).collect();
         assert_eq!(find(&long), Some((50, LONGEST)));
-        // Nothing is found outside the window.
+        // Outside the window nothing is found.
         long.extend(200..200 + WINDOW as u32);
         long.push(60);
         assert_eq!(find(&long), None);

@@ -1,4 +1,4 @@
-//! Drafts for speculative decoding: where they come from, and how many pay.
+//! Speculative decoding: sources of draft tokens, and the policy of how many pay.
 
 pub(super) mod head;
 pub(super) mod lookup;

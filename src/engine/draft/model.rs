@@ -1,5 +1,5 @@
-//! Drafts by a small model of the same vocabulary, which has read the end of the text: a session of its own that
-//! follows another one, wherever that goes, in steps that may be paused.
+//! Drafts by a small draft model of the same vocabulary: its own session follows the job's, in steps that may be
+//! paused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,30 +12,30 @@ use crate::engine::session::{Logits, Session};
 use crate::error::{Error, Result, check_memory, try_vec};
 use crate::sampling;
 
-/// Tokens that it holds at most. Where they are full it reads the last quarter again.
+/// Context length of the draft session. When it is full, the last quarter is computed again.
 const CAPACITY: usize = 1024;
 
 pub struct DraftModel {
     session: Session,
     /// The tokens of the open step, if any.
     step: Vec<u32>,
-    /// The pass of a draft that is being made, which holds an executor.
+    /// The pass of an unfinished draft, which holds an executor.
     pass: Option<Pass>,
-    /// The history counts from here on, after its first token, with which texts begin for most models.
+    /// Start of the window of the history that the session holds; the first token (BOS of most models) precedes it.
     from: usize,
 }
 
-/// A token that the model would choose.
+/// A draft token.
 pub struct Choice {
     pub token: u32,
-    /// The difference between its logit and that of the second choice.
+    /// Difference between the two highest logits.
     pub lead: f32,
-    /// Time that finding it took, but for reading a text from its beginning.
+    /// Time that the draft token took, without the first prefill.
     pub time: Duration,
 }
 
 impl DraftModel {
-    /// Refuses a model whose vocabulary is not that of `target`. `capacity`: of the session that it will follow.
+    /// Fails if the vocabulary differs from `target`'s. `capacity`: context length of the job's session.
     pub fn new(model: &Arc<Model>, target: &Model, capacity: usize) -> Result<DraftModel> {
         same_size(model, target)?;
         same_words(model, target)?;
@@ -46,7 +46,7 @@ impl DraftModel {
         Ok(DraftModel { session, step: try_vec("the tokens of a draft", capacity)?, pass: None, from: 0 })
     }
 
-    /// The token that follows a history; `None` where `budget` pauses, to go on with the same history.
+    /// Returns the token that follows a history; `None` if `budget` pauses, to continue with the same history.
     pub fn next(&mut self, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let is_beginning = self.session.is_empty();
         let mut time = Duration::ZERO;
@@ -73,17 +73,17 @@ impl DraftModel {
         }
     }
 
-    /// Gives the executor back until the next draft.
+    /// Returns the executor to the pool until the next draft.
     pub fn rest(&mut self) {
         self.pass = None;
     }
 
-    /// Number of tokens to hold of a history.
+    /// Number of tokens of a history to hold.
     fn length(&self, history: &[u32]) -> usize {
         if self.from == 0 { history.len() } else { 1 + history.len() - self.from }
     }
 
-    /// Goes back to where the session and a history part, and begins a step of the next tokens.
+    /// Rewinds to the common prefix of the session and the history, and begins a step of the next tokens.
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let capacity = self.session.capacity();
         if self.length(history) > capacity {
@@ -92,7 +92,7 @@ impl DraftModel {
         let (first, rest) = if self.from == 0 { (&[][..], history) } else { (&history[..1], &history[self.from..]) };
         let wanted = || first.iter().chain(rest);
         let same = self.session.tokens().iter().zip(wanted()).take_while(|(a, b)| a == b).count();
-        // The last token is computed in any case, for its logits.
+        // The last token is always recomputed, for its logits.
         self.session.step_back(same.min(self.length(history) - 1), None);
         self.session.rewind(self.session.sequence().len(), Logits::None);
         let piece = self.session.network().job_piece();
@@ -101,7 +101,7 @@ impl DraftModel {
     }
 }
 
-/// `Mismatch` naming the sizes of two vocabularies where these differ.
+/// Fails with `Mismatch` if the sizes of two vocabularies differ.
 pub(super) fn same_size(model: &Model, target: &Model) -> Result<()> {
     let [found, wanted] = [model.network()?.vocab(), target.network()?.vocab()];
     if found == wanted {
@@ -110,7 +110,7 @@ pub(super) fn same_size(model: &Model, target: &Model) -> Result<()> {
     Err(Error::Mismatch(format!("the draft model has a vocabulary of {found} tokens, the model of {wanted}")))
 }
 
-/// `Mismatch` naming the first word that two vocabularies of a size differ in.
+/// Fails with `Mismatch`, naming the first token that differs between two vocabularies.
 pub(super) fn same_words(model: &Model, target: &Model) -> Result<()> {
     if model.vocabulary()? == target.vocabulary()? {
         return Ok(());

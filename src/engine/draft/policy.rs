@@ -1,66 +1,65 @@
-//! The number of drafted tokens that are worth their time: what passes take with and without drafts, how often tokens
-//! of each kind were right, and what drafts have won and lost so far.
+//! The number of draft tokens that pay: from the time of passes with and without drafts, the acceptance rate of each
+//! kind, and the time that drafts have won and lost so far.
 
 use std::time::Duration;
 
-/// Number of kinds of drafted tokens; those of a kind are right about equally often.
+/// Number of kinds of draft tokens; tokens of a kind have a similar acceptance rate.
 pub const KINDS: usize = 8;
 
-/// Passes without a draft from which their time is known, and after so many with drafts the next one.
+/// Passes without a draft that establish their time. `REFRESH`: passes with drafts before the next one without.
 const KNOWN: usize = 2;
 const REFRESH: u32 = 100;
-/// Share of the time that drafts may lose, and of a pass beyond that.
+/// Fraction of the total time that drafts may lose. `FIRST_LOSS`: fraction of a pass that they may lose in addition.
 const LOSS: f64 = 0.015;
 const FIRST_LOSS: f64 = 0.5;
-/// Time of a drafted token in a pass, of that of the pass, where nothing was measured, and at least.
+/// Time of a draft token as a fraction of a pass: the minimum, and the value before any measurement.
 const ROW: f64 = 0.03;
-/// Passes from the first attempt to the second where drafts are not worth it, and tokens of an attempt.
+/// Passes between the first probe and the second when drafts do not pay. `PROBE_TOKENS`: draft tokens of a probe.
 const PROBE: u32 = 8;
 const PROBE_TOKENS: usize = 2;
-/// Weight of an older observation beside the next one, and of the first guess in observations.
+/// Decay of older observations per observation. `GUESS`: weight of the prior, in observations.
 const DECAY: f64 = 0.97;
 const GUESS: f64 = 4.0;
-/// Numbers of drafted tokens in a pass, each with a cost of its own: 1, 2, to 4, to 8, to 16, more.
+/// Size classes of drafts, each with a measured cost: 1, 2, to 4, to 8, to 16, more.
 const SIZES: usize = 6;
 
 pub struct DraftPolicy {
-    /// Number of tokens of each kind that were right, and of those that were compared.
+    /// Accepted and verified tokens of each kind, decayed.
     rates: [(f64, f64); KINDS],
-    /// The next pass computes the right tokens of a draft again, unless all were right.
+    /// True if the next pass recomputes the accepted tokens after a rejection (recurrent models).
     repeats: bool,
-    /// Times of passes without drafts that had the present number of tokens.
+    /// Times of passes without drafts with the present number of rows.
     plain: Recent,
     rows: usize,
-    /// Times of one more row, by the number of drafted tokens in the pass.
+    /// Time of one more row, by size class.
     row: [Recent; SIZES],
-    /// The largest number of drafted tokens in a pass so far. The next one has at most twice as many.
+    /// The longest draft so far. The next one has at most twice as many tokens.
     largest: usize,
-    /// Times of making a token of a draft.
+    /// Times per draft token made by a model.
     making: Recent,
-    /// Time that drafts have won, and that of all passes.
+    /// Time that drafts have won; next, the time of all passes.
     balance: f64,
     spent: f64,
     since_plain: u32,
     since_probe: u32,
     probe: u32,
-    /// The draft of the open pass is an attempt.
+    /// True if the draft of the open pass is a probe.
     is_probe: bool,
 }
 
-/// A pass over the weights that was made.
+/// A finished pass.
 #[derive(Clone, Copy)]
 pub struct PassStats {
     pub time: Duration,
-    /// Tokens in it, and those of them that were drafted, of all jobs.
+    /// Rows in it; next, draft tokens among them, of all jobs.
     pub rows: usize,
     pub drafted: usize,
-    /// It had other tokens than those, such as of prompts, so that its time tells nothing.
+    /// True if it had prompt tokens too, so that its time is not comparable.
     pub is_mixed: bool,
 }
 
 impl DraftPolicy {
-    /// `guesses`: how often tokens of each kind are right, before any was seen. `repeats`: where not all of a draft is
-    /// right, the next pass computes what was right again.
+    /// `guesses`: prior acceptance rates by kind. `repeats`: a rejection makes the next pass recompute accepted tokens.
     pub fn new(guesses: [f64; KINDS], repeats: bool) -> DraftPolicy {
         DraftPolicy {
             rates: guesses.map(|guess| (guess * GUESS, GUESS)),
@@ -83,34 +82,34 @@ impl DraftPolicy {
         self.rates.get(usize::from(kind)).map_or(0.0, |(right, seen)| right / seen)
     }
 
-    /// Time of `n` drafted tokens in a pass that takes `plain` without.
+    /// Time of `n` draft tokens in a pass that takes `plain` without.
     fn cost(&self, n: usize, plain: f64) -> f64 {
         let near = |size: usize| (0..SIZES).filter_map(move |i| Some((i.abs_diff(size), self.row[i].median()?)));
         let row = near(size(n)).min_by_key(|(distance, _)| *distance).map_or(0.0, |(_, row)| row);
         n as f64 * row.max(ROW * plain)
     }
 
-    /// True where what a pass takes without drafts is not known, or was measured long ago.
+    /// True if the time of a pass without drafts is unknown or outdated.
     pub fn needs_plain(&self) -> bool {
         self.plain.len() < KNOWN || self.since_plain >= REFRESH
     }
 
-    /// True where a draft may be made at all: what passes take is known, and not too much was lost.
+    /// True if a draft is allowed: pass times are known, and losses are within bounds.
     pub fn allows(&self) -> bool {
         self.plain.median().is_some_and(|plain| !self.needs_plain() && self.may_lose(plain) > 0.0)
     }
 
-    /// Time that drafts may still lose, of what those of all jobs may.
+    /// Time that this job's drafts may still lose; the jobs of a pass share the allowance.
     fn may_lose(&self, plain: f64) -> f64 {
         self.balance + (LOSS * self.spent + FIRST_LOSS * plain) / self.rows.max(1) as f64
     }
 
-    /// True where drafts that take time to make are worth it, or it is time for an attempt.
+    /// True if drafts that cost time to make pay, or a probe is due.
     pub fn allows_making(&mut self) -> bool {
         self.allows() && (self.allows_one_more(0, 1.0) || self.is_time_to_probe())
     }
 
-    /// True where one more token is worth making after `n`, all of which are right so often.
+    /// True if one more token pays after `n`, all of which are accepted with probability `right`.
     pub fn allows_one_more(&self, n: usize, right: f64) -> bool {
         let Some(plain) = self.plain.median() else { return false };
         match self.making.median() {
@@ -124,12 +123,12 @@ impl DraftPolicy {
         (2 * self.largest).max(1)
     }
 
-    /// Returns the share of tokens of a kind that are right.
+    /// The acceptance rate of a kind.
     pub fn likelihood(&self, kind: u8) -> f64 {
         self.rate(kind)
     }
 
-    /// The number of the first of some drafted tokens with which a pass of `jobs` makes the most tokens in its time.
+    /// The length of the draft prefix with the highest throughput in a pass of `jobs`.
     pub fn length(&mut self, kinds: &[u8], jobs: usize) -> usize {
         let Some(plain) = self.plain.median().filter(|_| self.allows()) else { return 0 };
         if self.is_probe {
@@ -165,7 +164,7 @@ impl DraftPolicy {
         self.is_probe
     }
 
-    /// Counts the time of making a draft of `n` tokens.
+    /// Records the time of making a draft of `n` tokens.
     pub fn made(&mut self, seconds: f64, n: usize) {
         if n > 0 {
             self.making.push(seconds / n as f64);
@@ -174,8 +173,8 @@ impl DraftPolicy {
         self.balance -= seconds.min(4.0 * self.making.median().unwrap_or(0.0) * n.max(1) as f64);
     }
 
-    /// Counts a pass with the drafted tokens of a job, the first `right` of which were right, and the first `compared`
-    /// were looked at; `jobs` made tokens in it.
+    /// Records a pass with a job's draft: the first `compared` tokens were verified, the first `right` accepted. `jobs`
+    /// is the number of jobs that generated tokens in it.
     pub fn passed(&mut self, pass: PassStats, kinds: &[u8], right: usize, compared: usize, jobs: usize) {
         self.spent += pass.time.as_secs_f64();
         for (i, kind) in kinds.iter().enumerate().take(compared) {
@@ -216,12 +215,12 @@ impl DraftPolicy {
     }
 }
 
-/// The index of a number of drafted tokens among `SIZES`.
+/// The size class of a number of draft tokens.
 fn size(n: usize) -> usize {
     (n.max(1).next_power_of_two().trailing_zeros() as usize).min(SIZES - 1)
 }
 
-/// The last of some numbers, whose median a few outliers do not change.
+/// A ring of recent values; outliers do not affect its median.
 #[derive(Clone, Copy, Default)]
 struct Recent {
     values: [f64; 9],
@@ -250,9 +249,8 @@ impl Recent {
 mod tests {
     use super::*;
 
-    /// Speed with drafts over that without, of a text of some tokens: drafted tokens of a kind are right as often as
-    /// `chance` says at a place in the text, passes take a share `row` more for each, and times are uncertain by a
-    /// tenth.
+    /// Speedup by drafts of a simulated text: `chance` is the acceptance probability by place and kind, each draft
+    /// token makes a pass slower by `row`, and times have 10% noise.
     fn speed(
         worth: &mut DraftPolicy,
         tokens: usize,
@@ -290,7 +288,7 @@ mod tests {
             made += right + 1;
             n_passes += 1.0;
         }
-        // Without drafts this job makes a token a pass.
+        // Without drafts this job generates one token per pass.
         let others = (jobs - 1) as f64 * n_passes;
         (others + made as f64) / time / jobs as f64
     }
@@ -308,7 +306,7 @@ mod tests {
                             assert!(found > 1.5, "{found} with {row} a row, {tokens} tokens");
                         }
                     }
-                    // A text that changes: first drafts are right, then never.
+                    // A text that changes: drafts are accepted at first, then never.
                     let mut worth = DraftPolicy::new([0.5; KINDS], false);
                     let found = speed(&mut worth, tokens, row, 0.0, jobs, |at, _| if at < 30 { 0.9 } else { 0.0 });
                     assert!(found > 0.97, "{found} with {row} a row, {tokens} tokens, {jobs} jobs");

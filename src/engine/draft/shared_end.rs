@@ -1,4 +1,4 @@
-//! The table of embeddings or the output matrix of a network, as a draft head uses it that has none of its own.
+//! The target's embedding table or output matrix, for a draft head that has none of its own.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::engine::network::observed::End;
 use crate::error::{Error, Result, try_filled};
 
 pub struct SharedEnd {
-    /// The sequence of its steps, without keys and values.
+    /// The sequence of its steps, without a KV cache.
     sequence: Sequence,
     /// The rows that its steps return (embeddings) or read (hidden states).
     pub values: Vec<f32>,
@@ -29,7 +29,7 @@ impl SharedEnd {
         self.sequence.host_bytes().saturating_add(4 * self.values.len() as u64)
     }
 
-    /// Puts the embeddings of tokens from the table of the network into `values`.
+    /// Looks up the embeddings of tokens into `values`.
     pub fn embed(&mut self, network: &Network, tokens: &[u32]) -> Result<Duration> {
         let n = tokens.len() * self.width;
         let read = |end: &End, values: &mut [f32], executor: &mut Executor| executor.read(end.tensor, &mut values[..n]);
@@ -42,8 +42,7 @@ impl SharedEnd {
         self.run(network, &network.ends()[1], &[0], write, |_, _, executor| executor.read_logits(0, logits))
     }
 
-    /// Makes a step of an end of a network, which is too short to be paused, and returns the time that it took. `write`
-    /// and `read` are given `values`.
+    /// Runs a step, too short to be paused, and returns its time. `write` and `read` get `values`.
     fn run(
         &mut self,
         network: &Network,

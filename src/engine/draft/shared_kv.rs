@@ -1,6 +1,6 @@
-//! Drafts by a head that attends to the keys and values of the model that it drafts for, and has none of its own (Gemma
-//! 4's assistants). Its first step reads the newest hidden state of a job's passes and the token after it, each later
-//! one its own result and the token that it has drafted. All steps of a draft have the position of the first.
+//! Drafts by a head that attends to the target's KV cache and has none of its own (Gemma 4's assistants). The first
+//! step reads the newest hidden state of the target and the token after it; each later step reads the previous step's
+//! result and draft token. All steps of a draft have the position of the first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::sampling;
 pub struct SharedKvHead {
     network: Arc<Network>,
     target: Arc<Network>,
-    /// The head's program for sequences of the target, and its weights, on the target's device.
+    /// The head's program for sequences of the target; next, its weights on the target's device.
     program: Arc<Program>,
     backend: Backend,
     executors: Executors,
@@ -35,21 +35,21 @@ pub struct SharedKvHead {
     /// The hidden state of the token before position `known`.
     state: Vec<f32>,
     known: usize,
-    /// Number of tokens from there on that it has read, and the hidden state that the last of them has made.
+    /// Number of tokens it has read from there on; next, the hidden state that the last one produced.
     ahead: usize,
     made: Vec<f32>,
     logits: Vec<f32>,
-    /// Scores of clusters, and the logits of tokens of those that are used.
+    /// Scores of clusters; next, the logits of tokens in the selected clusters.
     scores: Vec<f32>,
     of_clusters: Vec<f32>,
-    /// The executor of a draft that is being made, and whether a step of it is open.
+    /// The executor of an unfinished draft; next, true while a step of it is open.
     lent: Option<Lent>,
     is_open: bool,
     _memory: Reservation,
 }
 
 impl SharedKvHead {
-    /// `None` where the model is no such head.
+    /// `None` if the model is not such a head.
     pub fn of_model(head: &Arc<Model>, target: &Arc<Model>) -> Result<Option<SharedKvHead>> {
         let network = head.network()?;
         let Ok(predictor) = network.predictor() else { return Ok(None) };
@@ -111,7 +111,7 @@ impl SharedKvHead {
         })
     }
 
-    /// Takes the hidden state of the token before position `end` from a pass, if that is an output of it.
+    /// Takes the hidden state of the token before position `end` from a pass, if that token is an output.
     pub fn take(&mut self, executor: &mut Executor, output: Option<usize>, end: usize) -> Result<()> {
         self.known = 0;
         self.ahead = 0;
@@ -123,13 +123,13 @@ impl SharedKvHead {
         Ok(())
     }
 
-    /// True where it can draft what follows so many tokens and the next one.
+    /// True if it can draft after `len` tokens and the next one.
     pub fn knows(&self, len: usize) -> bool {
         len > 0 && self.known == len
     }
 
-    /// The token that follows a history, which goes on after the tokens of `sequence`; `None` where `budget` pauses, to
-    /// go on with the same history.
+    /// Returns the token that follows a history, which continues the tokens of `sequence`; `None` if `budget` pauses,
+    /// to continue with the same history.
     pub fn next(&mut self, sequence: &mut Sequence, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         let mut time = Duration::ZERO;
         loop {
@@ -145,13 +145,13 @@ impl SharedKvHead {
         }
     }
 
-    /// Gives the executor back, and forgets the open step.
+    /// Returns the executor to the pool, and drops the open step.
     pub fn rest(&mut self) {
         self.lent = None;
         self.is_open = false;
     }
 
-    /// Makes a step of a token: the time that it took, or `None` where `budget` pauses.
+    /// Runs a step of one token. Returns its time, or `None` if `budget` pauses.
     fn advance(&mut self, sequence: &mut Sequence, token: u32, budget: &StepBudget) -> Result<Option<Duration>> {
         let SharedKvHead { network, target, program, backend, executors, table, state, ahead, made, logits, .. } = self;
         let (predictor, seen) = of(network)?;
@@ -170,7 +170,7 @@ impl SharedKvHead {
             executor.write(predictor.input, input)?;
             executor.write(seen.embedding, &table.values)
         };
-        // Adapters are those of the target's matrices.
+        // LoRA adapters apply to the target's matrices only.
         let adapters = sequence.adapters().clone();
         sequence.set_adapters(AdapterSet::default());
         let done = step.run(&mut [&mut *sequence], &[], write, budget);
@@ -207,7 +207,7 @@ impl SharedKvHead {
     }
 }
 
-/// Returns the head's program and the description of what it reads of its target.
+/// The head's program, and its description of the target.
 fn of(network: &Network) -> Result<(&Predictor, &SharedKvNetwork)> {
     let predictor = network.predictor()?;
     match &predictor.of {

@@ -1,6 +1,5 @@
-//! The tokens that a job's next ones are expected to be: those that its grammar forces, then those of a source. A pass
-//! over the weights computes several of them at once, and the job's own choice says which were right, so that drafts
-//! change nothing but the time.
+//! Speculative decoding of a job: draft tokens that its grammar forces, then draft tokens of a source. One pass
+//! verifies several of them; the job's own sampler accepts or rejects each, so drafts never change the output.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,39 +17,38 @@ use crate::engine::session::Session;
 use crate::error::{Error, Result, try_vec};
 use crate::graph::step::MEDIA_ROW;
 
-/// Tokens of a draft, at most, and where the caller leaves it open.
+/// Maximum number of draft tokens. The next constant is the default.
 pub const MOST: usize = 32;
 const DEFAULT: usize = 16;
 
-/// Share of a budget of time in which what was drafted is chosen.
+/// Fraction of a time budget available for choosing the tokens of a verified draft.
 const CHOICES: f64 = 0.1;
 
-/// The source of drafts.
+/// The source of draft tokens.
 #[derive(Clone)]
 pub enum DraftSource {
-    /// The text itself: what followed the last tokens where they stood before.
+    /// Prompt lookup: what followed an earlier occurrence of the last tokens.
     Lookup,
-    /// A model of the same vocabulary, or a head of the job's model in a file of its own.
+    /// A draft model with the same vocabulary, or a draft head for the job's model in a file of its own.
     Model(Arc<Model>),
-    /// The layer of the model itself that predicts a further token.
+    /// The model's own MTP layer.
     Mtp,
 }
 
-/// Drafts of a job.
+/// Speculative decoding parameters of a job.
 #[derive(Clone, Default)]
 pub struct DraftParams {
-    /// `None`: those alone that a grammar forces.
+    /// `None`: only tokens that a grammar forces.
     pub source: Option<DraftSource>,
-    /// Tokens of a draft at most; 0: chosen here.
+    /// Maximum number of draft tokens; 0: default.
     pub most: usize,
-    /// Drafts are made whether or not they are worth their time.
+    /// True to draft even if it does not pay.
     pub always: bool,
 }
 
-/// The kind of tokens that a grammar forces. Those before it are the source's own.
+/// The kind of tokens that a grammar forces; lower kinds belong to the source.
 const FORCED: u8 = KINDS as u8 - 1;
-/// Guesses of the share of tokens of each kind that are right: by the length of the match, and by the lead of their
-/// logits.
+/// Prior acceptance rate by kind; a kind is a range of match lengths (lookup) or of logit leads (models).
 const LOOKED_UP: [f64; KINDS] = [0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9];
 const MATCHES: [usize; FORCED as usize - 1] = [2, 3, 4, 6, 9, 13];
 const OF_MODEL: [f64; KINDS] = [0.3, 0.4, 0.5, 0.65, 0.8, 0.9, 0.95, 0.9];
@@ -65,7 +63,7 @@ enum Source {
 }
 
 impl Source {
-    /// The token that a network chooses after a history, which begins with the tokens of a session; `None` where
+    /// Returns the token that a network chooses after `history`, which begins with the tokens of the session; `None` if
     /// `budget` pauses.
     fn next(&mut self, session: &mut Session, history: &[u32], budget: &StepBudget) -> Result<Option<Choice>> {
         match self {
@@ -95,31 +93,31 @@ pub struct Draft {
     worth: DraftPolicy,
     most: usize,
     always: bool,
-    /// Number of tokens that the job had made when the draft was begun.
+    /// Number of tokens that the job had generated when the draft began.
     at: usize,
-    /// The draft is not complete, and the source has a part in it.
+    /// True while the draft is incomplete. The next field is true if the source contributes to it.
     is_open: bool,
     asks_source: bool,
-    /// The tokens of the session, the one that is to be appended, and those of the draft.
+    /// The tokens of the session, the next one to append, and the draft tokens.
     history: Vec<u32>,
-    /// Number of those that are in the session, and of those ahead of the draft.
+    /// Number of history tokens that are in the session; next, number before the draft.
     whole: usize,
     known: usize,
-    /// Kinds of the tokens of the draft.
+    /// Kind of each draft token.
     kinds: Vec<u8>,
-    /// Time that a model took to make it.
+    /// Time that the draft model took.
     time: Duration,
     /// Seconds that the job's last choice of a token took.
     choice: f64,
-    /// Number of its tokens that are in the open pass.
+    /// Number of draft tokens in the open pass.
     chosen: usize,
-    /// Tokens that were in passes, and those of them that were right.
+    /// Draft tokens that were verified; next, those that were accepted.
     pub drafted: usize,
     pub accepted: usize,
 }
 
 impl Draft {
-    /// `None` where nothing is to be drafted.
+    /// `None` if there is nothing to draft from.
     pub fn new(session: &Session, chooser: Option<&Chooser>, params: DraftParams) -> Result<Option<Draft>> {
         let model = session.model();
         let (source, guesses) = match params.source {
@@ -164,8 +162,8 @@ impl Draft {
         }))
     }
 
-    /// Makes a draft, of at most `most` tokens, of what follows a session and the last of the tokens that the job has
-    /// made, unless there is one. False where `budget` pauses, to go on with the same session.
+    /// Makes a draft of at most `most` tokens to follow the session and the last token of `made`, unless there is one.
+    /// Returns false if `budget` pauses, to continue with the same session.
     pub fn make(
         &mut self,
         session: &mut Session,
@@ -184,7 +182,7 @@ impl Draft {
             return Ok(false);
         }
         self.is_open = false;
-        // The token that ends the text is chosen as well without a draft, and nothing follows it.
+        // A token that ends the text gains nothing as a draft, and nothing follows it.
         let model = session.model();
         let n = self.tokens().iter().position(|token| model.ends(*token)).unwrap_or(self.kinds.len());
         let n = match chooser {
@@ -195,7 +193,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Begins a draft with what the grammar forces.
+    /// Begins a draft with the tokens that the grammar forces.
     fn begin(&mut self, session: &Session, made: &[u32], most: usize, chooser: Option<&mut Chooser>) -> Result<()> {
         self.whole = self.whole.min(session.len());
         self.history.truncate(self.whole);
@@ -227,18 +225,18 @@ impl Draft {
         self.kinds.push(kind);
     }
 
-    /// The tokens of the draft.
+    /// The draft tokens.
     fn tokens(&self) -> &[u32] {
         &self.history[self.known..self.known + self.kinds.len()]
     }
 
-    /// Has the source go on with the draft; false where it was paused.
+    /// Continues the draft from the source; returns false if paused.
     fn ask_source(&mut self, session: &mut Session, most: usize, budget: &StepBudget) -> Result<bool> {
         match &mut self.source {
             Source::Nothing => {}
             Source::Lookup => {
                 if let Some((from, len)) = lookup::find(&self.history) {
-                    // Every token that is right makes the match longer.
+                    // Each accepted token makes the match longer.
                     for i in 0..most - self.kinds.len() {
                         if self.history[from + i] == MEDIA_ROW {
                             break;
@@ -267,8 +265,8 @@ impl Draft {
         Ok(true)
     }
 
-    /// Takes note of the tokens of a pass that are now at some positions of the session: the row of the first of them,
-    /// and the number of the last among the outputs of the pass, where it is one.
+    /// Passes the hidden states of committed tokens to the draft head: the first token is `row` of the pass, the last
+    /// one is output number `output`, if any.
     pub fn follow(
         &mut self,
         executor: &mut Executor,
@@ -283,7 +281,7 @@ impl Draft {
         }
     }
 
-    /// Works on what has gathered of a session; false where `budget` pauses.
+    /// Computes pending rows of the draft head; returns false if `budget` pauses.
     pub fn catch_up(&mut self, held: &[u32], budget: &StepBudget) -> Result<bool> {
         match &mut self.source {
             Source::Head(head) => head.catch_up(held, budget),
@@ -291,7 +289,7 @@ impl Draft {
         }
     }
 
-    /// True where passes shall keep what a head reads.
+    /// True if passes must keep hidden states for a draft head.
     pub fn observes(&self) -> bool {
         match &self.source {
             Source::Head(head) => head.observes(),
@@ -300,14 +298,13 @@ impl Draft {
         }
     }
 
-    /// True where the next pass shall be one without drafts, so that its time is known.
+    /// True if the next pass must be without drafts, to measure its time.
     pub fn needs_plain_pass(&self) -> bool {
         !self.always && self.worth.needs_plain()
     }
 
-    /// The tokens that the next pass computes, as many as there is room for and as are worth it, where `jobs` take
-    /// part. With a budget of time no more than can be chosen in a part of it: choices are made at once when the pass
-    /// ends.
+    /// Returns the draft tokens of the next pass of `jobs` jobs: at most `room`, and as many as pay. A time budget
+    /// limits them further: all are chosen at once when the pass ends.
     pub fn choose(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> &[u32] {
         let in_time = match budget {
             Some(budget) if !self.always => (CHOICES * budget.as_secs_f64() / self.choice) as usize,
@@ -318,8 +315,8 @@ impl Draft {
         &self.tokens()[..self.chosen]
     }
 
-    /// Takes note of a pass, that the first `right` of its drafted tokens were right and the first `compared` were
-    /// looked at, and of the time of a choice.
+    /// Records a pass: the first `compared` draft tokens were verified, the first `right` accepted; and the time of a
+    /// choice.
     pub fn passed(&mut self, pass: PassStats, right: usize, compared: usize, jobs: usize, choice: Duration) {
         self.choice = choice.as_secs_f64();
         self.drafted += self.chosen;

@@ -1,5 +1,5 @@
-//! Embeddings: texts through a network in steps of as many tokens as fit, and from their hidden states to vectors. Owns
-//! the caches of a call, so that no session is touched. What becomes of a text depends on that text alone.
+//! Embeddings: texts run through a network in full steps; pooling turns their hidden states into vectors. Each call has
+//! KV caches of its own and touches no session. The result of a text depends only on that text.
 
 use std::time::Duration;
 
@@ -17,27 +17,27 @@ use crate::graph::step::{MEDIA_ROW, StepLimits};
 use crate::model::pooling::Pooling;
 use crate::quant;
 
-/// The choices of a call.
+/// Parameters of a call.
 #[derive(Clone, Copy, Default)]
 pub struct EmbedParams {
     /// `None`: the model's.
     pub pooling: Option<Pooling>,
-    /// Vectors keep their lengths.
+    /// True to skip normalization.
     pub raw: bool,
 }
 
 impl Model {
-    /// The embeddings of texts, one after the other; `Pooling::None` makes one for each token.
+    /// Returns the embeddings of texts, concatenated; `Pooling::None` gives one per token.
     pub fn embed(&self, texts: &[&[u32]], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
         self.embed_texts(&plain(texts), params, cancel)
     }
 
-    /// Number of values that `embed` makes of texts. Refuses what it would refuse.
+    /// Number of values that `embed` returns. Fails if `embed` would.
     pub fn embed_len(&self, texts: &[&[u32]], params: EmbedParams) -> Result<usize> {
         self.embed_texts_len(&plain(texts), params)
     }
 
-    /// `embed_len` for texts with media.
+    /// Like `embed_len`, for texts with media.
     pub(crate) fn embed_texts_len(&self, texts: &[Text], params: EmbedParams) -> Result<usize> {
         let network = self.network()?;
         network.check_whole()?;
@@ -66,7 +66,7 @@ impl Model {
         Ok(vectors.saturating_mul(embedder.width(pooling)))
     }
 
-    /// `embed` for texts with media.
+    /// Like `embed`, for texts with media.
     pub(crate) fn embed_texts(&self, texts: &[Text], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
         let len = self.embed_texts_len(texts, params)?;
         let network = self.network()?;
@@ -94,7 +94,7 @@ impl Model {
                 tokens += text.tokens.len();
                 tokens <= limits.max_tokens && is_long(text) == is_long(first)
             });
-            // A text that is too long for a step goes through several.
+            // A text too long for one step takes several.
             let n = fitting.count().max(1);
             let (group, behind) = rest.split_at(n);
             call.group(group)?;
@@ -103,7 +103,7 @@ impl Model {
         Ok(call.out.values)
     }
 
-    /// Texts with padding up to the length of the context.
+    /// Texts padded to the context length.
     fn filled(&self, texts: &[Text]) -> Result<Vec<Vec<u32>>> {
         let n = self.network()?.context_length as usize;
         let padding = self.padding_token()?;
@@ -117,7 +117,7 @@ impl Model {
         Ok(all)
     }
 
-    /// The token that fills texts up: that of the tokenizer's files, or of the configuration.
+    /// The padding token: from the tokenizer's files, or from the configuration.
     fn padding_token(&self) -> Result<u32> {
         let named = self.metadata().str("tokenizer.huggingface.pad_token")?;
         if let (Some(name), Ok(tokenizer)) = (named, self.tokenizer()) {
@@ -127,7 +127,7 @@ impl Model {
                 return Ok(id);
             }
         }
-        // The configurations of SigLIP leave it out.
+        // SigLIP configurations omit it.
         Ok(self.metadata().u32("tokenizer.ggml.padding_token_id")?.unwrap_or(1))
     }
 }
@@ -149,7 +149,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Computes some texts side by side, or one in pieces.
+    /// Computes a batch of texts, or one text in pieces.
     fn group(&mut self, texts: &[Text]) -> Result<()> {
         let mut sequences = try_vec("the caches of texts", texts.len())?;
         let mut bytes = 0;
@@ -182,7 +182,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Computes the hidden states of tokens, as many of each sequence as its text has.
+    /// Computes the hidden states of the next tokens of each sequence.
     fn step(&mut self, sequences: &mut [Sequence], texts: &[Text]) -> Result<()> {
         let Embedder { program, executors, result, head, .. } = self.embedder;
         let mut refs = try_vec("the caches of texts", sequences.len())?;
@@ -192,7 +192,7 @@ impl Call<'_> {
         let (n, budget) = (texts.iter().map(|text| text.tokens.len()).sum::<usize>(), StepBudget::new(&stop));
         let make = |limits| self.network.new_executor(program, limits);
         let (mut own, mut lent);
-        // An executor for one long text is too large to be kept.
+        // An executor for a long text is too large to keep.
         let step = if self.limits.max_tokens > self.embedder.limits.max_tokens {
             own = make(self.limits)?;
             &mut own.step

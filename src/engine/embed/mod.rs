@@ -1,4 +1,4 @@
-//! Embeddings of texts.
+//! Embeddings.
 
 mod embed;
 pub(super) mod vectors;

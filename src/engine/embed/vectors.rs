@@ -1,29 +1,29 @@
-//! From the hidden states of texts to their vectors: pooling, the layers after it, and lengths of 1. Sums go through
-//! the tokens of a text in order, in f64.
+//! Pooling of hidden states into vectors, the dense layers after it, and normalization. Sums run over the tokens of a
+//! text in order, in f64.
 
 use crate::cpu::nan::all_finite;
 use crate::engine::model::Model;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::model::pooling::{Dense, DenseActivation, EmbeddingHead, Pooling};
 
-/// The vectors of a call, of which the last one may be under way.
+/// The vectors of a call; the last one may be incomplete.
 pub struct Vectors<'a> {
     model: &'a Model,
     head: &'a EmbeddingHead,
     pooling: Pooling,
     raw: bool,
     pub values: Vec<f32>,
-    /// `[hidden]`, what the tokens so far have become.
+    /// `[hidden]`, the pooled tokens so far.
     pooled: Vec<f64>,
     n_tokens: usize,
-    /// Number of texts that have ended.
+    /// Number of finished texts.
     n_texts: usize,
-    /// The text's first token whose hidden state is not finite.
+    /// Index of the text's first token with a NaN or infinite hidden state.
     nan_at: Option<usize>,
 }
 
 impl<'a> Vectors<'a> {
-    /// Returns an empty list with room for `len` values.
+    /// Creates an empty list with capacity for `len` values.
     pub fn new(
         model: &'a Model,
         head: &'a EmbeddingHead,
@@ -36,7 +36,7 @@ impl<'a> Vectors<'a> {
         Ok(Vectors { model, head, pooling, raw, values, pooled, n_tokens, n_texts, nan_at })
     }
 
-    /// The way to the vector that the layers after the pooling take.
+    /// The pooling to apply; for ranking, the one that the classifier takes.
     fn way(&self) -> Pooling {
         match (self.pooling, &self.head.ranker) {
             (Pooling::Rank, Some(ranker)) => ranker.pooling,
@@ -44,7 +44,7 @@ impl<'a> Vectors<'a> {
         }
     }
 
-    /// The layers ahead of the pooling, and those behind it.
+    /// The dense layers before pooling, and those after.
     fn layers(&self) -> (&'a [Dense], &'a [Dense]) {
         match (self.pooling, &self.head.ranker) {
             (Pooling::Rank, Some(ranker)) => ranker.layers.split_at(ranker.ahead),
@@ -52,7 +52,7 @@ impl<'a> Vectors<'a> {
         }
     }
 
-    /// Takes the hidden states of more tokens of a text.
+    /// Adds the hidden states of more tokens of a text.
     pub fn add(&mut self, rows: &[f32]) -> Result<()> {
         let (way, ahead) = (self.way(), self.layers().0);
         for row in rows.chunks_exact(self.head.hidden) {
@@ -81,7 +81,7 @@ impl<'a> Vectors<'a> {
         Ok(())
     }
 
-    /// Ends a text.
+    /// Finishes a text.
     pub fn finish(&mut self) -> Result<()> {
         let n_tokens = std::mem::take(&mut self.n_tokens) as f64;
         if self.pooling == Pooling::None {
@@ -109,7 +109,7 @@ impl<'a> Vectors<'a> {
         Ok(())
     }
 
-    /// Rejects a last vector, of `n` values, that is not finite.
+    /// Fails if the last vector, of `n` values, is not finite.
     fn check(&self, n: usize) -> Result<()> {
         if all_finite(&self.values[self.values.len() - n..]) {
             return Ok(());
@@ -120,19 +120,19 @@ impl<'a> Vectors<'a> {
     }
 }
 
-/// Appends a vector, divided by its length where that is asked for and not 0.
+/// Appends a vector, normalized if requested and nonzero.
 fn push(values: &mut Vec<f32>, x: &[f64], normalise: bool) {
     let by = if normalise { length(x.iter().copied()) } else { 1.0 };
     values.extend(x.iter().map(|x| (x / by) as f32));
 }
 
-/// Brings a vector to the length 1, unless its length is 0.
+/// Normalizes a vector to length 1, unless its length is 0.
 pub fn normalise(x: &mut [f32]) {
     let by = length(x.iter().map(|x| f64::from(*x)));
     x.iter_mut().for_each(|x| *x = (f64::from(*x) / by) as f32);
 }
 
-/// The length of a vector; 1 in place of 0.
+/// The length of a vector; 1 instead of 0.
 fn length(x: impl Iterator<Item = f64>) -> f64 {
     match x.map(|x| x * x).sum::<f64>().sqrt() {
         length if length > 0.0 => length,
@@ -140,7 +140,7 @@ fn length(x: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// A layer after the pooling.
+/// Applies a layer.
 fn apply(layer: &Dense, x: &[f64]) -> Result<Vec<f64>> {
     let mut y = try_vec("an embedding", layer.rows)?;
     y.extend(
@@ -166,7 +166,7 @@ fn apply(layer: &Dense, x: &[f64]) -> Result<Vec<f64>> {
     Ok(y)
 }
 
-/// The error function, by its series in which all terms are positive.
+/// The error function, by a series with only positive terms.
 fn erf(x: f64) -> f64 {
     if x.abs() > 6.0 {
         return x.signum();

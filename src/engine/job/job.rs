@@ -1,5 +1,5 @@
-//! A generation that runs in slices: a session with the tokens that are to be appended, and the tokens and the text
-//! that have come of it. Knows how a token is chosen and why a text ends; when it works, `schedule` knows.
+//! A generation request that runs in slices: a session, the tokens to append, and the generated tokens and text.
+//! Decides how a token is sampled and when the text ends; `schedule` decides when it runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,33 +21,33 @@ use crate::text::Event;
 
 /// What a job appends to its session.
 enum Phase {
-    /// Its prompt, of which it has appended some tokens.
+    /// Prefill of its prompt, of which some tokens are appended.
     Prompt { appended: usize },
-    /// Tokens that it has written itself, and the one made before them: those of `made` from number `first` on, of
-    /// which it has appended some.
+    /// Tokens that the job inserts itself: `made` from index `first` on, including the last generated token; `appended`
+    /// of them are appended.
     Writing { first: usize, appended: usize },
-    /// The token made last, and a draft.
+    /// Decode: the last token and a draft.
     Tokens,
 }
 
-/// The token after the logits of the last pass.
+/// State of the token after the last pass's logits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
-    /// It was made, or there are no logits.
+    /// Chosen, or there are no logits.
     Made,
-    /// It is to be chosen on the host.
+    /// To be sampled on the host.
     OnHost,
-    /// The device has chosen it.
+    /// Sampled by the device.
     OnDevice(u32),
 }
 
 /// Times of a job.
 struct JobTimes {
     begun: Instant,
-    /// Time of the passes in which it had prompt tokens and single ones.
+    /// Time of the passes with its prompt tokens; next, of its decode passes.
     prompt: Duration,
     tokens: Duration,
-    /// Time from its making to its first token.
+    /// Time to first token.
     first_token: Duration,
     /// Time of the last choice on the host over the whole vocabulary.
     choice: Duration,
@@ -59,38 +59,38 @@ pub struct Job {
     request: Request,
     phase: Phase,
     n_reasoning: usize,
-    /// Number of the tokens made that were read.
+    /// Number of generated tokens that were read.
     read: usize,
     end: Option<End>,
     choice: Choice,
-    /// The first results of the pass at hand, between `take` and `settle`.
+    /// First results of the current pass, between `take` and `settle`.
     taken: Option<Taken>,
-    /// The paused pass that it takes part in.
+    /// Its handle to a paused pass.
     pub(super) parked: Option<Parked>,
-    /// Passes since the one that it last had a part in; 0 if it had a part in the last.
+    /// Passes since the job last ran; 0 if it ran in the last one.
     pub(super) waiting: u32,
-    /// Consecutive passes that it has had a part in; 0 if it had none in the last.
+    /// Consecutive passes the job has run in; 0 if it did not run in the last one.
     pub(super) running: u32,
-    /// It was asked to stop when that was looked at last.
+    /// True if a cancel had fired when last checked.
     is_stopped: bool,
-    /// The error that has ended it.
+    /// The error that ended it.
     failure: Option<Error>,
     progress: Arc<JobProgress>,
     times: JobTimes,
 }
 
-/// The first results of a pass.
+/// First results of a pass.
 struct Taken {
-    /// Tokens of the sequence before.
+    /// Length of the sequence before the pass.
     before: usize,
-    /// The pass had tokens that follow the prompt.
+    /// True if the pass was a decode step of the job.
     is_step: bool,
     /// Time that the choice took.
     choice: Duration,
 }
 
 impl Job {
-    /// A job on the session that the request was made for.
+    /// Creates a job on the session that the request was made for.
     pub fn new(mut session: Session, mut request: Request) -> Job {
         static IDS: AtomicU64 = AtomicU64::new(0);
         session.step_back(session.len(), request.memory.take());
@@ -123,7 +123,7 @@ impl Job {
         }
     }
 
-    /// The session, with all tokens whose steps are done.
+    /// The session, with all tokens of completed steps.
     pub fn into_session(mut self) -> Session {
         self.session.expect(None);
         self.session
@@ -154,34 +154,33 @@ impl Job {
         }
     }
 
-    /// What other threads see of the job while one works on it.
+    /// State for other threads while one works on the job.
     pub fn progress(&self) -> &Arc<JobProgress> {
         &self.progress
     }
 
-    /// Shows other threads the state that the job has now.
+    /// Publishes the present state.
     pub(super) fn publish(&self) {
         self.progress.publish(|| self.info());
     }
 
-    /// Number of tokens of the session, without those that it computes again ahead of the prompt.
+    /// Length of the session, without tokens that are recomputed before the prompt.
     fn cache_len(&self) -> usize {
         if self.reads_prompt() { self.session.sequence().len() } else { self.session.len() }
     }
 
-    /// Shows `read` the text that is new, which is gone where that succeeds.
+    /// Passes the new text to `read`, and removes it if `read` succeeds.
     pub fn read_text<T>(&mut self, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
         self.session.model().tokenizer()?;
         self.request.text.read(read)
     }
 
-    /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right
-    /// now.
+    /// Passes the next part of the reply to `take`, and removes it if `take` succeeds; `None` if there is none now.
     pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
         self.request.text.next(take)
     }
 
-    /// Shows `read` the tokens that are new, which are gone where that succeeds.
+    /// Passes the new tokens to `read`, and removes them if `read` succeeds.
     pub fn read_tokens<T>(&mut self, read: impl FnOnce(&[u32]) -> Result<T>) -> Result<T> {
         let result = read(&self.request.made[self.read..])?;
         self.read = self.request.made.len();
@@ -192,29 +191,29 @@ impl Job {
         self.request.logprobs.is_some()
     }
 
-    /// Shows `read` the log-probabilities of tokens that are new, row by row, which are gone where that succeeds.
+    /// Passes the new logprob rows to `read`, and removes them if `read` succeeds.
     pub fn read_logprobs<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
         let none = || Error::invalid("a job that keeps no log-probabilities");
         self.request.logprobs.as_mut().ok_or_else(none)?.read(read)
     }
 
-    /// The error with which a step ends because the job is asked to stop and has not ended.
+    /// Fails if a cancel has fired and the job has not ended.
     pub(super) fn check_cancels(&self) -> Result<()> {
         if self.has_ended() { Ok(()) } else { self.cancels().check() }
     }
 
-    /// Leaves the job out while it is asked to stop, until this is called again.
+    /// Excludes the job from passes while a cancel is fired, until the next call.
     pub(super) fn heed_cancels(&mut self) {
         self.is_stopped = self.check_cancels().is_err();
     }
 
-    /// True where steps work on the job.
+    /// True if steps run the job.
     pub(super) fn runs(&self) -> bool {
         !self.has_ended() && !self.is_stopped
     }
 
-    /// The result of work for this job; `None` where that failed, which ends it alone. What concerns all jobs, or may
-    /// not happen again, is an error.
+    /// Returns the result of work for this job. An error of the job alone ends it and returns `None`; errors that
+    /// concern all jobs or may be transient are returned.
     pub(super) fn alone<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -236,7 +235,7 @@ impl Job {
         }
     }
 
-    /// Ends the job with what it has made.
+    /// Ends the job with its present text.
     pub(in crate::engine) fn stop(&mut self) {
         if !self.has_ended() {
             self.request.text.end(false);
@@ -244,7 +243,7 @@ impl Job {
         }
     }
 
-    /// The error that has ended the job.
+    /// The error that ended the job.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }
@@ -258,7 +257,7 @@ impl Job {
         Cancels::new(self.request.cancel.clone(), self.session.cancel().cloned())
     }
 
-    /// Its tokens in a pass.
+    /// Its lane in a pass.
     pub(super) fn lane(&mut self, member: Member) -> Lane<'_> {
         let Job { session, request: Request { prompt, made, step, chooser, logprobs, .. }, phase, .. } = self;
         let tokens = match *phase {
@@ -276,7 +275,7 @@ impl Job {
         }
     }
 
-    /// The next tokens of a job that reads its prompt, `room` at most, and those of its session ahead of them.
+    /// The next pending and prompt tokens of a job in prefill, at most `room`.
     pub(super) fn next_of_prompt(&self, room: usize) -> Member {
         let (pending, left) = (self.session.pending().len(), self.unread().len());
         let n = self.session.fit(self.session.sequence().len(), pending + left, room);
@@ -285,13 +284,12 @@ impl Job {
         Member { id: self.id, again, tokens, outputs: usize::from(tokens == left) }
     }
 
-    /// Number of the next tokens of a job that reads its prompt which one pass has to take: a picture whose rows see
-    /// each other.
+    /// Number of next prompt tokens that must be in one pass: an image with bidirectional attention.
     pub(super) fn due_of_prompt(&self) -> usize {
         self.session.runs().due(self.session.sequence().len())
     }
 
-    /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `budget` pauses.
+    /// Prepares drafting during prefill, drafts during decode; returns false if `budget` pauses.
     pub(super) fn make_draft(&mut self, budget: &StepBudget) -> Result<bool> {
         let started = Instant::now();
         let is_made = self.go_on_with_draft(budget);
@@ -309,7 +307,7 @@ impl Job {
         match self.phase {
             Phase::Prompt { .. } | Phase::Writing { appended: 1.., .. } => return Ok(true),
             Phase::Writing { appended: 0, .. } => {
-                // A recurrence may have gone beyond the token that is written after.
+                // The recurrent state may be past the token that the inserted ones follow.
                 self.session.step_back(self.session.len(), None);
                 return Ok(true);
             }
@@ -318,26 +316,26 @@ impl Job {
         self.session.step_back(self.session.len(), None);
         let Request { draft, made, max_tokens, chooser, .. } = &mut self.request;
         let Some(draft) = draft else { return Ok(true) };
-        // The token that is made in any case counts too.
+        // The pass samples one token in any case.
         let more = (*max_tokens - made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
-        // A recurrence that went too far first takes its steps again.
+        // Recurrent layers that ran too far recompute their steps first.
         let more = more.min(self.session.network().separable(self.session.len()) - 1);
         let most = if self.session.pending().is_empty() { more } else { 0 };
         draft.make(&mut self.session, made, most, chooser.as_mut(), budget)
     }
 
-    /// True where its drafts need what passes keep for heads.
+    /// True if its drafts need hidden states kept by passes.
     pub(super) fn observes(&self) -> bool {
         self.request.draft.as_ref().is_some_and(Draft::observes)
     }
 
-    /// True where the next pass shall be one without drafts.
+    /// True if the next pass must be without drafts.
     pub(super) fn needs_plain_pass(&self) -> bool {
         self.request.draft.as_ref().is_some_and(Draft::needs_plain_pass)
     }
 
-    /// The next tokens of a job that makes tokens, with at most `room` of its draft. `jobs`: those that make tokens in
-    /// the pass. `budget`: the time of the call, if it has one.
+    /// The next tokens of a job in decode, with at most `room` draft tokens. `jobs`: number of jobs in decode in the
+    /// pass. `budget`: time of the call, if limited.
     pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> Member {
         let Request { step, made, draft, .. } = &mut self.request;
         step.clear();
@@ -348,17 +346,17 @@ impl Job {
         Member { id: self.id, again: self.session.pending().len(), tokens: step.len(), outputs: step.len() }
     }
 
-    /// Number of tokens that it appends before its draft.
+    /// Number of tokens before its draft.
     pub(super) fn n_due(&self) -> usize {
         self.session.pending().len() + 1
     }
 
-    /// True if it appends its prompt, or what it has written itself.
+    /// True if it appends its prompt or inserted tokens.
     pub(super) fn reads_prompt(&self) -> bool {
         matches!(self.phase, Phase::Prompt { .. } | Phase::Writing { .. })
     }
 
-    /// The tokens of its prompt, or of what it has written itself, that were not appended.
+    /// The prompt tokens or inserted tokens not yet appended.
     fn unread(&self) -> &[u32] {
         match self.phase {
             Phase::Prompt { appended } => &self.request.prompt[appended..],
@@ -367,7 +365,7 @@ impl Job {
         }
     }
 
-    /// Takes note that the first `n` tokens of `unread` were appended.
+    /// Marks the first `n` tokens of `unread` as appended.
     fn has_read(&mut self, n: usize) {
         if let Phase::Prompt { appended } | Phase::Writing { appended, .. } = &mut self.phase {
             *appended += n;
@@ -377,7 +375,7 @@ impl Job {
         }
     }
 
-    /// Number of tokens of a prompt that are still to be computed.
+    /// Number of tokens left to prefill.
     pub(super) fn prompt_left(&self) -> usize {
         self.session.pending().len() + self.unread().len()
     }
@@ -386,8 +384,8 @@ impl Job {
         self.request.priority
     }
 
-    /// Takes the results of a pass that took so long up to a choice: the piece of its prompt, or the first token of the
-    /// step. `decide` makes the choice, `settle` ends it.
+    /// Takes the results of a pass up to the first choice: a piece of its prompt, or the first token of the step.
+    /// `decide` chooses the token, `settle` ends the pass. `time` is the time of the pass.
     pub(super) fn take(&mut self, place: MemberPlace, pass: &mut Pass, time: Duration) -> Result<()> {
         let MemberPlace { member, output, .. } = place;
         let (before, is_step) = (self.session.sequence().len(), !self.reads_prompt());
@@ -413,7 +411,7 @@ impl Job {
         Ok(())
     }
 
-    /// Chooses a token where one is to be chosen. Changes nothing but the job.
+    /// Chooses a token if one is due. Changes only the job.
     pub(super) fn decide(&mut self) -> Result<()> {
         let (started, is_long) = (Instant::now(), self.chooses_at_length());
         let made = if self.is_undecided() { self.make_token() } else { Ok(()) };
@@ -427,14 +425,13 @@ impl Job {
         made
     }
 
-    /// Duration of the last choice on the host over the whole vocabulary (sampling, log probabilities); zero if there
-    /// was none.
+    /// Time of the last choice on the host over the whole vocabulary (sampling, logprobs); zero if there was none.
     pub(super) fn choice_time(&self) -> Duration {
         self.times.choice
     }
 
-    /// Takes the rest of a pass in which `jobs` made tokens: chooses a token after each of a draft, as long as the next
-    /// one is the one that was chosen.
+    /// Takes the rest of a pass: verifies the draft, choosing a token after each accepted one. `jobs`: number of jobs
+    /// that generated tokens in the pass.
     pub(super) fn settle(&mut self, place: MemberPlace, pass: &mut Pass, stats: PassStats, jobs: usize) -> Result<()> {
         let Some(taken) = self.taken.take() else { return Ok(()) };
         let result = match taken.is_step && !self.is_undecided() {
@@ -442,7 +439,7 @@ impl Job {
             false => Ok(()),
         };
         let MemberPlace { member, row, output } = place;
-        // Drafts begin behind media.
+        // Drafts begin after media.
         let behind = self.session.runs().end().saturating_sub(1);
         let (first, end) = (taken.before.max(behind), self.cache_len());
         if first >= end {
@@ -485,8 +482,7 @@ impl Job {
         Ok(())
     }
 
-    /// Number of steps of one token that may be begun one after the other before their tokens are seen; `None` where
-    /// one has to be seen first.
+    /// Number of single-token steps that may be pipelined; `None` if a token must be seen first.
     pub(super) fn steps_ahead(&self, network: &Network) -> Option<usize> {
         let Request { draft, chooser, logprobs, made, max_tokens, reasoning, .. } = &self.request;
         let waits = self.reads_prompt() || draft.is_some() || self.is_undecided() || !self.session.pending().is_empty();
@@ -499,7 +495,7 @@ impl Job {
         Some((max_tokens - made.len()).min(self.session.capacity() - self.session.len()).min(reasoning))
     }
 
-    /// Takes the result of a step that was begun ahead, which took so long.
+    /// Takes the result of a pipelined step that took `time`.
     pub(super) fn accept_ahead(&mut self, token: u32, time: Duration) -> Result<()> {
         self.times.tokens += time;
         let last = self.request.made.last().map_or(&[][..], std::slice::from_ref);
@@ -509,34 +505,34 @@ impl Job {
         self.make_token()
     }
 
-    /// Forgets steps that were begun ahead and are not wanted.
+    /// Drops pipelined steps that are not wanted.
     pub(super) fn forget_ahead(&mut self) {
         if !self.reads_prompt() {
             self.session.rewind(self.session.len(), self.session.logits_at());
         }
     }
 
-    /// True where there are logits of which no token was chosen: those of the pass at hand, or choosing has failed.
+    /// True if no token is chosen yet from the current logits, or choosing has failed.
     pub(super) fn is_undecided(&self) -> bool {
         self.choice != Choice::Made
     }
 
-    /// True where `decide` looks at the whole vocabulary several times.
+    /// True if `decide` makes several passes over the vocabulary.
     pub(super) fn chooses_at_length(&self) -> bool {
         self.choice == Choice::OnHost && (self.request.chooser.is_some() || self.request.logprobs.is_some())
     }
 
-    /// True if `decide` calls a function of the caller.
+    /// True if `decide` calls a callback of the caller.
     pub(super) fn calls_back(&self) -> bool {
         self.is_undecided() && self.request.chooser.as_ref().is_some_and(Chooser::calls_back)
     }
 
-    /// True where `decide` needs a step, to read the logits.
+    /// True if `decide` needs a step to read the logits.
     pub(super) fn lacks_logits(&self) -> bool {
         self.choice == Choice::OnHost && self.session.has_logits_on_device()
     }
 
-    /// Chooses a token where the device has not.
+    /// Chooses a token, unless the device has.
     fn make_token(&mut self) -> Result<()> {
         if self.request.only_reads {
             (self.end, self.choice) = (Some(End::Length), Choice::Made);
@@ -546,7 +542,7 @@ impl Job {
             Choice::OnDevice(token) => Some(token),
             Choice::OnHost | Choice::Made => None,
         };
-        // Also if the device's token is refused.
+        // Also if the device's token is rejected.
         self.choice = Choice::OnHost;
         let Request { made, max_tokens, text, logprobs, chooser, only_content_logprobs, .. } = &mut self.request;
         let token = self.session.choose(chosen, chooser.as_mut())?;
@@ -584,7 +580,7 @@ impl Job {
             if is_end || self.end == Some(End::Stop) {
                 logprobs.settle(true);
             } else if !text.is_in_content() {
-                // What was held was a tag.
+                // The pending rows belong to a tag.
                 logprobs.settle(false);
             } else if !text.holds_text() {
                 logprobs.settle(true);
@@ -600,8 +596,8 @@ impl Job {
         Ok(())
     }
 
-    /// Writes what ends the reasoning after its last token where no more of it may be made and there is room for that
-    /// and an answer. A character that has begun is finished first.
+    /// Inserts the tokens that end reasoning when its bound is reached, if they and an answer fit. Finishes an
+    /// incomplete character first.
     fn bound_reasoning(&mut self) -> Result<()> {
         let Request { reasoning, made, text, max_tokens, .. } = &mut self.request;
         let Some(bound) = reasoning else { return Ok(()) };

@@ -1,26 +1,26 @@
-//! The log-probabilities of a job's tokens, until they are read: of each token its own and those of the likeliest ones.
-//! All memory is set aside with the job.
+//! Logprobs of a job's tokens until they are read: of the token and of the `k` most likely ones. All memory is
+//! allocated with the job.
 
 use crate::error::{Error, Result, try_vec};
 use crate::sampling;
 
-/// Most likeliest tokens that are kept with a token.
+/// Maximum number of most likely tokens per token.
 const MOST: usize = 32;
 
 pub struct JobLogprobs {
-    /// Number of the likeliest tokens.
+    /// Number of most likely tokens.
     k: usize,
-    /// Row by row: a token that was made and the `k` likeliest in its place, and the logarithms of their probabilities.
+    /// Rows of the chosen token and the `k` most likely ones; next, their logprobs.
     tokens: Vec<u32>,
     logprobs: Vec<f32>,
-    /// Room for the order of the vocabulary.
+    /// Scratch for sorting the vocabulary.
     order: Vec<u32>,
-    /// Number of the last rows of which it is open whether they are wanted.
+    /// Number of last rows that are pending: kept only if `settle` says so.
     held: usize,
 }
 
 impl JobLogprobs {
-    /// Room for `rows` tokens of a vocabulary, with the `k` likeliest for each; `None` if nothing is kept.
+    /// Allocates `rows` rows with `k` most likely tokens; `None` without `k`.
     pub fn new(k: Option<usize>, vocab: usize, rows: usize) -> Result<Option<JobLogprobs>> {
         let Some(k) = k else { return Ok(None) };
         if k > MOST {
@@ -37,20 +37,20 @@ impl JobLogprobs {
         }))
     }
 
-    /// Keeps those of a token that was chosen from some logits.
+    /// Adds the row of a token chosen from `logits`.
     pub fn push(&mut self, token: u32, logits: &[f32]) {
         self.tokens.push(token);
         self.logprobs.push(sampling::logprob(logits, token));
         sampling::likeliest_into(logits, self.k, &mut self.order, &mut self.tokens, &mut self.logprobs);
     }
 
-    /// `push` of a row of which it is open whether it is wanted.
+    /// Like `push`, for a pending row.
     pub fn push_held(&mut self, token: u32, logits: &[f32]) {
         self.push(token, logits);
         self.held += 1;
     }
 
-    /// Decides on the rows of which it was open whether they are wanted.
+    /// Keeps or drops the pending rows.
     pub fn settle(&mut self, are_wanted: bool) {
         if !are_wanted {
             let n = self.tokens.len() - self.held * (1 + self.k);
@@ -60,7 +60,7 @@ impl JobLogprobs {
         self.held = 0;
     }
 
-    /// Shows `read` those that are new, which are gone where that succeeds.
+    /// Passes the new rows to `read`, and removes them if `read` succeeds.
     pub fn read<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
         let ready = self.tokens.len() - self.held * (1 + self.k);
         let result = read(&self.tokens[..ready], &self.logprobs[..ready])?;

@@ -1,4 +1,4 @@
-//! Generations that run in slices, several in common passes.
+//! Jobs: generation requests that run in slices, with continuous batching.
 
 mod job;
 pub(super) mod logprobs;

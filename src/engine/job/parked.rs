@@ -1,4 +1,4 @@
-//! The pass of some jobs, and what its members keep of it while it is paused.
+//! The batch step of some jobs, and each member's handle to it while it is paused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,10 +8,10 @@ use crate::engine::network::pass::Pass;
 #[derive(Clone, Copy)]
 pub struct Member {
     pub id: u64,
-    /// Tokens of its session that are computed again, and those that are appended.
+    /// Number of recomputed tokens of its session; next, number of appended tokens.
     pub again: usize,
     pub tokens: usize,
-    /// Number of the last of them whose results are wanted.
+    /// Number of outputs: the last tokens whose results are needed.
     pub outputs: usize,
 }
 
@@ -22,7 +22,7 @@ impl Member {
     }
 }
 
-/// A member of a pass with the numbers of its first row and of its first output there.
+/// A member of a pass, with the indices of its first row and its first output.
 #[derive(Clone, Copy)]
 pub struct MemberPlace {
     pub member: Member,
@@ -30,11 +30,11 @@ pub struct MemberPlace {
     pub output: usize,
 }
 
-/// A pass, and its members in the order of its lanes.
+/// A pass and its members, in lane order.
 pub struct JobPass {
     pub pass: Pass,
     pub members: Vec<Member>,
-    /// It has run, and its results wait for somebody to take them.
+    /// True if it has run, and its results are not taken yet.
     pub has_run: bool,
 }
 
@@ -44,7 +44,7 @@ impl JobPass {
         self.members.iter().map(Member::len).sum()
     }
 
-    /// Empties it for the next one.
+    /// Clears it for the next pass.
     pub fn clear(&mut self) {
         self.pass.step().clear();
         self.members.clear();
@@ -52,19 +52,19 @@ impl JobPass {
     }
 }
 
-/// A part in a paused pass. The first member that leaves takes the pass apart: what was computed so far is lost, the
-/// sessions are as they were before it.
+/// A member's handle to a paused pass. Dropping any handle discards the pass and its partial results; the sessions stay
+/// as they were before it.
 pub struct Parked(Arc<Mutex<Option<JobPass>>>);
 
 impl Parked {
-    /// Pauses a pass: a part for each member, in any order.
+    /// Pauses a pass: returns a handle for each member, in any order.
     pub fn new(pass: JobPass) -> impl Iterator<Item = (u64, Parked)> {
         let members = pass.members.clone();
         let shared = Arc::new(Mutex::new(Some(pass)));
         members.into_iter().map(move |member| (member.id, Parked(shared.clone())))
     }
 
-    /// The pass, unless it was taken or taken apart meanwhile, or has a member that is not `here`.
+    /// Takes the pass, unless it was taken or discarded, or a member is not `here`.
     pub fn take(self, here: impl Fn(u64) -> bool) -> Option<JobPass> {
         let pass = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         pass.filter(|pass| pass.members.iter().all(|member| here(member.id)))

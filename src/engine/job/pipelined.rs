@@ -1,5 +1,5 @@
-//! Steps of single tokens that a GPU begins before the ones ahead of them have ended, because it hands its choices on
-//! by itself.
+//! Pipelined decode: a GPU begins single-token steps before the previous ones have ended, because it feeds back its own
+//! samples.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,26 +11,24 @@ use crate::engine::network::pass::{Lane, Pass};
 use crate::error::{Result, try_filled, try_vec};
 use crate::graph::step::CHOSEN_BEFORE;
 
-/// Steps that an executor works on before others may have it.
+/// Maximum number of steps before others may use the executor.
 pub const MOST: usize = 32;
 
-/// The lanes of steps, and what becomes of their tokens.
+/// The lanes of pipelined steps, and the consumer of their tokens.
 pub trait Lanes {
-    /// The lanes, in the same order each time, with one token each, of which those of the first step count.
+    /// Appends the lanes, in the same order each time, with one token each; only the first step uses these tokens.
     fn lanes<'a>(&'a mut self, lanes: &mut Vec<Lane<'a>>);
 
-    /// True where the next step is not to be begun: `under_way` were begun and not ended, which take `usual` each,
-    /// `done` have ended.
+    /// True to hold the next step back: `under_way` steps are in flight, which take `usual` each; `done` have ended.
     fn pauses(&self, under_way: usize, done: usize, usual: Duration) -> bool;
 
-    /// Takes the tokens that a step has chosen, and commits the ones before them; false where no further step is
-    /// wanted.
+    /// Commits the previous tokens and takes the sampled ones of a step; returns false to stop.
     fn accept(&mut self, tokens: &[u32], time: Duration) -> Result<bool>;
 }
 
-/// Makes `most` tokens at most of each of `n` sessions, until `lanes` want no more or pause. The caller forgets what
-/// was begun after the last (`Session::rewind`), also after an error. The number of steps; `None` where the device does
-/// not work ahead; `Some(0)` where `budget` ends the wait for an executor.
+/// Generates at most `most` tokens for each of `n` sessions, until `lanes` stop or pause. The caller must drop later
+/// steps (`Session::rewind`), also after an error. Returns the number of steps; `None` if the device cannot pipeline;
+/// `Some(0)` if `budget` ends the wait for an executor.
 pub fn run(
     network: &Arc<Network>,
     lanes: &mut impl Lanes,

@@ -1,4 +1,4 @@
-//! The state of a job, published after each pass, so that threads read it while another one works on the job.
+//! The state of a job, published after each pass for threads that read it while another one runs the job.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use crate::engine::cancel::Cancel;
 use crate::error::{Error, Result};
 
-/// The reason why a job has ended.
+/// Why a job has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// A token that ends a turn or a text.
     Token,
-    /// As many tokens as were asked for.
+    /// The token limit.
     Length,
-    /// A stop string.
+    /// A stop sequence.
     Stop,
-    /// The cache is full.
+    /// A full context window.
     Context,
-    /// A token that ends a text, where a grammar allows it.
+    /// A token that ends the text, with a grammar.
     Grammar,
-    /// An error of its own.
+    /// An error.
     Failed,
     /// A call that stops it.
     Cancelled,
 }
 
-/// What may stop a job.
+/// The cancels of a job: the request's and the session's.
 pub(super) struct Cancels([Option<Arc<Cancel>>; 2]);
 
 impl Cancels {
@@ -42,28 +42,28 @@ impl Cancels {
 #[derive(Clone, Debug)]
 pub struct JobInfo {
     pub end: Option<End>,
-    /// The error that has ended it.
+    /// The error that ended it.
     pub failure: Option<Error>,
-    /// The error with which a step would end because somebody asks the job to stop.
+    /// The error that a step would return because of a cancel.
     pub stopped: Result<()>,
     pub prompt_total: usize,
     pub prompt_done: usize,
     pub tokens: usize,
-    /// Tokens of reasoning among them.
+    /// Number of reasoning tokens among them.
     pub reasoning: usize,
-    /// Tokens of drafts that were computed, and how many of them were right.
+    /// Number of verified draft tokens; next, of accepted ones.
     pub drafted: usize,
     pub accepted: usize,
     pub cache_len: usize,
-    /// Time of the passes in which it had prompt tokens and single ones, and of drafts with the latter.
+    /// Time of the passes with its prompt tokens. The next field is the time of its decode passes and drafts.
     pub prompt_time: Duration,
     pub token_time: Duration,
-    /// Time from its making to its first token; zero before that.
+    /// Time to first token; zero before it.
     pub first_token: Duration,
 }
 
 impl JobInfo {
-    /// The state of a new job with so many tokens in its prompt and in its cache.
+    /// The state of a new job.
     pub(super) fn new(prompt_total: usize, cache_len: usize) -> JobInfo {
         JobInfo {
             end: None,
@@ -83,7 +83,7 @@ impl JobInfo {
     }
 }
 
-/// The state of a job as of its last pass.
+/// The state of a job after its last pass.
 pub struct JobProgress {
     info: Mutex<JobInfo>,
     cancels: Cancels,
@@ -94,7 +94,7 @@ impl JobProgress {
         JobProgress { info: Mutex::new(info), cancels }
     }
 
-    /// The state of the job as of its last pass; whether it is asked to stop is looked at now.
+    /// The state after the last pass; cancels are checked now.
     pub fn info(&self) -> JobInfo {
         let info = self.info.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let stopped = if info.end.is_some() { Ok(()) } else { self.cancels.check() };

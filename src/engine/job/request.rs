@@ -1,4 +1,4 @@
-//! What a job is asked for, and the request that is made of it: everything that can fail is done before there is a job.
+//! Parameters of a job, and the validated request: everything that can fail happens before the job exists.
 
 use std::sync::Arc;
 
@@ -15,50 +15,50 @@ use crate::text::{Reply, ReplyParser, Stops, TextStream};
 
 /// A bound on the reasoning of a reply.
 pub struct ReasoningBound {
-    /// Tokens of reasoning that may yet be made.
+    /// Number of reasoning tokens left.
     pub left: usize,
-    /// The tokens that end reasoning, which the job writes where none are left.
+    /// The tokens that end reasoning, inserted when none are left.
     pub closing: Vec<u32>,
 }
 
 #[derive(Default)]
 pub struct JobParams<'a> {
-    /// Tokens to make at most; 0: as many as the cache has room for.
+    /// Maximum number of generated tokens; 0: up to the context length.
     pub max_tokens: usize,
-    /// `None`: always the most likely token.
+    /// `None`: greedy.
     pub chooser: Option<Chooser>,
     pub stops: &'a [&'a str],
-    /// The possible replies to the conversation whose reply it makes: it gives parts in place of a text.
+    /// The possible replies, for a job that generates a reply: it yields parts instead of a text.
     pub reply: Option<Reply>,
-    /// Tokens with which the reply begins, the last ones of the prompt.
+    /// The last tokens of the prompt, with which the reply begins.
     pub continued: &'a [u32],
-    /// `None`: no bound on reasoning.
+    /// `None`: unbounded reasoning.
     pub reasoning: Option<ReasoningBound>,
-    /// Number of the likeliest tokens to keep with each token; 0: none.
+    /// Number of most likely tokens to keep with each token's logprob.
     pub logprobs: Option<usize>,
-    /// They are kept with the tokens of content alone.
+    /// True to keep logprobs only of content tokens.
     pub only_content_logprobs: bool,
     pub draft: DraftParams,
-    /// Among the jobs of a step the higher go first; 0: as most.
+    /// Scheduling priority; higher first, default 0.
     pub priority: i32,
     pub cancel: Option<Arc<Cancel>>,
-    /// It ends when it has read its prompt.
+    /// True to prefill only.
     pub only_reads: bool,
 }
 
-/// A job that can be made of a session: everything that can fail has been done.
+/// A validated request, ready to become a job.
 pub struct Request {
     pub(super) prompt: Vec<u32>,
-    /// The media of the session and of the prompt behind it.
+    /// The media of the session and the prompt.
     pub(super) runs: Runs,
-    /// Tokens to append in the open step, of a job that makes tokens: the one made last, and a draft.
+    /// Tokens of the open decode step: the last one and a draft.
     pub(super) step: Vec<u32>,
     pub(super) draft: Option<Draft>,
-    /// Room for the tokens made, the last of which may not be appended yet.
+    /// The generated tokens; the last one may not be appended yet.
     pub(super) made: Vec<u32>,
     pub(super) max_tokens: usize,
     pub(super) text: JobText,
-    /// `None` where nobody asked for them.
+    /// `None` if not requested.
     pub(super) logprobs: Option<JobLogprobs>,
     pub(super) only_content_logprobs: bool,
     pub(super) reasoning: Option<ReasoningBound>,
@@ -66,17 +66,17 @@ pub struct Request {
     pub(super) priority: i32,
     pub(super) only_reads: bool,
     pub(super) cancel: Option<Arc<Cancel>>,
-    /// That of a session whose memory was given back.
+    /// Memory for a released session.
     pub(super) memory: Option<Memory>,
 }
 
 impl Request {
-    /// Refuses what could not be done with the session as it is.
+    /// Fails if the request is impossible with the session as it is.
     pub fn new(session: &Session, prompt: &[u32], params: JobParams) -> Result<Request> {
         Request::of_text(session, Text::plain(prompt), params)
     }
 
-    /// A request with the tokens of a prompt from number `first` on.
+    /// A request with the prompt's tokens from index `first` on.
     pub fn of_prompt(session: &Session, prompt: &Prompt, first: usize, params: JobParams) -> Result<Request> {
         Request::of_text(session, prompt.from(first, session.model())?, params)
     }
@@ -113,7 +113,7 @@ impl Request {
                 JobText::new(stream, stops)
             }
         };
-        // The last token made is not appended.
+        // The last generated token is not appended.
         let room = session.capacity() - session.len() - prompt.len() + 1;
         let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
         let mut copy = try_vec("a job's prompt", prompt.len())?;

@@ -1,5 +1,5 @@
-//! The order in which jobs work: passes over the weights, each with single tokens of many jobs and pieces of newcomers'
-//! prompts, within a budget of time. What a job makes does not depend on the others, nor on where it was paused.
+//! Continuous batching of jobs: passes with decode tokens of many jobs and chunks of prompts, within a time budget. The
+//! tokens of a job depend neither on other jobs nor on pauses.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,17 +16,16 @@ use crate::engine::network::Network;
 use crate::engine::network::pass::{Lane, Pass};
 use crate::error::{Error, Result, try_vec};
 
-/// Passes after which a job that had no place in them goes ahead of others, whatever their priorities.
+/// Passes after which a waiting job precedes others, regardless of priority.
 const AGED: u32 = 16;
-/// Budgets of time beyond it count as this one: about a century, which clocks can be added to.
+/// Maximum time budget, about a century, so that clocks do not overflow.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Works on jobs of one model for about `time`, of which zero is enough for one share of work, or, without one, until
-/// one of them has made a token. True when all have ended.
+/// Runs jobs of one model for about `time` (zero: one chunk of work), or without it until one of them has generated a
+/// token. Returns true if all have ended.
 ///
-/// A job that fails by itself ends alone, and one that is asked to stop is left out alone; an error says that all jobs
-/// which have not ended are asked to stop, or what concerns all. It leaves them as they are, to go on with the next
-/// call.
+/// A job that fails ends without affecting others; a cancelled job is skipped. An error means that all unfinished jobs
+/// are cancelled, or concerns all of them. The next call continues from the same state.
 pub fn step_jobs(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
     let all_ended = work_on(jobs, time);
     publish(jobs);
@@ -67,7 +66,7 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
                 }
                 let steps = if until.is_some() { pipelined_steps(jobs, &network)? } else { 0 };
                 if steps > 1 {
-                    // Gives its executor back.
+                    // Returns its executor to the pool.
                     drop(spare.take());
                     match run_pipelined(jobs, &network, steps, &budget)? {
                         Some(0) if !stop() => return Ok(false),
@@ -100,19 +99,19 @@ fn work_on(jobs: &mut [&mut Job], time: Option<Duration>) -> Result<bool> {
     }
 }
 
-/// Shows other threads how far the jobs are.
+/// Publishes the state of the jobs.
 fn publish(jobs: &[&mut Job]) {
     jobs.iter().for_each(|job| job.publish());
 }
 
-/// The cancels of the jobs that run, in the place of those of an earlier pass.
+/// The cancels of the running jobs; reuses the memory of `cancels`.
 fn watch(jobs: &[&mut Job], mut cancels: Vec<Cancels>) -> Vec<Cancels> {
     cancels.clear();
     cancels.extend(jobs.iter().filter(|job| job.runs()).map(|job| job.cancels()));
     cancels
 }
 
-/// A paused pass all members of which are here and run; those that have others are taken apart.
+/// Takes a paused pass whose members all run here; discards passes with other members.
 fn resume(jobs: &mut [&mut Job]) -> Option<JobPass> {
     (0..jobs.len()).find_map(|i| {
         let parked = jobs.get_mut(i).filter(|job| job.runs())?.parked.take()?;
@@ -120,7 +119,7 @@ fn resume(jobs: &mut [&mut Job]) -> Option<JobPass> {
     })
 }
 
-/// Leaves a paused pass with its members.
+/// Hands a paused pass to its members.
 fn park(pass: JobPass, jobs: &mut [&mut Job]) {
     for (id, parked) in Parked::new(pass) {
         if let Some(job) = jobs.iter_mut().find(|job| job.id == id) {
@@ -129,7 +128,7 @@ fn park(pass: JobPass, jobs: &mut [&mut Job]) {
     }
 }
 
-/// Makes the drafts of jobs; false where `budget` pauses.
+/// Drafts for all jobs; returns false if `budget` pauses.
 fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     for job in jobs.iter_mut().filter(|job| job.runs()) {
         let drafted = job.make_draft(budget);
@@ -140,9 +139,9 @@ fn make_drafts(jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     Ok(true)
 }
 
-/// Fills a pass: tokens of jobs that make them, with their drafts where there is room, then pieces of prompts. Of the
-/// former those of the highest priority go first, and of these the ones that have waited longest; of the latter the
-/// shortest. Jobs that have waited for `AGED` passes go ahead of all priorities, into a quarter of the places.
+/// Fills a pass: decode tokens with drafts that fit, then chunks of prompts. Decoding jobs go by priority, then by
+/// waiting time; prompts go by priority, then shortest first. Jobs that have waited for `AGED` passes precede all, in
+/// up to a quarter of the outputs.
 fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Option<Duration>) -> Result<()> {
     let limits = network.limits;
     let mut makers = try_vec("jobs", jobs.len())?;
@@ -154,7 +153,7 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     readers.extend(makers.iter().copied().filter(|&i| jobs[i].reads_prompt()));
     makers.retain(|&i| !jobs[i].reads_prompt());
 
-    // However many jobs make tokens, prompts have an output, and a part of the tokens.
+    // Prompts always keep one output and a share of the tokens.
     let (most, kept) = (limits.max_outputs.min(limits.max_tokens), usize::from(!readers.is_empty()));
     let due = readers.iter().map(|&i| jobs[i].due_of_prompt()).max().unwrap_or(0);
     let beside = (kept * network.mixed_prefill_tokens.min(limits.max_tokens / 4)).max(due);
@@ -169,7 +168,7 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
         let job = &mut jobs[i];
         waiting -= 1;
         let due = pass.tokens() + job.n_due();
-        // The first may need all of the room.
+        // The first job may need all tokens.
         let most = if pass.members.is_empty() { limits.max_tokens } else { tokens.saturating_sub(waiting) };
         if due > most {
             continue;
@@ -186,7 +185,7 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     let n_aged = order(&mut readers, jobs, 1, Job::prompt_left);
     for (n, &i) in readers.iter().enumerate() {
         let mut left = room.saturating_sub(pass.tokens());
-        // A picture whose rows see each other goes through as a whole.
+        // An image with bidirectional attention is not split.
         let due = jobs[i].due_of_prompt();
         if left > 0 && pass.tokens() + due <= limits.max_tokens {
             left = left.max(due);
@@ -206,8 +205,8 @@ fn fill(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network, time: Opti
     Ok(())
 }
 
-/// Sorts numbers of jobs by their turn: up to `most_aged` that have waited for `AGED` passes, the longest first, whose
-/// number is returned; then the higher priority, then the smaller `size`, then those that have waited longest.
+/// Sorts job indices in scheduling order: first up to `most_aged` jobs that have waited for `AGED` passes (returns
+/// their number), then by priority, `size` and waiting time.
 fn order(turns: &mut [usize], jobs: &[&mut Job], most_aged: usize, size: impl Fn(&Job) -> usize) -> usize {
     let patience = |job: &Job| (Reverse(job.waiting), job.running);
     turns.sort_unstable_by_key(|&i| (patience(jobs[i]), i));
@@ -216,7 +215,7 @@ fn order(turns: &mut [usize], jobs: &[&mut Job], most_aged: usize, size: impl Fn
     aged
 }
 
-/// Runs a pass until it is done or `budget` pauses; true when it is done.
+/// Runs a pass until it is complete or `budget` pauses; returns true if complete.
 fn advance(job_pass: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -> Result<bool> {
     let JobPass { pass, members, has_run } = job_pass;
     if *has_run {
@@ -233,8 +232,8 @@ fn advance(job_pass: &mut JobPass, jobs: &mut [&mut Job], budget: &StepBudget) -
     Ok(*has_run)
 }
 
-/// True if `budget` has no time left for the token choices after a pass. Long choices are a chunk of work of their own,
-/// which all threads share.
+/// True if `budget` has no time left for sampling after a pass. Long sampling is a chunk of work of its own, divided
+/// among the threads.
 fn choices_pause(pass: &JobPass, jobs: &[&mut Job], network: &Network, budget: &StepBudget) -> bool {
     let makers = pass.members.iter().filter(|member| member.outputs > 0);
     let chooses = |member: &Member| Some(jobs.iter().find(|job| job.id == member.id)?.choice_time());
@@ -248,8 +247,8 @@ fn choices_pause(pass: &JobPass, jobs: &[&mut Job], network: &Network, budget: &
 /// Work on a member of a pass.
 type MemberWork<'a> = &'a mut dyn FnMut(&mut Job, MemberPlace) -> Result<()>;
 
-/// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first,
-/// leaves the others with theirs.
+/// Hands the results of a pass to its members; returns true if one has generated a token or failed. Returns the first
+/// error, after all members have their results.
 fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let (rows, JobPass { pass: results, members, .. }) = (pass.tokens(), &mut *pass);
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
@@ -276,9 +275,9 @@ fn accept(pass: &mut JobPass, jobs: &mut [&mut Job], network: &Network) -> Resul
     Ok(taken? | made? | settled?)
 }
 
-/// Chooses a token for each job that has logits of which none was chosen; true where there are such. Where several take
-/// long that is done on all threads, unless another step has them or a job calls back: a choice depends on its job
-/// alone. An error, the first to occur, leaves the others with their tokens.
+/// Chooses a token for each job with undecided logits; returns true if there are any. Uses all threads if several
+/// choices take long, unless another step uses them or a job calls back: a choice depends only on its job. Returns the
+/// first error, after all jobs have their tokens.
 fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     let any = jobs.iter().any(|job| job.runs() && job.is_undecided());
     let at_length = jobs.iter().filter(|job| job.runs() && job.chooses_at_length()).count();
@@ -296,8 +295,8 @@ fn make_tokens(jobs: &mut [&mut Job], network: &Network) -> Result<bool> {
     failure.into_inner().unwrap_or_else(PoisonError::into_inner).and(shared).map(|()| any)
 }
 
-/// Steps of all jobs that run which may be begun one after the other; 0 where there are more of them than a step has
-/// outputs, or one reads its prompt, drafts, or chooses on the host.
+/// Number of single-token steps that all running jobs may pipeline; 0 if they exceed the outputs of a step, or if one
+/// is in prefill, drafts, or samples on the host.
 fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
     let running = || jobs.iter().filter(|job| job.runs());
     let limits = network.limits;
@@ -309,8 +308,8 @@ fn pipelined_steps(jobs: &[&mut Job], network: &Network) -> Result<usize> {
     Ok(running().try_fold(pipelined::MOST, least).unwrap_or(0))
 }
 
-/// Makes tokens of all jobs that run, a step of single tokens after the other, `most` at most, until one ends or
-/// `budget` pauses. The number of steps; `None` where the device does not work ahead.
+/// Generates tokens of all running jobs by pipelined steps, at most `most`, until one ends or `budget` pauses. Returns
+/// the number of steps; `None` if the device cannot pipeline.
 fn run_pipelined(
     jobs: &mut [&mut Job],
     network: &Arc<Network>,
@@ -323,7 +322,7 @@ fn run_pipelined(
     result
 }
 
-/// The jobs that run, whose steps the device begins ahead.
+/// The running jobs of pipelined steps.
 struct JobLanes<'a, 'j> {
     jobs: &'a mut [&'j mut Job],
     budget: &'a StepBudget<'a>,

@@ -1,27 +1,27 @@
-//! The text of a job: whole characters out of tokens, less the stop strings and what may yet become one. Or the parts
-//! of the reply to a conversation, in whose content the stop strings count.
+//! The text of a job: whole characters, up to a stop sequence, without a possible beginning of one. For a reply in a
+//! conversation: its parts; stop sequences apply to the content.
 
 use crate::error::{Error, Result};
 use crate::text::{Event, ReplyParser, Stops, TextStream, Tokenizer};
 
-/// What was made and not read yet.
+/// Text that was generated and not yet read.
 pub enum JobText {
     Text {
         stream: TextStream,
         stops: Stops,
         text: String,
-        /// Bytes at the end of `text` that are the beginning of a stop string.
+        /// Bytes at the end of `text` that may begin a stop sequence.
         held: usize,
     },
     Reply {
         parser: Box<ReplyParser>,
-        /// It has ended, by a token that ends texts or otherwise.
+        /// `Some` after the end: true if a token ended the text.
         ended: Option<bool>,
     },
 }
 
 impl JobText {
-    /// Texts of what comes out of `stream` that end ahead of the first of `stops` that they would hold.
+    /// Text of `stream` that ends before the first of `stops`.
     pub fn new(stream: TextStream, stops: Stops) -> JobText {
         JobText::Text { stream, stops, text: String::new(), held: 0 }
     }
@@ -31,8 +31,8 @@ impl JobText {
         JobText::Reply { parser: Box::new(parser), ended: None }
     }
 
-    /// Appends the text of a token; true where a stop string is complete, after which nothing counts. A token that the
-    /// tokenizer does not know has no text.
+    /// Appends the text of a token; returns true if a stop sequence is complete, after which nothing counts. Tokens
+    /// unknown to the tokenizer have no text.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<bool> {
         match self {
             JobText::Text { stream, stops, text, held } => {
@@ -52,7 +52,7 @@ impl JobText {
         }
     }
 
-    /// True where the next text of a reply is reasoning, and where it is content.
+    /// True if the next text of the reply is reasoning; next function, if it is content.
     pub fn is_in_reasoning(&self) -> bool {
         matches!(self, JobText::Reply { parser, .. } if parser.is_in_reasoning())
     }
@@ -61,17 +61,17 @@ impl JobText {
         matches!(self, JobText::Reply { parser, .. } if parser.is_in_content())
     }
 
-    /// True for a reply whose last token has ended within a character.
+    /// True for a reply whose last token ended inside a character.
     pub fn is_in_character(&self) -> bool {
         matches!(self, JobText::Reply { parser, .. } if parser.is_in_character())
     }
 
-    /// True for a reply that has text of which it is not yet known what it is.
+    /// True while some text of a reply is still unclassified.
     pub fn holds_text(&self) -> bool {
         matches!(self, JobText::Reply { parser, .. } if parser.holds_text())
     }
 
-    /// Ends a text in which no stop string is complete; `is_whole`: by a token that ends texts.
+    /// Ends the text if no stop sequence is complete; `is_whole`: a token ended it.
     pub fn end(&mut self, is_whole: bool) {
         match self {
             JobText::Text { stream, text, held, .. } => {
@@ -82,7 +82,7 @@ impl JobText {
         }
     }
 
-    /// Shows `read` what is new, which is gone where that succeeds.
+    /// Passes the new text to `read`, and removes it if `read` succeeds.
     pub fn read<T>(&mut self, read: impl FnOnce(&str) -> Result<T>) -> Result<T> {
         let JobText::Text { text, held, .. } = self else {
             return Err(Error::invalid("a job with a conversation, which makes parts of a reply in place of a text"));
@@ -93,7 +93,7 @@ impl JobText {
         Ok(result)
     }
 
-    /// Shows `take` the next part of the reply, which is gone where that succeeds.
+    /// Passes the next part of the reply to `take`, and removes it if `take` succeeds.
     pub fn next<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
         let JobText::Reply { parser, ended } = self else {
             return Err(Error::invalid("a job without a conversation, which makes a text in place of parts"));

@@ -1,5 +1,4 @@
-//! Kernels on memory of the caller, for those who build their own engine, and a device-resident key-value store
-//! without a model.
+//! Kernels on the caller's memory for other engines, and a device-resident KV cache without a model.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,19 +22,19 @@ use crate::graph::weights::Weights;
 use crate::quant;
 use crate::tensor::DType;
 
-/// Widest head and most heads that a caller may ask for.
+/// Maximum head width, and maximum number of heads.
 const MAX_HEADS: usize = 4096;
 const MAX_HEAD_DIM: usize = 4096;
 
-/// Grouped-query attention of one token: query head `i` reads key-value head `i * n_kv_heads / n_heads`.
+/// Grouped-query attention of one token: query head `i` reads KV head `i * n_kv_heads / n_heads`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GqaParams {
     pub n_heads: usize,
     pub n_kv_heads: usize,
     pub head_dim: usize,
-    /// Factor on `q . k`; 0: `1 / sqrt(head_dim)`.
+    /// Scale of `q . k`; 0: `1 / sqrt(head_dim)`.
     pub scale: f32,
-    /// 0: chosen here; n: entry n - 1 of `devices()`.
+    /// 0: selected automatically; n: entry n - 1 of `devices()`.
     pub device: u32,
 }
 
@@ -48,7 +47,7 @@ impl GqaParams {
         self.n_kv_heads * self.head_dim
     }
 
-    /// Refuses shapes that no kernel can take, before any length is computed from them.
+    /// Rejects invalid shapes before any length is computed from them.
     pub fn check(&self) -> Result<()> {
         let Self { n_heads, n_kv_heads, head_dim, scale, .. } = *self;
         if n_heads == 0 || n_kv_heads == 0 || n_heads > MAX_HEADS || !n_heads.is_multiple_of(n_kv_heads) {
@@ -80,7 +79,7 @@ pub fn attention_gqa(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -> 
 
 fn attention_here(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     let heads = Heads::new(params.n_heads, params.n_kv_heads, params.head_dim);
-    // The caller's thread alone: starting others takes longer than the work.
+    // Only on the caller's thread: starting others takes longer than the work.
     let team = Arc::new(Pool::new(1)?).enter()?;
     attention::attention_gqa(&team, Isa::detect(), heads, params.scale(), inputs, out)
 }
@@ -98,12 +97,12 @@ pub fn matrix_bytes(dtype: DType, rows: usize, cols: usize) -> Result<usize> {
         .ok_or_else(|| Error::invalid(format!("a matrix of {rows} x {cols} is too large")))
 }
 
-/// Expands whole blocks.
+/// Dequantizes whole blocks.
 pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     quant::dequantize(dtype, blocks, out)
 }
 
-/// A device that is open for calls of one shape, and what they took there and here.
+/// An open device for calls of one shape, with measured times of device and host.
 struct Open {
     store: KvStore,
     times: Crossover,
@@ -125,17 +124,17 @@ impl Open {
 }
 
 impl GqaInputs<'_> {
-    /// Number of positions, the current one included.
+    /// Number of positions, including the current one.
     fn positions(&self) -> usize {
         self.k_cache.len() / self.current_k.len() + 1
     }
 }
 
-/// `attention_gqa` on a device that has memory of its own: everything goes there and the result comes back. Opening a
-/// device takes longer than many calls, so the last one stays open for the next call of the same shape.
+/// `attention_gqa` on a device with memory of its own: copies all inputs there and the result back. Opening a device
+/// takes longer than many calls, so the last one stays open for calls of the same shape.
 fn attention_on_device(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     let positions = inputs.positions();
-    // A call that panicked leaves its store in an unknown state.
+    // After a panic the state of the store is unknown.
     let mut open = OPEN.lock().unwrap_or_else(|poisoned| {
         OPEN.clear_poison();
         let mut open = poisoned.into_inner();
@@ -145,17 +144,17 @@ fn attention_on_device(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -
     if open.as_ref().is_some_and(|o| o.serves(params, positions) && o.store.params.device == params.device) {
         return attention_when_open(&mut open, inputs, out);
     }
-    // The memory of the one before may be needed.
+    // The new device may need the memory of the previous one.
     *open = None;
     let store = KvStore::with_steps(params, 1, positions.next_power_of_two(), quant::F32, FILL_STEP)?;
     let mut fresh = Open { store, times: Crossover::new() };
-    // Not measured, because a device is slow to begin with.
+    // Not measured, because a new device is slow at first.
     fresh.attention(inputs, out)?;
     *open = Some(fresh);
     Ok(())
 }
 
-/// Computes on the open device, which is closed when it fails.
+/// Computes on the open device; closes it on failure.
 fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     let Some(mut device) = open.take() else { return Err(Error::invalid("no device is open")) };
     let started = Instant::now();
@@ -165,8 +164,8 @@ fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: GqaInputs, o
     Ok(())
 }
 
-/// Computes on the open device, where calls of this length were faster there, else here. Opens none, waits for none
-/// that is in use, and fails with none.
+/// Computes on the open device if it was faster for this length, otherwise on the host. Never opens a device, waits for
+/// one, or fails because of one.
 fn attention_anywhere(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) -> Result<()> {
     let positions = inputs.positions();
     let choice = OPEN.try_lock().ok().and_then(|mut open| {
@@ -187,15 +186,15 @@ fn attention_anywhere(params: &GqaParams, inputs: GqaInputs, out: &mut [f32]) ->
     Ok(())
 }
 
-/// Positions that go to a device together.
+/// Positions per transfer to a device.
 const FILL_STEP: usize = 256;
 const ZEROS: [u32; FILL_STEP] = [0; FILL_STEP];
 
-/// Keys and values of several layers, resident on a device: appends one position a layer and attends over all.
+/// The KV cache of several layers, resident on a device: appends one position per layer and attends over all.
 pub struct KvStore {
     params: GqaParams,
     spec: SequenceSpec,
-    /// One a layer, because a caller may fill them in any order.
+    /// One sequence per layer, because a caller may fill them in any order.
     layers: Vec<Sequence>,
     step: Step,
     q: TensorId,
@@ -204,7 +203,7 @@ pub struct KvStore {
     out: TensorId,
 }
 
-/// The ops of the store's program: one that writes keys and values, one that reads them.
+/// The ops of the program that write keys and values; next, those that read them.
 const STORE: Range<usize> = 0..1;
 const ATTEND: Range<usize> = 0..2;
 
@@ -254,14 +253,14 @@ impl KvStore {
         &self.params
     }
 
-    /// Positions of a layer.
+    /// Number of positions of a layer.
     pub fn len(&self, layer: u32) -> Result<u32> {
         let (found, n) = (self.layers.get(layer as usize), self.layers.len());
         let len = found.map(|layer| layer.len() as u32);
         len.ok_or_else(|| Error::invalid(format!("layer {layer} of a store with {n} layers")))
     }
 
-    /// Runs some ops for `n` more positions of a layer. `before` writes activations, `after` reads them.
+    /// Runs ops for `n` more positions of a layer. `before` writes activations, `after` reads them.
     fn step(
         &mut self,
         layer: u32,
@@ -279,7 +278,7 @@ impl KvStore {
         Ok(())
     }
 
-    /// Appends positions to layer 0: `[n][n_kv_heads * head_dim]`, any n.
+    /// Appends any number of positions to layer 0: `[n][n_kv_heads * head_dim]`.
     fn fill(&mut self, keys: &[f32], values: &[f32]) -> Result<()> {
         let (width, k, v) = (self.params.kv_len(), self.k, self.v);
         for (keys, values) in keys.chunks(FILL_STEP * width).zip(values.chunks(FILL_STEP * width)) {
@@ -304,7 +303,7 @@ impl KvStore {
         Ok(len + 1)
     }
 
-    /// Forgets positions from `len` on, in every layer.
+    /// Truncates every layer to `len` positions.
     pub fn truncate(&mut self, len: u32) -> Result<()> {
         let longest = self.layers.iter().map(Sequence::len).max().unwrap_or(0);
         if len as usize > longest {

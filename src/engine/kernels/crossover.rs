@@ -1,15 +1,15 @@
-//! Which of two ways to do the same work takes less time, learnt from what both have taken.
+//! Selects the faster of host and device from measured times.
 
 use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// The one that is always there.
+    /// Always available.
     OnHost,
     OnDevice,
 }
 
-/// The best time of either way for each class of sizes, from one power of two to the next.
+/// Minimum time of host and device for each size class (power of two).
 pub struct Crossover([[Option<Duration>; 2]; usize::BITS as usize]);
 
 fn class(size: usize) -> usize {
@@ -26,8 +26,8 @@ impl Crossover {
         *best = Some(best.map_or(took, |best| best.min(took)));
     }
 
-    /// The way that was faster. Of ways that were not measured, the one here comes first; the other is tried once,
-    /// unless less work has already taken longer there.
+    /// Returns the faster one. Without measurements the host is first; then the device is tried once, unless a smaller
+    /// size has already taken longer there than the host takes here.
     pub fn choose(&self, size: usize) -> Way {
         let class = class(size);
         let away = match self.0[class] {
@@ -35,7 +35,7 @@ impl Crossover {
             [_, Some(away)] => Some(away),
             [_, None] => self.0[..class].iter().filter_map(|times| times[1]).max(),
         };
-        // No time at all is the least.
+        // `None` orders before any time.
         if away < self.0[class][0] { Way::OnDevice } else { Way::OnHost }
     }
 }
@@ -58,7 +58,7 @@ mod tests {
             assert_eq!(times.choose(size), expected);
         }
         assert_eq!([64, 127, 512, 1023].map(|size| times.choose(size)), [OnHost, OnHost, OnDevice, OnDevice]);
-        // The best time counts, so that a call that was disturbed decides nothing.
+        // The minimum counts, so a disturbed call decides nothing.
         times.record(OnHost, 1000, ms(11));
         times.record(OnHost, 1000, ms(80));
         assert_eq!(times.choose(1000), OnHost);

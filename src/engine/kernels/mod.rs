@@ -1,4 +1,4 @@
-//! Kernels on memory of the caller.
+//! Kernels on the caller's memory.
 
 mod caller_memory;
 pub(super) mod crossover;

@@ -1,5 +1,5 @@
-//! Convolutions ahead of an encoder of sound: chunk by chunk of a spectrogram, each a step of a program of its own over
-//! columns that the host gathers.
+//! Convolutions before an audio encoder: each chunk of a spectrogram is a step of a program of its own, over columns
+//! (im2col) gathered by the host.
 
 use super::stage::{Stage, StageExecutor, StageInputs, StageState};
 use crate::device::sequence::Sequence;
@@ -10,22 +10,22 @@ use crate::graph::step::StepLimits;
 use crate::model::vision::{Grid, SoundFacts, TileInputs};
 use crate::quant;
 
-/// The work on the frames of a part, which may be paused.
+/// The convolutions of an audio part, which may be paused.
 pub(super) struct Convolving {
-    /// An executor of each convolution.
+    /// One executor per convolution.
     executors: Vec<StageExecutor>,
     sequence: Option<Sequence>,
-    /// Number of chunks that are done, and of convolutions of the one at hand.
+    /// Number of finished chunks; next, of finished convolutions of the current chunk.
     chunk: usize,
     layer: usize,
-    /// The result of the last convolution, and the columns of the next one.
+    /// The result of the last convolution; next, the columns of the next one.
     grid: Grid,
     columns: Grid,
-    /// The encoder's input of the chunks that are done.
+    /// The encoder's input for the finished chunks.
     made: Vec<f32>,
 }
 
-/// Places of the result of each convolution of a chunk of so many frames and bins.
+/// Output size of each convolution for a chunk of `times` frames and `bins` bins.
 fn places(stages: &[Stage], [mut times, mut bins]: [usize; 2]) -> Vec<usize> {
     let halve = |_| {
         (times, bins) = (times.div_ceil(2), bins.div_ceil(2));
@@ -35,7 +35,7 @@ fn places(stages: &[Stage], [mut times, mut bins]: [usize; 2]) -> Vec<usize> {
 }
 
 impl Convolving {
-    /// The work of some convolutions, of which there may be none.
+    /// Prepares the convolutions, if there are any.
     pub fn new(backend: &Backend, stages: &[Stage], chunk: [usize; 2]) -> Result<Convolving> {
         let places = places(stages, chunk);
         let sequence = match (places.iter().max(), stages.first()) {
@@ -58,7 +58,7 @@ impl Convolving {
         })
     }
 
-    /// Scratch in bytes.
+    /// Scratch bytes.
     pub fn bytes(backend: &Backend, stages: &[Stage], chunk: [usize; 2]) -> u64 {
         let bytes = stages.iter().zip(places(stages, chunk)).map(|(stage, n)| {
             let numbers = stage.inputs.iter().chain(&stage.results).map(|id| stage.program.width(*id)).sum::<usize>();
@@ -68,14 +68,14 @@ impl Convolving {
         bytes.sum()
     }
 
-    /// Abandons the step at hand.
+    /// Abandons the current step.
     pub fn reset(&mut self) {
         self.executors.iter_mut().for_each(|executor| executor.state = StageState::Fresh);
         (self.chunk, self.layer) = (0, 0);
         self.made.clear();
     }
 
-    /// Makes what the encoder takes of the frames of a part; true when it is done, or nothing is to do.
+    /// Computes the encoder's input for the frames of a part; returns true if complete, or without convolutions.
     pub fn advance(
         &mut self,
         stages: &[Stage],

@@ -1,6 +1,5 @@
-//! Encoders of pictures and of sound: tiles, or parts of a sound, through two programs to the rows that a model takes
-//! in the place of embeddings. What becomes of a tile depends on that tile alone, and neither on threads nor on how its
-//! work is cut.
+//! Vision and audio encoders: tiles or audio parts pass an encoder and a projector (mmproj), whose rows replace token
+//! embeddings. The result of a tile depends only on that tile, not on threads or pauses.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,37 +29,37 @@ use crate::model::vision::{self, Facts, HeardPart, Piece, Senses, SoundPart, Til
 use crate::quant;
 use crate::tensor::DType;
 
-/// The choices of a caller for the load of an encoder.
+/// Load options of an encoder.
 #[derive(Default)]
 pub struct EncoderParams<'a> {
-    /// The encoder of a file that has several.
+    /// Which encoder to load from a file with several.
     pub senses: Senses,
-    /// Type that matrices of floats are converted to; `None`: none is.
+    /// Type to quantize float matrices to; `None`: unchanged.
     pub quantize: Option<DType>,
-    /// Keys and tensors that are not known are passed over.
+    /// True to ignore unknown keys and tensors.
     pub allow_unknown: bool,
-    /// Nothing is read but metadata.
+    /// True to read only metadata.
     pub plan: bool,
     pub cancel: Option<&'a Cancel>,
     pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
 }
 
-/// A part of the sequence in which a picture stands.
+/// A part of the token sequence of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Run {
     Tokens(Vec<u32>),
-    /// So many of the next rows.
+    /// Number of rows.
     Rows(usize),
 }
 
-/// The encoder of a model with its projector. Immutable: any number of calls may use it at once.
+/// A vision or audio encoder with its projector. Immutable and usable by any number of concurrent calls.
 pub struct Encoder {
     model: Arc<Model>,
-    /// Its file or folder.
+    /// Path of its file or folder.
     path: PathBuf,
     facts: Facts,
     backend: Backend,
-    /// Convolutions that make the encoder's input of a sound, chunk by chunk.
+    /// Convolutions that compute the audio encoder's input, chunk by chunk.
     convolutions: Vec<Stage>,
     encoder: Stage,
     projector: Stage,
@@ -70,15 +69,15 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Loads the encoder that belongs to a model: a GGUF file with a projector, or a folder.
+    /// Loads the encoder for a model: a GGUF file with a projector (mmproj), or a folder.
     ///
     /// # Errors
-    /// `Mismatch` where rows or the tokens around them do not fit the model.
+    /// `Mismatch` if rows, or the tokens around them, do not fit the model.
     pub fn load(model: &Arc<Model>, path: &Path, params: EncoderParams) -> Result<Arc<Encoder>> {
         Encoder::open(model, Source::open_encoder(path, Access::Read)?, params)
     }
 
-    /// `load` for files that are bytes of the caller, which are read during the call only.
+    /// Like `load`, for files in the caller's memory, which is read only during the call.
     pub fn load_from(model: &Arc<Model>, sources: &[ByteSource], params: EncoderParams) -> Result<Arc<Encoder>> {
         Encoder::open(model, Source::open_encoder_from(sources, Access::Read)?, params)
     }
@@ -95,7 +94,7 @@ impl Encoder {
             return Err(Error::Mismatch(format!("{}: {what}", path.display())));
         }
         let taken = row_dim(model, kind_of(&network.facts))?;
-        // Deeper layers take nothing of a sound.
+        // Audio rows have zeros for deepstack layers.
         if network.facts.sound.is_some() && made == hidden && taken > hidden && taken.is_multiple_of(hidden) {
             network.facts.row_dim = taken;
         } else if made != taken {
@@ -163,7 +162,7 @@ impl Encoder {
         &self.facts
     }
 
-    /// The kind of the media that it makes.
+    /// The kind of its media.
     pub fn kind(&self) -> MediaKind {
         kind_of(&self.facts)
     }
@@ -172,22 +171,22 @@ impl Encoder {
         self.weight_bytes
     }
 
-    /// A number that tells the encoder from others.
+    /// Identifies the encoder.
     pub fn digest(&self) -> u64 {
         self.backend.digest()
     }
 
-    /// Scratch that a picture with this layout takes, in bytes.
+    /// Scratch bytes for an image with this layout.
     pub fn scratch_bytes(&self, layout: &Layout) -> Result<u64> {
         self.scratch_bytes_of(self.facts.n_patches(layout), self.facts.most_rows(layout))
     }
 
-    /// Scratch for tiles of so many patches and rows, or parts of so many hidden states.
+    /// Scratch bytes for tiles of `n` patches and `rows` rows, or audio parts of `n` hidden states.
     pub fn scratch_bytes_of(&self, n: usize, rows: usize) -> Result<u64> {
         let bytes = |stage: &Stage, max_tokens| {
             self.backend.executor_bytes(&stage.program, StepLimits { max_tokens, max_outputs: 0 })
         };
-        // Patches and places, which the host holds as well, and hidden states.
+        // Patches and positions, also held by the host, and hidden states.
         let program = &self.encoder.program;
         let held: usize = self.encoder.inputs.iter().chain(&self.encoder.results).map(|id| program.width(*id)).sum();
         let stages = bytes(&self.encoder, n)
@@ -197,18 +196,19 @@ impl Encoder {
         Ok(stages.saturating_add(4 * n.saturating_mul(held) as u64).saturating_add(kv))
     }
 
-    /// The shape of the keys and values of a tile of so many patches.
+    /// KV cache shape for a tile of `n` patches.
     fn kv_spec(&self, n: usize) -> SequenceSpec {
         let params = CacheParams { capacity: n as u32, k_type: quant::F32, v_type: quant::F32 };
         state_spec(&self.encoder.program, 0, &params, StepLimits { max_tokens: n, max_outputs: 0 })
     }
 
-    /// Frames and bins of a chunk; of pictures none.
+    /// Frames and bins of a chunk; zero for images.
     fn chunk_size(&self) -> [usize; 2] {
         self.facts.sound.as_ref().and_then(|sound| sound.chunk_size()).unwrap_or_default()
     }
 
-    /// Numbers of each result of a tile with so many patches and blocks; blocks may reach beyond the last patch.
+    /// Number of values of each result for a tile of `n` patches and `blocks` blocks, which may extend past the last
+    /// patch.
     fn state_len(&self, n: usize, blocks: usize) -> usize {
         let width = |stage: &Stage, ids: &[TensorId]| ids.first().map_or(0, |id| stage.program.width(*id));
         let [patch, block] =
@@ -216,12 +216,12 @@ impl Encoder {
         n.saturating_mul(patch).max(blocks.saturating_mul(block))
     }
 
-    /// The tokens around and between the rows of a picture.
+    /// The tokens around and between the rows of an image.
     pub fn runs(&self, layout: &Layout) -> Result<Vec<Run>> {
         self.runs_of(self.facts.pieces(layout))
     }
 
-    /// The tokens of some texts, and the rows between them.
+    /// Tokenizes pieces of text, with rows between them.
     pub fn runs_of(&self, pieces: Vec<Piece>) -> Result<Vec<Run>> {
         let run = |piece: Piece| match piece {
             Piece::Rows(n) => Ok(Run::Rows(n)),
@@ -234,7 +234,7 @@ impl Encoder {
         pieces.into_iter().map(run).collect()
     }
 
-    /// The rows of a picture, `[n][row_dim]`, tile after tile.
+    /// The rows of an image, `[n][row_dim]`, tile by tile.
     pub fn encode(&self, tiles: Vec<Picture>, layout: &Layout, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
         let cancels = &[cancel];
         let stop = || Cancel::check(cancels).is_err();
@@ -254,7 +254,7 @@ fn kind_of(facts: &Facts) -> MediaKind {
     }
 }
 
-/// Refuses a model whose vocabulary lacks a token around pictures or sounds.
+/// Fails if the model's vocabulary lacks a token that surrounds images or audio.
 fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
     let Ok(tokenizer) = model.tokenizer() else { return Ok(()) };
     let pieces = match &facts.sound {
@@ -276,36 +276,36 @@ fn check_tokens(model: &Model, facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// The input of one run of the two programs.
+/// The input of one run of encoder and projector.
 enum Tile {
     Picture(Picture),
     Frames([Picture; 2]),
     Sound(HeardPart),
 }
 
-/// The work on the tiles of a picture or the parts of a sound, which may be paused.
+/// The encoding of an image's tiles or of audio parts, which may be paused.
 pub struct Encoding {
     tiles: Vec<Tile>,
-    /// The layout of a picture; `None` for a sound.
+    /// The layout of an image; `None` for audio.
     layout: Option<Layout>,
-    /// `[n][row_dim]`, those of the tiles that are done.
+    /// `[n][row_dim]`, of the finished tiles.
     pub rows: Vec<f32>,
-    /// Number of tiles that are done.
+    /// Number of finished tiles.
     done: usize,
-    /// The tile at hand; `None` until its inputs are made.
+    /// Inputs of the current tile; `None` before they are computed.
     inputs: Option<TileInputs>,
     convolving: Convolving,
-    /// An executor of each program, for one tile at a time.
+    /// Executors of encoder and projector, for one tile at a time.
     executors: [StageExecutor; 2],
-    /// Keys and values of the tile.
+    /// KV cache of the tile.
     sequence: Sequence,
-    /// Hidden states of its patches, one after the other for each result of the encoder.
+    /// Hidden states of its patches, for each result of the encoder in turn.
     states: Vec<f32>,
     _memory: Reservation,
 }
 
 impl Encoding {
-    /// Sets the memory aside for tiles, which are those of `layout`: two frames for each tile of a video.
+    /// Allocates memory for the tiles of `layout`: two frames per tile for video.
     pub fn new(encoder: &Encoder, tiles: Vec<Picture>, layout: &Layout) -> Result<Encoding> {
         let (facts, frames) = (encoder.facts(), if layout.pairs > 0 { 2 } else { 1 });
         let is_tile = |(i, tile): (usize, &Picture)| [tile.width, tile.height] == layout.tile(i / frames);
@@ -326,7 +326,7 @@ impl Encoding {
         Ok(Encoding { layout: Some(*layout), ..encoding })
     }
 
-    /// Sets the memory aside for the parts of a sound.
+    /// Allocates memory for the parts of audio.
     pub fn of_sound(encoder: &Encoder, parts: Vec<HeardPart>) -> Result<Encoding> {
         let most = |of: fn(&SoundPart) -> usize| parts.iter().map(|heard| of(&heard.part)).max().unwrap_or(0);
         let (n, blocks) = (most(|part| part.n), most(|part| part.rows));
@@ -336,7 +336,7 @@ impl Encoding {
         Encoding::with(encoder, list, n, blocks, rows)
     }
 
-    /// `n` and `blocks`: the most patches and blocks of a tile.
+    /// `n` and `blocks`: maximum patches and blocks of a tile.
     fn with(encoder: &Encoder, tiles: Vec<Tile>, n: usize, blocks: usize, rows: usize) -> Result<Encoding> {
         let facts = encoder.facts();
         let memory = encoder.model.runtime().reserve("scratch memory", encoder.scratch_bytes_of(n, blocks)?)?;
@@ -358,13 +358,12 @@ impl Encoding {
         })
     }
 
-    /// Number of tiles that are done, and of all.
+    /// Number of finished tiles, and of all.
     pub fn progress(&self) -> (usize, usize) {
         (self.done, self.tiles.len())
     }
 
-    /// Works until all tiles are done or `budget` pauses; true when all are done. `encoder`: the one that it was made
-    /// for.
+    /// Works until all tiles are done or `budget` pauses; returns true if done. `encoder` must be the one of `new`.
     pub fn advance(&mut self, encoder: &Encoder, budget: &StepBudget) -> Result<bool> {
         encoder.model.runtime().pool.check_not_within_share()?;
         while let Some(tile) = self.tiles.get(self.done) {
@@ -382,7 +381,7 @@ impl Encoding {
                     return Ok(false);
                 }
                 Err(e) => {
-                    // The steps are abandoned, and begin anew.
+                    // The steps are abandoned and start again.
                     self.executors.iter_mut().for_each(|stage| stage.state = StageState::Fresh);
                     self.convolving.reset();
                     return Err(e);
@@ -418,8 +417,7 @@ impl Encoding {
                 beyond.fill(0.0);
             }
         }
-        // A class token and patches that were asked are dropped; blocks are what is left of each result, seen
-        // otherwise.
+        // Drops the class token and query patches; blocks are views of the remaining hidden states.
         let results = encoder.encoder.results.iter().zip(&encoder.projector.inputs).zip(states.chunks_exact(each));
         let written: Vec<&[f32]> = results
             .map(|((result, block), state)| {

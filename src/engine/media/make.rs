@@ -1,5 +1,4 @@
-//! Media from the rows of a caller and from source texts, and the check of all media against the model that they are
-//! for.
+//! Media from the caller's rows and from source texts, and the validation of all media against their model.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,14 +18,14 @@ use crate::model::pooling::Pooling;
 pub(in crate::engine) struct MediaRows {
     pub kind: MediaKind,
     pub layout: MediaLayout,
-    /// As `layout` has them.
+    /// Rows in the order of `layout`.
     pub rows: Vec<f32>,
     pub hash: MediaHash,
-    /// Time that they took to encode.
+    /// Encoding time.
     pub encoding: Duration,
 }
 
-/// A medium for a model.
+/// Creates a medium for a model.
 pub(in crate::engine) fn make(model: &Model, made: MediaRows) -> Result<Arc<Media>> {
     let MediaRows { kind, layout, rows, hash, encoding } = made;
     let network = model.network()?;
@@ -73,7 +72,7 @@ pub(in crate::engine) fn make(model: &Model, made: MediaRows) -> Result<Arc<Medi
     }))
 }
 
-/// Numbers of a row of a medium.
+/// Number of values of a media row.
 pub(in crate::engine) fn row_dim(model: &Model, kind: MediaKind) -> Result<usize> {
     let network = model.network()?;
     Ok(match kind {
@@ -82,7 +81,7 @@ pub(in crate::engine) fn row_dim(model: &Model, kind: MediaKind) -> Result<usize
     })
 }
 
-/// A medium of rows that another encoder gave. `columns` and `lines`: as in `MediaLayout`; 0 for both: one line.
+/// A medium of rows from another encoder. `columns` and `lines`: as in `MediaLayout`; both 0: one line.
 pub fn media_from_rows(
     model: &Model,
     kind: MediaKind,
@@ -114,8 +113,7 @@ pub fn media_from_rows(
     make(model, MediaRows { kind, layout, rows: copy, hash: hash.finalize().into(), encoding: Duration::ZERO })
 }
 
-/// A medium of the source that a decoder looks at: what the encoder of the model makes of its tokens, and behind them
-/// the token that decoders start from.
+/// A source for a decoder: the encoder's output for `tokens`, followed by the decoder's start token.
 pub fn media_from_tokens(model: &Model, tokens: &[u32], cancel: Option<&Cancel>) -> Result<Arc<Media>> {
     let network = model.network()?;
     let architecture = &model.info().architecture;

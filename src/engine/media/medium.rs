@@ -1,5 +1,5 @@
-//! The rows of a picture, a sound or a source text, as a network takes them among its tokens. *Invariant:* immutable,
-//! and its hash says what it is.
+//! The rows of an image, audio, video or source text, as a network takes them among its tokens. *Invariant:* immutable
+//! and identified by its hash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,46 +7,46 @@ use std::time::Duration;
 use crate::engine::runtime::Reservation;
 use crate::graph::program::Program;
 
-/// SHA-256 of all that a medium was made of.
+/// SHA-256 of everything that a medium was made of.
 pub type MediaHash = [u8; 32];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MediaKind {
     Image,
     Audio,
-    /// The source of a decoder.
+    /// Encoder output for an encoder-decoder model.
     Text,
-    /// The vector of a picture, which is compared with those of texts and stands in no prompt.
+    /// The embedding of an image, for comparison with text embeddings; not usable in prompts.
     Vector,
-    /// Frames of a video, in pairs.
+    /// Frame pairs of a video.
     Video,
 }
 
-/// A part of a medium as prompts write it.
+/// A part of a medium in a prompt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MediaPart {
-    /// One of the model's tokens around and between rows.
+    /// A token of the model around or between rows.
     Token(u32),
-    /// So many of the next rows.
+    /// Number of rows.
     Rows(usize),
 }
 
-/// The order of the rows, and the sizes of the picture that they came of.
+/// The order of the rows, and the image sizes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MediaLayout {
-    /// Rows of a line and number of lines, of the whole where it is one tile, else of a tile.
+    /// Rows per line and number of lines: of the whole image if it is one tile, otherwise of a tile.
     pub columns: usize,
     pub lines: usize,
-    /// Number of tiles beside and above one another; 0 where there is one.
+    /// Number of tiles in each direction; 0 for a single tile.
     pub tile_columns: usize,
     pub tile_lines: usize,
     pub has_overview: bool,
-    /// Pixels of the picture, and of all tiles together as the network sees them; samples and 0 of a sound.
+    /// Image size in pixels; next, the size of all tiles that the network sees. For audio: samples, and 0.
     pub size: [usize; 2],
     pub seen: [usize; 2],
-    /// Pairs of frames of a video, each of which has `lines` lines.
+    /// Number of frame pairs of a video; each has `lines` lines.
     pub pairs: usize,
-    /// Positions of time of the pairs, from the first on; empty where each pair is a picture of its own.
+    /// M-RoPE time positions of the pairs, starting at the first; empty if each pair is positioned like an image.
     pub times: Vec<u32>,
     pub parts: Vec<MediaPart>,
 }
@@ -57,7 +57,7 @@ impl MediaLayout {
         self.parts.iter().map(rows).fold(0, usize::saturating_add)
     }
 
-    /// Number of tokens that it takes with those around and between.
+    /// Number of tokens, including those around and between rows.
     pub fn n_tokens(&self) -> usize {
         let tokens = |part: &&MediaPart| matches!(part, MediaPart::Token(_));
         self.n_rows() + self.parts.iter().filter(tokens).count()
@@ -67,16 +67,16 @@ impl MediaLayout {
 pub struct Media {
     pub(in crate::engine) kind: MediaKind,
     pub(in crate::engine) layout: MediaLayout,
-    /// Numbers of a row.
+    /// Number of values of a row.
     pub(super) row_dim: usize,
     /// `[n_rows, row_dim]`
     pub(super) rows: Vec<f32>,
-    /// The rows of a part see each other, so that one step computes them.
+    /// True if the rows of a part attend to each other in both directions, which needs a single step.
     pub(in crate::engine) is_mutual: bool,
     pub(in crate::engine) hash: MediaHash,
-    /// Time that its encoding took.
+    /// Encoding time.
     pub(super) encoding: Duration,
-    /// The program of the model that it is for.
+    /// The program of its model.
     pub(in crate::engine) program: Arc<Program>,
     pub(super) _memory: Reservation,
 }
@@ -106,7 +106,7 @@ impl Media {
         self.encoding
     }
 
-    /// Rows of a pair of frames; of other media all.
+    /// Rows of a frame pair; for other media, all rows.
     pub(in crate::engine) fn rows_of_pair(&self) -> usize {
         match self.kind {
             MediaKind::Video => self.layout.columns.saturating_mul(self.layout.lines).max(1),
@@ -114,7 +114,7 @@ impl Media {
         }
     }
 
-    /// True where a run of rows ends ahead of this one, whatever stands between.
+    /// True if a run of rows ends before this row, with or without tokens between.
     pub(in crate::engine) fn begins_run(&self, row: usize) -> bool {
         self.layout.times.is_empty() && row.is_multiple_of(self.rows_of_pair())
     }

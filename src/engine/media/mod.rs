@@ -1,4 +1,4 @@
-//! Pictures, sounds and videos: from files to rows of the model.
+//! Image, audio and video input: from files to rows for a model.
 
 pub(super) mod convolutions;
 pub(super) mod encoder;

@@ -1,24 +1,23 @@
-//! Prepares a picture for an encoder: its tiles within the bounds of a caller, their rows, and the tokens around and
-//! between them.
+//! Image input: tiles within the caller's bounds, their rows, and the tokens around and between them.
 
 use super::encoder::{Encoder, Run};
 use super::medium::{MediaLayout, MediaPart};
 use crate::error::{Error, Result};
 use crate::media::{Layout, MAX_SIDE, Sizing};
 
-/// The most rows of a picture where the caller leaves it open.
+/// Default maximum number of rows of an image.
 pub const MOST_ROWS: usize = 4096;
 
-/// The bounds of a caller on what becomes of a picture; 0: those of the encoder.
+/// The caller's bounds for an image; 0: the encoder's.
 #[derive(Clone, Copy, Default)]
 pub struct PictureBounds {
     pub min_rows: usize,
     pub max_rows: usize,
-    /// Tiles, an overview not counted.
+    /// Maximum number of tiles, without the overview.
     pub max_tiles: usize,
 }
 
-/// The rule for tiles within some bounds, and the tiles of a picture of this size.
+/// The tiling rule within bounds, and the tiles of an image of this size.
 pub(super) fn fitted(
     encoder: &Encoder,
     [width, height]: [usize; 2],
@@ -46,12 +45,12 @@ pub(super) fn fitted(
     sizing.within([width, height], [most, max_tiles], |layout| facts.n_rows(layout))
 }
 
-/// Returns the layout of a picture of some size, without one.
+/// The layout of an image of this size.
 pub fn measure(encoder: &Encoder, size: [usize; 2], bounds: PictureBounds) -> Result<MediaLayout> {
     media_layout(encoder, size, &fitted(encoder, size, bounds)?.1)
 }
 
-/// Tells encoders apart that give a picture different rows.
+/// Text that differs between encoders with different rows for the same image.
 pub(super) fn made_by(encoder: &Encoder) -> String {
     let facts = encoder.facts();
     let of = (&facts.projector, facts.patch, facts.merge, facts.mean, facts.std, facts.row_dim);
@@ -83,12 +82,12 @@ pub(super) fn media_parts(runs: Vec<Run>) -> Vec<MediaPart> {
     runs.into_iter().flat_map(parts).collect()
 }
 
-/// The fewest and the most rows of a picture, and the layout of the largest tile.
+/// Minimum and maximum rows of an image, and the layout of the largest tile.
 pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], Layout)> {
     let bounds = PictureBounds { max_rows, ..PictureBounds::default() };
     let (_, least) = fitted(encoder, [1, 1], bounds)?;
     let (mut rows, mut largest) = ([encoder.facts().n_rows(&least); 2], least);
-    // Grids of some proportions have more tiles than others.
+    // Some aspect ratios have more tiles than others.
     let sides = (1..=12).flat_map(|width| (1..=12).map(move |height| [width, height].map(|x| MAX_SIDE / 12 * x)));
     for size in sides {
         let (_, layout) = fitted(encoder, size, bounds)?;

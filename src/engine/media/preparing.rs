@@ -1,4 +1,4 @@
-//! The preparation of an image or of audio for its encoder, which may be paused: tiles or spectrograms, and the hash.
+//! Preprocessing of an image or audio for its encoder, in slices: tiles or spectrograms, and the hash.
 
 use sha2::{Digest, Sha256};
 
@@ -10,12 +10,12 @@ use crate::error::Result;
 use crate::media::{Layout, Picture, Resampling, Sound, Tiling};
 use crate::model::vision::Hearing;
 
-/// Bytes that are hashed between two calls of `pauses`.
+/// Bytes hashed between two calls of `pauses`.
 const CHUNK: usize = 1 << 16;
-/// Bytes of samples in a buffer on the stack: callers may have a stack of 64 KiB.
+/// Bytes of samples in a stack buffer: callers may have a stack of 64 KiB.
 const SAMPLES: usize = 4 << 10;
 
-/// The work at hand; the last step is `Done`.
+/// The current step; the last one is `Done`.
 pub(super) enum Preparing {
     Tiles { picture: Picture, tiling: Box<Tiling>, layout: Layout },
     Resampling(Box<Resampling>),
@@ -24,7 +24,7 @@ pub(super) enum Preparing {
     HashedSound { sound: Sound, hearing: Box<Hearing>, hashed: Hashed },
 }
 
-/// A hash, and the number of bytes or samples that it includes.
+/// A hash, and the number of bytes or samples hashed.
 pub(super) struct Hashed {
     hash: Sha256,
     done: usize,
@@ -35,8 +35,8 @@ impl Hashed {
         Hashed { hash: Sha256::new_with_prefix(beginning), done: 0 }
     }
 
-    /// Hashes the rest of `bytes`, whose first byte is number `first` of all bytes to hash. Returns true once all of
-    /// `bytes` are hashed, false if `pauses` returned true before.
+    /// Hashes the rest of `bytes`, which begin at offset `first` of all data. Returns true if all of `bytes` are
+    /// hashed, false if `pauses` returned true before.
     fn add(&mut self, bytes: &[u8], first: usize, pauses: &mut dyn FnMut() -> bool) -> bool {
         while let Some(rest) = bytes.get(self.done.saturating_sub(first)..).filter(|rest| !rest.is_empty()) {
             if pauses() {
@@ -51,7 +51,7 @@ impl Hashed {
 }
 
 impl Preparing {
-    /// Begins with an image; returns its layout too.
+    /// Begins with an image; also returns its layout.
     pub fn picture(encoder: &Encoder, picture: Picture, bounds: PictureBounds) -> Result<(Preparing, Layout)> {
         let (sizing, layout) = fitted(encoder, picture.size(), bounds)?;
         let tiling = Box::new(Tiling::new(sizing, layout)?);
@@ -62,8 +62,8 @@ impl Preparing {
         Preparing::Resampling(Box::new(sound))
     }
 
-    /// Continues until all is done, and returns the encoder's work and the hash. If `pauses` returns true before,
-    /// returns the remaining work.
+    /// Continues until complete, and returns the encoder's work and the hash. If `pauses` returns true before, returns
+    /// the remaining work.
     pub fn advance(
         self,
         encoder: &Encoder,

@@ -1,4 +1,4 @@
-//! Prepares audio for an encoder: its parts, their rows and the tokens around them.
+//! Audio input: its parts, their rows and the tokens around them.
 
 use super::encoder::Encoder;
 use super::medium::MediaLayout;
@@ -19,23 +19,22 @@ fn most_rows(max_rows: usize) -> usize {
     if max_rows == 0 { MOST_ROWS } else { max_rows }
 }
 
-/// The most samples, at the rate of encoders, that a sound of at most `max_rows` rows can have; 0: those that are
-/// allowed without a bound.
+/// Maximum number of samples, at the encoder's rate, of audio with at most `max_rows` rows; 0: the default bound.
 pub fn most_samples(encoder: &Encoder, max_rows: usize) -> Result<usize> {
     Ok(facts(encoder)?.most_samples(most_rows(max_rows)))
 }
 
-/// The fewest and the most rows of a sound, and the bytes of scratch that one takes at most.
+/// Minimum and maximum rows of audio, and maximum scratch bytes.
 pub fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
     let facts = facts(encoder)?;
-    // Two parts have all cases: the first is whole, the second continues it.
+    // Two parts cover all cases: a complete one and its continuation.
     let parts = facts.parts(most_samples(encoder, max_rows)?.min(2 * facts.part_samples()))?;
     let most = |of: fn(&SoundPart) -> usize| parts.iter().map(of).max().unwrap_or(0);
     let bytes = encoder.scratch_bytes_of(most(|part| part.n), most(|part| part.rows))?;
     Ok(([facts.fewest_rows(), most_rows(max_rows)], bytes))
 }
 
-/// Returns the layout of a sound of so many samples at the rate of encoders, without one.
+/// The layout of audio with `samples` samples at the encoder's rate.
 pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<MediaLayout> {
     let (facts, most) = (facts(encoder)?, most_rows(max_rows));
     let allowed = facts.most_samples(most);
@@ -52,13 +51,12 @@ pub fn measure(encoder: &Encoder, samples: usize, max_rows: usize) -> Result<Med
     Ok(MediaLayout { columns: rows, lines: 1, size: [samples, 0], seen: [samples, 0], parts, ..MediaLayout::default() })
 }
 
-/// Returns the layout of audio with `given` samples per channel, and `samples` at the rate of encoders.
+/// The layout of audio with `given` samples per channel, and `samples` at the encoder's rate.
 pub(super) fn layout(encoder: &Encoder, [given, samples]: [usize; 2], max_rows: usize) -> Result<MediaLayout> {
     Ok(MediaLayout { size: [given, 0], ..measure(encoder, samples, max_rows)? })
 }
 
-/// Text that is hashed before the samples, so that audio inputs for which an encoder computes different rows have
-/// different hashes.
+/// Text hashed before the samples, so that audio with different rows has different hashes.
 pub(super) fn hash_beginning(encoder: &Encoder, sound: &Sound) -> Result<String> {
     let facts = facts(encoder)?;
     let made_by = (&encoder.facts().projector, facts.bins, facts.stack, facts.cutting, encoder.facts().row_dim);

@@ -1,4 +1,4 @@
-//! The programs of an encoder, each with what the host writes and reads, and the work on a step of one.
+//! The programs of a media encoder with their inputs and outputs, and steps of them.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::graph::op::TensorId;
 use crate::graph::program::Program;
 use crate::graph::step::{StepInputs, StepLimits};
 
-/// A program with what the host writes and reads.
+/// A program with the activations that the host writes and reads.
 pub struct Stage {
     pub program: Arc<Program>,
-    /// The inputs: the patches of the encoder, their places and queries, where it has any; the blocks of the projector;
-    /// the columns of a convolution.
+    /// The inputs: of the encoder its patches, positions and queries, if any; of the projector its blocks; of a
+    /// convolution its columns.
     pub inputs: Vec<TensorId>,
     pub results: Vec<TensorId>,
 }
 
-/// An executor, and how far its step is.
+/// An executor and the state of its step.
 pub struct StageExecutor {
     pub executor: Executor,
     pub state: StageState,
@@ -33,19 +33,19 @@ pub enum StageState {
     Done,
 }
 
-/// The inputs of a step of a stage.
+/// The inputs of a stage's step.
 #[derive(Clone, Copy, Default)]
 pub struct StageInputs<'a> {
     /// Number of rows.
     pub n: usize,
-    /// What the activations that the host writes hold, in the order of `Stage::inputs`.
+    /// Values of the activations that the host writes, in the order of `Stage::inputs`.
     pub written: &'a [&'a [f32]],
     pub turns: &'a [[u32; 3]],
     pub spans: &'a [[u32; 2]],
 }
 
 impl StageExecutor {
-    /// An executor for up to `n` rows.
+    /// Creates an executor for up to `n` rows.
     pub fn new(backend: &Backend, stage: &Stage, n: usize) -> Result<StageExecutor> {
         let limits = StepLimits { max_tokens: n, max_outputs: 0 };
         let mut positions = try_vec("the inputs of a step", n)?;
@@ -58,7 +58,7 @@ impl StageExecutor {
         })
     }
 
-    /// Works on the program until it is done or `budget` pauses; true when it is done.
+    /// Works until the program is complete or `budget` pauses it; returns true if complete.
     pub fn advance(
         &mut self,
         stage: &Stage,

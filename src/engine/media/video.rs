@@ -1,5 +1,5 @@
-//! Prepares a video for an encoder: pairs of frames within the bounds of a caller, their rows, the tokens around and
-//! between them, and the times that the model is told.
+//! Video input: frame pairs within the caller's bounds, their rows, the tokens around and between them, and the
+//! timestamps in the prompt.
 
 use sha2::{Digest, Sha256};
 
@@ -11,17 +11,17 @@ use crate::error::{Error, Result, try_vec};
 use crate::media::{Layout, Narrow, Picture, Sizing};
 use crate::model::vision::{Pace, Video};
 
-/// The latest time of a frame, in seconds.
+/// Maximum time of a frame, in seconds.
 const LAST_SECOND: f64 = 1e6;
 
-/// Frames of a video. Each is asked for once, in order.
+/// Frames of a video. Each is requested once, in order.
 pub struct Frames<'a> {
-    /// The time of each, in seconds from the beginning.
+    /// Time of each frame in seconds from the beginning.
     pub times: &'a [f64],
     pub frame: &'a mut dyn FnMut(usize) -> Result<Picture>,
 }
 
-/// The frames that an encoder sees, and what becomes of them.
+/// The resized frames, and the layout of their rows.
 pub(super) struct Cut {
     pub tiles: Vec<Picture>,
     pub tile_layout: Layout,
@@ -39,14 +39,15 @@ fn facts(encoder: &Encoder) -> Result<Video> {
     encoder.facts().video.ok_or_else(|| Error::unsupported(what()))
 }
 
-/// The rule for the size of frames, and the layout of so many.
+/// The sizing rule for frames, and the layout of `n` frames.
 fn fitted(encoder: &Encoder, [width, height]: [usize; 2], n: usize, bounds: PictureBounds) -> Result<(Sizing, Layout)> {
     let (facts, Video { pixels: [least, most], pace }) = (encoder.facts(), facts(encoder)?);
     let Sizing::Area { grain, filter, .. } = facts.sizing else {
         return Err(Error::unsupported("cannot encode a video: the encoder cuts pictures into tiles"));
     };
     let (pairs, most_rows) = (n.div_ceil(2), if bounds.max_rows == 0 { MOST_ROWS } else { bounds.max_rows });
-    // Bounds of rows in the pixels that the rule counts: of a frame, or of all, of which an odd one may be left out.
+    // Converts bounds of rows to the pixels that the rule counts: of one frame, or of all frames without an odd last
+    // one.
     let (frames, narrow, counted) = match pace {
         Pace::Apart => (n, Narrow::Cut, (n as f64 / 2.0).round_ties_even() as usize * 2),
         Pace::Pairs | Pace::Seconds(_) => (1, Narrow::Own, 1),
@@ -65,7 +66,7 @@ fn fitted(encoder: &Encoder, [width, height]: [usize; 2], n: usize, bounds: Pict
     Ok((sizing, layout.repeated(pairs)?))
 }
 
-/// Brings frames to the size that the encoder takes.
+/// Resizes frames for the encoder.
 pub(super) fn cut(encoder: &Encoder, frames: Frames, bounds: PictureBounds, cancel: Option<&Cancel>) -> Result<Cut> {
     let Frames { times, frame } = frames;
     check_times(times)?;
@@ -90,7 +91,7 @@ pub(super) fn cut(encoder: &Encoder, frames: Frames, bounds: PictureBounds, canc
         tiles.push(picture.resize_frame(layout.tile_width, layout.tile_height, sizing.filter())?);
     }
     if let Some(last) = tiles.last().filter(|_| times.len() % 2 == 1) {
-        // Its pair is the last one again.
+        // An odd last frame is repeated.
         tiles.push(last.clone());
     }
     tiles.iter().for_each(|tile| hash.update(&tile.rgb));
@@ -128,12 +129,12 @@ fn check_times(times: &[f64]) -> Result<()> {
     }
 }
 
-/// The middle of the times of each pair.
+/// Mean time of each pair.
 fn times_of_pairs(times: &[f64]) -> Vec<f64> {
     times.chunks(2).map(|pair| (pair[0] + pair.last().unwrap_or(&pair[0])) / 2.0).collect()
 }
 
-/// Positions of time of pairs, in floats of 32 bits as the makers count them.
+/// M-RoPE time positions of pairs, in f32 like the reference implementation.
 fn positions(times: &[f64], pairs: usize, pace: Pace) -> Vec<u32> {
     match pace {
         Pace::Pairs => (0..pairs as u32).collect(),

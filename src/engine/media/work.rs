@@ -1,4 +1,4 @@
-//! Makes media of pictures, sounds and videos, by work that may be paused.
+//! Encodes images, audio and video, in slices.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,23 +16,23 @@ use crate::engine::metrics::Phase;
 use crate::error::{Error, Result};
 use crate::media::{Picture, Resampling};
 
-/// Time between two reports of progress.
+/// Time between two progress reports.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Longest time of one chunk of the work before the encoder.
+/// Maximum time of one chunk of preprocessing.
 const SHARE: Duration = Duration::from_micros(200);
 
-/// The work on a medium, which may be paused.
+/// The encoding of a medium, which may be paused.
 pub struct MediaWork {
     encoder: Arc<Encoder>,
     stage: Stage,
     kind: MediaKind,
     layout: MediaLayout,
-    /// Tiles, parts of a sound or pairs of frames.
+    /// Number of tiles, audio parts or frame pairs.
     total: usize,
-    /// Known once the work before the encoder is done.
+    /// Set once preprocessing is done.
     hash: Option<MediaHash>,
-    /// Time that was worked.
+    /// Time spent so far.
     busy: Duration,
 }
 
@@ -44,7 +44,7 @@ enum Stage {
 }
 
 impl MediaWork {
-    /// Creates the work on an image; no step of it has run yet.
+    /// Creates the work on an image without running it.
     pub fn picture(encoder: &Arc<Encoder>, picture: Picture, bounds: PictureBounds) -> Result<MediaWork> {
         let size = picture.size();
         let (preparing, layout) = Preparing::picture(encoder, picture, bounds)?;
@@ -59,7 +59,7 @@ impl MediaWork {
         })
     }
 
-    /// Brings the frames of a video to their size; none is encoded yet.
+    /// Resizes the frames of a video; encodes none yet.
     pub fn video(
         encoder: &Arc<Encoder>,
         frames: Frames,
@@ -79,7 +79,7 @@ impl MediaWork {
         })
     }
 
-    /// Creates the work on audio that has been mixed to one channel; no further step of it has run yet.
+    /// Creates the work on mono audio without running it.
     pub fn sound(encoder: &Arc<Encoder>, sound: Resampling, max_rows: usize) -> Result<MediaWork> {
         let samples = sound.samples();
         Ok(MediaWork {
@@ -109,14 +109,14 @@ impl MediaWork {
         &self.encoder
     }
 
-    /// Time that was worked so far.
+    /// Time spent so far.
     pub fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// Works until the medium is done, which is returned, or for about `time`. `progress` gets the tiles, or parts of a
-    /// sound, that are done, and their number; where it says false the call ends. After `Cancelled` and `Deadline` it
-    /// may go on.
+    /// Works for about `time` or until the medium is complete, and then returns it. `progress` gets the number of
+    /// finished tiles or audio parts and the total; false ends the call. The work can continue after `Cancelled` and
+    /// `Deadline`.
     pub fn advance(
         &mut self,
         time: Option<Duration>,
@@ -156,7 +156,7 @@ impl MediaWork {
         make::make(model, MediaRows { kind, layout, rows, hash, encoding: self.busy }).map(Some)
     }
 
-    /// Works until all is done, and returns true, or until `budget` pauses, and returns false.
+    /// Works until complete, and returns true, or until `budget` pauses, and returns false.
     fn work(&mut self, budget: &StepBudget) -> Result<bool> {
         match std::mem::replace(&mut self.stage, Stage::Failed) {
             Stage::Preparing(preparing) => match preparing.advance(&self.encoder, &mut || budget.pauses(SHARE))? {

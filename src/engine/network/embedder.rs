@@ -1,4 +1,4 @@
-//! The parts of a model that make embeddings: its network up to the hidden states, and executors of it.
+//! The embedding part of a model: the network up to the hidden states, and its executors.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::graph::program::Program;
 use crate::graph::step::StepLimits;
 use crate::model::pooling::{EmbeddingHead, Pooling};
 
-/// A network whose results are hidden states, and the executors that compute them.
+/// A program that returns hidden states, and its executors.
 pub struct Embedder {
     pub program: Arc<Program>,
     /// The hidden states of all tokens.
     pub result: TensorId,
     pub head: EmbeddingHead,
-    /// Tokens see later ones too, so that a text has to be in one step.
+    /// True for bidirectional attention, which needs a whole text in one step.
     whole: bool,
     pub limits: StepLimits,
     pub executors: Executors,
 }
 
 impl Embedder {
-    /// `pauses`: the CPU executes steps, or a part of them.
+    /// `pauses`: the CPU executes steps, at least in part.
     pub fn new(
         program: Program,
         head: EmbeddingHead,
@@ -44,12 +44,12 @@ impl Embedder {
         })
     }
 
-    /// Bytes of the layers after the pooling.
+    /// Bytes of the layers after pooling.
     pub fn bytes(&self) -> u64 {
         self.head.bytes()
     }
 
-    /// The pooling of a call, which the model can do.
+    /// The requested pooling, or the model's. Fails if the model has none or cannot rank.
     pub fn pooling(&self, asked: Option<Pooling>) -> Result<Pooling> {
         let pooling = asked.or(self.head.pooling);
         let pooling = pooling.ok_or_else(|| Error::unsupported("the model names no pooling: choose one"))?;
@@ -59,7 +59,7 @@ impl Embedder {
         }
     }
 
-    /// Values of a vector.
+    /// Number of values of a vector.
     pub fn width(&self, pooling: Pooling) -> usize {
         let layers = match (pooling, &self.head.ranker) {
             (Pooling::None, _) => &[],
@@ -69,7 +69,7 @@ impl Embedder {
         layers.last().map_or(self.head.hidden, |layer| layer.rows)
     }
 
-    /// The room of the steps of a call whose longest text is given.
+    /// Step limits for a call whose longest text has `longest` tokens.
     pub fn limits_for(&self, longest: usize) -> StepLimits {
         match self.whole && longest > self.limits.max_tokens {
             true => StepLimits { max_tokens: longest.next_multiple_of(32), ..self.limits },

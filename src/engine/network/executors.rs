@@ -1,8 +1,9 @@
-//! The executors of a program: made as they are needed, lent to one step at a time, counted against the memory ceiling.
+//! The pool of executors of a program: created on demand, acquired by one step at a time, counted against the memory
+//! limit.
 //!
-//! The workers compute one step at a time, so that more executors would only be more memory: calls wait for one here,
-//! in the order of arrival, no longer than their budget allows. On the CPU a step that goes on for long lets others
-//! have the workers between its shares, so that a step of few tokens has an executor for such beside it.
+//! The workers compute one step at a time, so more executors would only take more memory: calls wait here for a permit,
+//! in order of arrival, no longer than their budget allows. On the CPU a long step yields the workers between chunks,
+//! so small steps have a small executor in addition.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,11 +15,11 @@ use crate::engine::runtime::Reservation;
 use crate::error::{Error, Result};
 use crate::graph::step::StepLimits;
 
-/// The room of an executor for few tokens, and the number of those that are lent at a time.
+/// Limits of a small executor; next, the number of small executors in use at a time.
 const FEW: StepLimits = StepLimits { max_tokens: 16, max_outputs: 16 };
 const MOST_FEW: usize = 8;
 
-/// A step with an executor, and the memory it is counted with.
+/// A step with its executor, and the memory reservation of both.
 pub struct Counted {
     pub step: Step,
     pub _memory: Reservation,
@@ -26,12 +27,12 @@ pub struct Counted {
 
 pub struct Executors {
     full: Arc<Shelf>,
-    /// `None` where steps do not pause for others.
+    /// `None` if steps do not yield to others.
     few: Option<Arc<Shelf>>,
     pool: Arc<Pool>,
 }
 
-/// Executors of one size.
+/// A pool of executors of one size.
 struct Shelf {
     limits: StepLimits,
     turns: FairSemaphore,
@@ -43,16 +44,16 @@ impl Shelf {
         Arc::new(Shelf { limits, turns: FairSemaphore::new(most), idle: Mutex::new(Vec::new()) })
     }
 
-    /// An idle executor; those that are too small for the threads there are now are dropped.
+    /// Takes an idle executor; drops executors that are too small for the present number of threads.
     fn pop(&self) -> Option<Counted> {
         let mut idle = self.lock();
         idle.retain(|counted| counted.step.executor.fits_threads());
         idle.pop()
     }
 
-    /// Lends an executor to who has a turn, where turns are `counted`.
+    /// Returns an executor to the holder of a permit. `counted`: the executor's drop releases the permit.
     fn lend(self: &Arc<Self>, counted: bool, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent> {
-        // Gives the turn back should `make` fail.
+        // Releases the permit if `make` fails.
         let mut lent = Lent { shelf: self.clone(), counted, work: self.pop() };
         if lent.work.is_none() {
             lent.work = Some(make(self.limits)?);
@@ -67,14 +68,13 @@ impl Shelf {
 }
 
 impl Executors {
-    /// Executors with room for `limits`, whose steps the pool computes. `pauses`: they let others have the workers in
-    /// between.
+    /// Creates an empty pool for steps up to `limits`. `pauses`: steps yield the workers between chunks.
     pub fn new(pool: &Arc<Pool>, limits: StepLimits, pauses: bool) -> Executors {
         let few = StepLimits { max_outputs: FEW.max_outputs.min(limits.max_outputs), ..FEW };
         Executors { full: Shelf::new(limits, 1), few: pauses.then(|| Shelf::new(few, MOST_FEW)), pool: pool.clone() }
     }
 
-    /// Lends an executor for a step of so many tokens; `None` where `budget` ends the wait for one.
+    /// Acquires an executor for a step of `tokens` tokens; `None` if `budget` ends the wait.
     pub fn take(
         &self,
         tokens: usize,
@@ -92,7 +92,7 @@ impl Executors {
                     return Ok(None);
                 }
                 match few.lend(true, &make) {
-                    // Without memory for a second executor the first one is waited for.
+                    // Without memory for a small executor, the call waits for the full one.
                     Err(Error::Limit { .. } | Error::OutOfMemory { .. }) => {}
                     lent => return lent.map(Some),
                 }
@@ -104,23 +104,23 @@ impl Executors {
         self.full.lend(true, make).map(Some)
     }
 
-    /// True where a call waits for an executor of full size.
+    /// True if a call waits for a full-size executor.
     pub fn is_waited_for(&self) -> bool {
         self.full.turns.waiting() > 0
     }
 
-    /// Lends an executor that no call waits for, because its step may be paused for as long as the caller likes.
+    /// Acquires an executor without a permit, because the caller may pause its step for any time.
     pub fn take_apart(&self, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent> {
         self.pool.check_not_within_share()?;
         self.full.lend(false, make)
     }
 }
 
-/// An empty step with an executor, until that is given back.
+/// A step with its executor; returned to the pool on drop.
 pub struct Lent {
     shelf: Arc<Shelf>,
     counted: bool,
-    /// Present until this is dropped.
+    /// `Some` until drop.
     work: Option<Counted>,
 }
 
@@ -132,10 +132,9 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // After a panic an executor is in an unknown state.
+        // After a panic the state of an executor is unknown.
         if let Some(mut work) = self.work.take().filter(|_| !std::thread::panicking()) {
-            // Work on a device must have ended before the memory that it writes is used again; the result of what was
-            // abandoned is not wanted.
+            // Work on a device must end before the memory that it writes is reused; its result is discarded.
             let _ = work.step.executor.end();
             self.shelf.lock().push(work);
         }

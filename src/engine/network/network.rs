@@ -1,4 +1,4 @@
-//! The network of a model on its devices: the program, the weights, and the executors that its steps are lent.
+//! The network of a model on its devices: the program, the weights, and the pools of executors.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -25,24 +25,24 @@ use crate::model::adapter::Adaptable;
 use crate::model::{self, PredictorOf};
 use crate::sampling::SamplingRule;
 
-/// Tokens of a prompt that go through the network together, at most.
+/// Maximum number of prompt tokens in a step.
 const MAX_STEP_TOKENS: usize = 512;
-/// Tokens of a prompt that a job computes together on the CPU, at most: unpacked weights are shared by as many.
+/// Maximum number of prompt tokens in a step of a job on the CPU: large enough to amortize dequantized weights.
 const JOB_STEP_TOKENS: usize = 256;
-/// The same of calls on the CPU while others wait for their turn.
+/// Maximum number of prompt tokens in a step of a call on the CPU while other calls wait.
 const SHARED_STEP_TOKENS: usize = 128;
-/// Tokens of prompts in a pass that has single tokens too, which wait for it, where the caller leaves it open.
+/// Default maximum number of prompt tokens in a step that also decodes, because decode latency grows with them.
 const PROMPT_TOKENS_BESIDE: usize = 64;
-/// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
+/// Bytes of scratch memory of a step on the CPU, at most; wide models get smaller steps.
 const STEP_BYTES: usize = 24 << 20;
-/// The least room of a step where rows of a picture see each other: 256 of them, and single tokens beside.
+/// Minimum step size of models with bidirectional attention within an image: 256 image rows, plus decode tokens.
 const MUTUAL_STEP_TOKENS: usize = 320;
-/// Sequences whose logits one step can give; `Pass` has a bit for each.
+/// Maximum number of outputs of a step; `Pass` has a bit for each.
 const MAX_STEP_OUTPUTS: usize = 64;
 
-/// Returns the options with the device of a network. The caches of a model on a GPU are visible only within the context
-/// of that model, so a head that reads the caches of another model is loaded on the CPU, from which `Network::beside`
-/// takes it.
+/// Returns the load options with the device of the network. KV caches on a GPU are visible only within the context of
+/// their model, so a draft head that reads another model's KV cache is loaded on the CPU, and `Network::beside` copies
+/// it to the target's device.
 fn on_device<'a>(options: &LoadOptions<'a>, predictor: Option<&model::Predictor>) -> Result<LoadOptions<'a>> {
     match predictor.map(|predictor| &predictor.of) {
         Some(PredictorOf::SharedKv(_)) if options.named_devices().iter().all(|device| *device == CPU_DEVICE) => {
@@ -62,50 +62,49 @@ pub struct Network {
     metrics: Arc<Metrics>,
     pub program: Arc<Program>,
     pub backend: Backend,
-    /// Layers on GPUs whose experts are on the host, from the first to the last, and the bytes of experts of layers on
-    /// GPUs: on the host, and on the devices.
+    /// Layers on GPUs with experts on the host, from the first to the last, and the bytes of experts of layers on GPUs:
+    /// on the host, and on the devices.
     pub experts: (Range<usize>, [u64; 2]),
     executors: Executors,
-    /// The room of one step.
+    /// Maximum number of tokens and of outputs of a step.
     pub limits: StepLimits,
-    /// Tokens of prompts, at most, in a pass that has single tokens too.
+    /// Maximum number of prompt tokens in a step that also decodes.
     pub mixed_prefill_tokens: usize,
-    /// The network turns by time, row and column of media, and not by places.
+    /// True if the network uses M-RoPE: positions in time, row and column.
     pub has_turns: bool,
-    /// Rows of a picture see each other.
+    /// True if the rows of an image attend to each other in both directions.
     pub is_mutual: bool,
-    /// There are no weights for the rows of a picture.
+    /// True if the network has no weights for media rows.
     pub text_alone: bool,
-    /// Texts whose vectors are wanted are filled up with padding.
+    /// True if texts to embed are padded.
     pub fills_texts: bool,
-    /// Each text begins with a source, which an encoder has read.
+    /// True if each text begins with an encoder output (encoder-decoder models).
     pub reads_source: bool,
-    /// The context that the file declares.
+    /// The context length that the file declares.
     pub context_length: u32,
-    /// The other tokens of a step never change a bit of a result.
+    /// True if results are batch-invariant: bit-identical whatever other tokens are in the step.
     pub has_same_bits: bool,
-    /// Tokens that are never chosen.
+    /// Tokens that are never sampled.
     pub suppressed: Vec<u32>,
     pub embedder: Embedder,
-    /// The layer that predicts a further token, where it was asked for, or a head of another network.
+    /// The MTP layer, if one was requested; for draft heads in files of their own, the head.
     predictor: Option<Predictor>,
-    /// Width of the residual stream.
     hidden: usize,
-    /// What heads of this network take of it; `None` without such heads.
+    /// The program that keeps hidden states for draft heads; `None` without such heads.
     observed: Mutex<Option<Arc<Observed>>>,
     ends: OnceLock<[Option<End>; 2]>,
-    /// Copies on this network's device of heads that read its keys and values.
+    /// Copies, on this network's device, of draft heads that read its KV cache.
     copies: Mutex<Vec<(Weak<Network>, Backend)>>,
-    /// The networks that have a copy of this head.
+    /// The networks that have a copy of this draft head.
     targets: Mutex<Vec<Weak<Network>>>,
-    /// The places of adapters.
+    /// The matrices that LoRA adapters can apply to.
     pub adaptable: Adaptable,
-    /// Without weights, for a plan, whose memory does not count against the ceiling.
+    /// True for a plan, which has no weights and does not count against the memory limit.
     is_plan: bool,
     _memory: Reservation,
 }
 
-/// Logs why packed weights are in memory and not in the file that was wanted.
+/// Logs why packed weights are in memory instead of the requested file.
 fn warn_of_memory(runtime: &Runtime, why: Option<&Error>) {
     if let Some(why) = why {
         runtime.log(LogLevel::Warning, &format!("the packed weights are kept in memory: {why}"));
@@ -113,7 +112,7 @@ fn warn_of_memory(runtime: &Runtime, why: Option<&Error>) {
 }
 
 impl Network {
-    /// `files`: a number that tells the files of the weights from others.
+    /// Loads the weights. `files` identifies the weight files.
     pub fn load(
         runtime: &Arc<Runtime>,
         metrics: &Arc<Metrics>,
@@ -132,7 +131,7 @@ impl Network {
         };
         let (program, context_length) = (Arc::new(network.program.clone()), network.hyper.context_length);
         let reads_source = program.reads_source();
-        // A further program, whose matrices are loaded with those of this one.
+        // Another program, whose matrices are loaded with the matrices of the main one.
         let predictor = network.predictor.as_ref().map(|predictor| &predictor.program);
         let beside = predictor.or(reads_source.then_some(&network.states));
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
@@ -210,7 +209,7 @@ impl Network {
         &self.metrics
     }
 
-    /// Makes the logits of tokens that are never chosen minus infinity.
+    /// Sets the logits of suppressed tokens to minus infinity.
     pub fn suppress(&self, logits: &mut [f32]) {
         for &id in &self.suppressed {
             if let Some(logit) = logits.get_mut(id as usize) {
@@ -224,14 +223,14 @@ impl Network {
         predictor.ok_or_else(|| Error::unsupported("multi-token prediction by a model loaded without RZ_MODEL_MTP"))
     }
 
-    /// Refuses a head of another network, which computes no text.
+    /// Fails for a draft head of another network, which cannot generate text.
     pub fn check_whole(&self) -> Result<()> {
         let what = "text of a head of another model, which is of use as RZ_DRAFT_MODEL alone";
         let is_whole = !self.predictor.as_ref().is_some_and(Predictor::is_of_other);
         if is_whole { Ok(()) } else { Err(Error::unsupported(what)) }
     }
 
-    /// Number of tokens that it knows.
+    /// Vocabulary size.
     pub fn vocab(&self) -> usize {
         match &self.predictor {
             Some(Predictor { of: PredictorOf::Other(other), .. }) => other.vocab,
@@ -239,8 +238,8 @@ impl Network {
         }
     }
 
-    /// Has passes that ask for it (`observed`) keep the inputs of some layers from now on, for a head that takes such
-    /// of some width: the activation of each.
+    /// Makes observing passes (`Pass::apart`) keep the inputs of `layers`, `width` values each, for a draft head.
+    /// Returns the activation of each.
     pub fn observe(&self, layers: &[usize], width: usize) -> Result<Vec<TensorId>> {
         let n = self.program.layers.len();
         if let Some(layer) = layers.iter().find(|layer| **layer >= n) {
@@ -250,7 +249,7 @@ impl Network {
         self.keep(layers, width)
     }
 
-    /// Has such passes keep the hidden states of outputs, which the model's output matrix multiplies, from now on.
+    /// Makes observing passes keep the final hidden states of outputs, which the output matrix multiplies.
     pub fn observe_end(&self, width: usize) -> Result<TensorId> {
         let kept = self.keep(&[self.program.layers.len()], width)?;
         kept.first().copied().ok_or_else(|| Error::invalid("a head that reads nothing"))
@@ -271,20 +270,20 @@ impl Network {
         states.collect::<Option<_>>().ok_or_else(|| Error::invalid("hidden states that are not kept"))
     }
 
-    /// The program that keeps what heads read.
+    /// The program that keeps hidden states for draft heads.
     pub fn observed(&self) -> Option<Arc<Observed>> {
         self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The embeddings of tokens and the head, for heads in files of their own, where they are common ones.
+    /// The embedding table and the output matrix, for draft heads that share them.
     pub fn ends(&self) -> &[Option<End>; 2] {
         let (program, backend, pool) = (&self.program, &self.backend, &self.runtime.pool);
         let new = || [End::embeddings(program, backend, pool, MAX_STEP_TOKENS), End::head(program, backend, pool)];
         self.ends.get_or_init(new)
     }
 
-    /// This network, a head on the CPU, on the device of another one, whose keys and values `program` reads. A copy on
-    /// a GPU serves all jobs, and is freed with either network.
+    /// Copies this network, a draft head on the CPU, to the device of `target`, whose KV cache `program` reads. All
+    /// jobs share one copy on a GPU. The copy is freed with either network.
     pub fn beside(self: &Arc<Network>, target: &Arc<Network>, program: &Program) -> Result<Backend> {
         let mut copies = target.copies.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, copy)) = copies.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(self))) {
@@ -298,17 +297,17 @@ impl Network {
         Ok(copy)
     }
 
-    /// An executor of this program or another one of the same layers.
+    /// Creates an executor of the network's program, or of another program with the same layers.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
         self.executor_on(&self.backend, program, limits)
     }
 
-    /// An executor of a program on a device that has its weights.
+    /// Creates an executor of a program on a device that has its weights.
     pub fn executor_on(&self, backend: &Backend, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
         self.counted(backend.executor_bytes(program, limits), limits, || backend.new_executor(program, limits))
     }
 
-    /// An executor of a program that reads the keys and values of `target`, on a backend that is `beside` that.
+    /// Creates an executor of a program that reads the KV cache of `target`, on a backend from `beside`.
     pub fn executor_beside(
         &self,
         target: &Network,
@@ -320,7 +319,7 @@ impl Network {
         self.counted(backend.executor_bytes(program, limits), limits, new)
     }
 
-    /// Counts memory of sessions and steps against the ceiling of the runtime.
+    /// Counts memory of sessions and steps against the runtime's memory limit.
     pub(in crate::engine) fn reserve(&self, what: &'static str, bytes: u64) -> Result<Reservation> {
         self.runtime.reserve(what, if self.is_plan { 0 } else { bytes })
     }
@@ -334,8 +333,7 @@ impl Network {
         self.backend.new_sequence(spec)
     }
 
-    /// Number of tokens of a prompt that a call computes together: on a CPU fewer while other calls wait for their
-    /// turn, which changes no result.
+    /// Number of prompt tokens per step of a call: on a CPU fewer while other calls wait, without effect on results.
     pub fn call_piece(&self) -> usize {
         match self.backend {
             Backend::Cpu(_) if self.is_waited_for() => self.limits.max_tokens.min(SHARED_STEP_TOKENS),
@@ -343,13 +341,13 @@ impl Network {
         }
     }
 
-    /// True where another call waits for an executor.
+    /// True if another call waits for an executor.
     pub fn is_waited_for(&self) -> bool {
         self.executors.is_waited_for()
     }
 
-    /// Number of tokens of a prompt that a job computes together: on a CPU few, so that no share of an op is long; on a
-    /// GPU as many as `Session::prefill`, because the results depend on it.
+    /// Number of prompt tokens per step of a job: on a CPU few, which keeps each chunk of an op short; on a GPU as many
+    /// as in `Session::prefill`, because results depend on it.
     pub fn job_piece(&self) -> usize {
         match self.backend {
             Backend::Cpu(_) => self.limits.max_tokens.min(JOB_STEP_TOKENS),
@@ -357,32 +355,32 @@ impl Network {
         }
     }
 
-    /// Number of tokens from a position on, that of a draft and the one before it, whose choices are those of single
-    /// tokens.
+    /// Maximum number of tokens, starting at `position`, that one step can verify with results identical to
+    /// single-token steps.
     pub fn separable(&self, position: usize) -> usize {
         if self.has_same_bits { usize::MAX } else { separable(position) }
     }
 
-    /// True where steps choose tokens by a rule.
+    /// True if the device can sample by this rule.
     pub fn chooses(&self, rule: &SamplingRule) -> bool {
         self.backend.chooses(rule)
     }
 
-    /// Lends an executor for a step of so many tokens, or of some; `None` where `budget` ends the wait for one.
+    /// Acquires an executor for a step of up to `tokens` tokens; `None` if `budget` ends the wait.
     pub fn lend(&self, tokens: usize, budget: &StepBudget) -> Result<Option<Lent>> {
         self.executors.take(tokens, budget, |limits| self.new_executor(&self.program, limits))
     }
 
-    /// Lends an executor that the caller keeps for as long as it likes, of the program that keeps what heads read where
-    /// that is given.
+    /// Acquires an executor without a permit, to keep for any time. With `observed` the executor runs the program that
+    /// keeps hidden states for draft heads.
     pub fn lend_apart(&self, observed: Option<&Observed>) -> Result<Lent> {
         let (executors, program) =
             observed.map_or((&self.executors, &self.program), |observed| (&observed.executors, &observed.program));
         executors.take_apart(|limits| self.new_executor(program, limits))
     }
 
-    /// Does `work` on each of some items, of which `most` take long: on the workers, if these are several and no other
-    /// step has them, else on this thread.
+    /// Calls `work` on each item, of which `most` take long: on the workers, if there are several and no other step
+    /// uses them, otherwise on this thread.
     pub fn for_each<T: Send>(&self, items: &mut [T], most: usize, work: impl Fn(&mut T) + Sync) -> Result<()> {
         let pool = &self.runtime.pool;
         let Some(team) = (most > 1).then(|| pool.try_enter(most)).flatten() else {
@@ -394,12 +392,12 @@ impl Network {
         pool.take_fault()
     }
 
-    /// Number of threads that compute, at least one.
+    /// Number of compute threads, at least one.
     pub fn threads(&self) -> usize {
         self.runtime.pool.threads()
     }
 
-    /// Counts a step, of which the CPU had a part where it shares the layers with GPUs.
+    /// Records the latency of a step. `first_share` is the CPU's part of it if the CPU shares the layers with GPUs.
     pub fn record(&self, latency: Duration, first_share: Duration) {
         let shares = [latency.saturating_sub(first_share), first_share];
         for ((kind, bytes), share) in self.backend.weight_bytes().zip(shares) {
@@ -409,7 +407,7 @@ impl Network {
 }
 
 impl Drop for Network {
-    /// Frees the copies of a head.
+    /// Frees the copies of a draft head.
     fn drop(&mut self) {
         let targets = self.targets.get_mut().unwrap_or_else(PoisonError::into_inner);
         for target in targets.iter().filter_map(Weak::upgrade) {

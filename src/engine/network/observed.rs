@@ -1,5 +1,5 @@
-//! What a head in a file of its own takes of the network that it drafts for: the inputs of some layers, which passes
-//! keep for it, and the ends of the network that the head may lack, its table of embeddings and its own head.
+//! What a draft head in a file of its own reads of its target network: the inputs of some layers, which passes keep for
+//! it, and the embedding table and output matrix, which the head may lack.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::graph::op::{Index, Op, TensorId};
 use crate::graph::program::{Program, ProgramBuilder};
 use crate::graph::step::StepLimits;
 
-/// The program of a network that keeps the inputs of some layers, of all rows, and computes the same.
+/// The program of a network that also keeps the inputs of some layers, for all rows; its results are the same.
 pub struct Observed {
     pub program: Arc<Program>,
     layers: Vec<usize>,
@@ -20,8 +20,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Keeps the inputs of `layers`, `width` wide, beside those that are kept already, which stay the activations that
-    /// they are. `None` where all of them are.
+    /// Also keeps the inputs of `layers`, `width` values each; activations of `before` keep their ids. `None` if all
+    /// are kept already.
     pub fn new(
         program: &Program,
         before: Option<&Observed>,
@@ -43,18 +43,18 @@ impl Observed {
         Ok(Some(Observed { program: Arc::new(program), layers: all, states, executors: executors() }))
     }
 
-    /// The activation that is the input of a layer.
+    /// The activation that is the input of `layer`.
     pub fn states(&self, layer: usize) -> Option<TensorId> {
         self.layers.iter().position(|known| *known == layer).map(|i| self.states[i])
     }
 }
 
-/// A part of a network that remembers nothing, with executors of its own.
+/// A stateless part of a network (embedding table or output matrix), with executors of its own.
 pub struct End {
-    /// The program, and the device that has its weights, which may be one of several that have the network.
+    /// The program. The next field is the device that has its weights, possibly one of several of the network.
     pub program: Arc<Program>,
     pub backend: Backend,
-    /// What it makes of tokens, or reads in their place.
+    /// The embeddings that the program returns, or the hidden states that it reads.
     pub tensor: TensorId,
     pub limits: StepLimits,
     pub executors: Executors,
@@ -66,7 +66,7 @@ impl End {
         Some(End { program, backend, tensor, limits, executors: Executors::new(pool, limits, false) })
     }
 
-    /// The rows of the table that a network begins with, as they are; `None` where it begins otherwise.
+    /// The embedding table, unscaled; `None` if the network does not begin with one.
     pub fn embeddings(program: &Program, backend: &Backend, pool: &Arc<Pool>, max_tokens: usize) -> Option<End> {
         let Some(&Op::Embed { table, rows, index: index @ Index::Id, out, .. }) = program.ops.first() else {
             return None;
@@ -77,7 +77,7 @@ impl End {
         End::new(b.finish(0, &[out]), out, backend, pool, StepLimits { max_tokens, max_outputs: 1 })
     }
 
-    /// The head that a network ends with, for one row.
+    /// The output matrix, for one row.
     pub fn head(program: &Program, backend: &Backend, pool: &Arc<Pool>) -> Option<End> {
         let mut head = program.ops.last().filter(|op| matches!(op, Op::Logits { .. }))?.clone();
         let mut b = ProgramBuilder::default();

@@ -1,7 +1,6 @@
-//! A step of sessions, the way of every call and job through their model's network: an executor takes the tokens of
-//! some lanes, works on them until all is done or a budget pauses, and what it has made goes to the sessions with
-//! `commit`. Before that no session's tokens or length is changed, so that a pass that fails or is dropped leaves all
-//! as they were.
+//! A batch step over sessions, used by every call and job: an executor takes the tokens of some lanes and works until
+//! the step is complete or a budget pauses it; `commit` appends the results to the sessions. No session's tokens or
+//! length changes before `commit`, so a pass that fails or is dropped leaves all sessions unchanged.
 
 use std::sync::Arc;
 
@@ -17,43 +16,43 @@ use crate::engine::session::{Logits, Session};
 use crate::error::{Error, Result, try_vec};
 use crate::sampling::SamplingRule;
 
-/// The next tokens of a session in a pass, which its caller has checked (`Session::check`).
+/// The next tokens of a session in a pass, checked by the caller (`Session::check`).
 pub struct Lane<'a> {
     pub session: &'a mut Session,
-    /// Number of tokens of the session to compute again (`Session::pending`); all of them where others follow.
+    /// Number of pending tokens (`Session::pending`) to recompute; must be all of them if new tokens follow.
     pub again: usize,
     /// Tokens to append.
     pub tokens: &'a [u32],
-    /// Number of the last of all these whose results are wanted.
+    /// Number of outputs: the last tokens of the lane whose results are needed.
     pub outputs: usize,
-    /// What chooses the token after an output; `None`: the most likely one.
+    /// Chooses the token after an output; `None`: greedy.
     pub chooser: Option<&'a mut Chooser>,
-    /// The device may choose in its place: nobody needs the logits.
+    /// True if the device may sample, because nobody needs the logits.
     pub on_device: bool,
 }
 
 impl<'a> Lane<'a> {
-    /// Tokens to append whose results nobody wants.
+    /// A lane of tokens without outputs.
     pub fn new(session: &'a mut Session, tokens: &'a [u32]) -> Lane<'a> {
         Lane { session, again: 0, tokens, outputs: 0, chooser: None, on_device: false }
     }
 
-    /// Prepares the choice of an only token by a device, where a grammar restricts it. Where that fails the host
-    /// chooses, fails as well and says so.
+    /// Prepares the grammar mask for sampling on the device, if the lane has a single output. If that fails, the host
+    /// samples and reports the error.
     fn prepare_mask(&mut self) {
         if let Some(chooser) = self.chooser.as_deref_mut().filter(|_| self.on_device && self.outputs == 1) {
             let _ = self.session.prepare_mask(chooser, self.tokens);
         }
     }
 
-    /// The sequence of the session, and the rule by which the device chooses the token after each output, or the most
-    /// likely one; `None` where the host chooses.
+    /// Returns the session's sequence, and a function from an output to the device's sampling rule: `Some(None)` is
+    /// greedy, `None` leaves the choice to the host.
     fn for_step<'l>(
         &'l mut self,
         network: &'l Network,
     ) -> (&'l mut Sequence, impl Fn(usize) -> Option<Option<SamplingRule<'l>>>) {
         let (tokens, chooser) = (self.tokens, self.chooser.as_deref());
-        // The mask that was prepared is that of an only output.
+        // The prepared mask is valid only for a single output.
         let restricted = self.outputs > 1 && chooser.is_some_and(Chooser::has_grammar);
         let rules = if self.on_device && !restricted { DeviceRules::new(network, chooser) } else { None };
         let before = tokens.len().saturating_sub(self.outputs);
@@ -65,26 +64,26 @@ impl<'a> Lane<'a> {
 pub struct Pass {
     network: Arc<Network>,
     lent: Lent,
-    /// No call waits for the executor, whose steps are a phase of their own.
+    /// True if no call waits for the executor; its steps are recorded as a phase of their own.
     is_apart: bool,
-    /// The outputs after which the device chooses a token, a bit each.
+    /// Bit mask of the outputs after which the device samples a token.
     chosen: u64,
 }
 
 impl Pass {
-    /// A pass that may be paused for as long as the caller likes. `observes`: it keeps what heads read.
+    /// Creates a pass that may be paused for any time. `observes`: the pass keeps hidden states for draft heads.
     pub fn apart(network: &Arc<Network>, observes: bool) -> Result<Pass> {
         let observed = if observes { network.observed() } else { None };
         Ok(Pass { lent: network.lend_apart(observed.as_deref())?, network: network.clone(), is_apart: true, chosen: 0 })
     }
 
-    /// A pass of a call, of so many tokens; `None` where `budget` ends the wait for an executor.
+    /// Creates a pass of a call with `tokens` tokens; `None` if `budget` ends the wait for an executor.
     pub fn lent(network: &Arc<Network>, tokens: usize, budget: &StepBudget) -> Result<Option<Pass>> {
         let lent = network.lend(tokens, budget)?;
         Ok(lent.map(|lent| Pass { lent, network: network.clone(), is_apart: false, chosen: 0 }))
     }
 
-    /// A pass of a call that waits for all of it, or until one of some cancels is fired.
+    /// Runs a whole pass of a call, unless one of `cancels` fires.
     pub fn whole(lanes: &mut [Lane], cancels: &[Option<&Cancel>]) -> Result<Pass> {
         let Some(first) = lanes.first() else { return Err(Error::invalid("a pass of nothing")) };
         let network = first.session.network().clone();
@@ -99,8 +98,8 @@ impl Pass {
         self.lent.step()
     }
 
-    /// Works until all is done or `budget` pauses; true when all is done. `lanes`: the same each time, whose tokens an
-    /// empty step takes.
+    /// Works until the step is complete or `budget` pauses it; returns true if complete. `lanes` must be the same in
+    /// each call; an empty step takes their tokens.
     pub fn run(&mut self, lanes: &mut [Lane], budget: &StepBudget) -> Result<bool> {
         let Pass { network, lent, is_apart, chosen } = self;
         let step = lent.step();
@@ -119,23 +118,23 @@ impl Pass {
         Ok(done)
     }
 
-    /// Begins a step of lanes, after `ahead` others that are under way, and does not wait for it. The rules of the
-    /// first one go on.
+    /// Begins a step of lanes after `ahead` uncommitted ones, without waiting for it. The rules of the first step apply
+    /// to the later ones.
     pub fn submit(&mut self, lanes: &mut [Lane], ahead: usize, is_first: bool) -> Result<()> {
         let Pass { network, lent, chosen, .. } = self;
         let step = lent.step();
         step.clear().ahead = ahead;
         add(step, lanes, network)?;
         with_rules(network, lanes, is_first.then_some(chosen), |sequences, rules| {
-            // Such a step is short: only ahead of it the caller is asked.
+            // Such a step is short; its budget is checked only before the step.
             step.advance(sequences, step.executor.ops(), rules, |_| Ok(()), &StepBudget::unlimited())
         })?;
         step.executor.submit()
     }
 
-    /// Commits the next tokens of a lane, some of which are computed again; `left` of it come after them. With the
-    /// number of its output the logits of the last one are read, or the token that the device has chosen after it is
-    /// returned, and its logits stay there. Logits that are not finite are an error.
+    /// Commits the next tokens of a lane, the first `again` of which are recomputed; `left` tokens of the lane follow.
+    /// With an `output` index, either reads the logits of the last token, or returns the token that the device sampled
+    /// (its logits stay on the device). Fails if logits are not finite.
     pub fn commit(
         &mut self,
         session: &mut Session,
@@ -166,12 +165,12 @@ impl Pass {
     }
 }
 
-/// Gives a step the tokens of lanes, unless it has them.
+/// Adds the tokens of lanes to an empty step.
 fn add(step: &mut Step, lanes: &[Lane], network: &Network) -> Result<()> {
     if !step.is_empty() {
         return Ok(());
     }
-    // The tokens of a draft, and those of one that a recurrence computes again: all of them single ones without it.
+    // True for a draft, recomputed or not: each token must have the results of a single-token step.
     step.separate = matches!(lanes, [lane] if lane.outputs == lane.tokens.len());
     for Lane { session, again, tokens, outputs, .. } in lanes {
         let pending = session.pending();
@@ -184,8 +183,7 @@ fn add(step: &mut Step, lanes: &[Lane], network: &Network) -> Result<()> {
     Ok(())
 }
 
-/// Hands the sequences of lanes to `work`, with the rules by which the device chooses where the step is a fresh one, of
-/// which `chosen` is to be set.
+/// Calls `work` with the sequences of lanes, and with the device's sampling rules if the step is fresh; sets `chosen`.
 fn with_rules<T>(
     network: &Network,
     lanes: &mut [Lane],
@@ -197,7 +195,7 @@ fn with_rules<T>(
         **chosen = 0;
         lanes.iter_mut().for_each(Lane::prepare_mask);
     }
-    // A token of one session allocates nothing.
+    // Fast path: decoding one session allocates nothing.
     if let [lane] = lanes
         && lane.outputs <= 1
     {

@@ -1,5 +1,4 @@
-//! The part of a model that predicts a further token, or a model that is such a part of another one: its program, the
-//! device that has it, and executors.
+//! The MTP layer of a model, or a draft head for another model: its program, its device and its executors.
 
 use std::sync::Arc;
 
@@ -13,11 +12,11 @@ use crate::graph::step::StepLimits;
 use crate::model::{self, PredictorOf};
 
 pub struct Predictor {
-    /// The program, and the device that has its weights, which may be one of several that have the model.
+    /// The program. The next field is the device that has its weights, possibly one of several of the model.
     pub program: Arc<Program>,
     pub backend: Backend,
     pub of: PredictorOf,
-    /// The hidden states that the program reads and makes, and their width.
+    /// The hidden states that the program reads, those that it returns, and their width.
     pub input: TensorId,
     pub result: TensorId,
     pub width: usize,
@@ -35,7 +34,7 @@ impl Predictor {
         Ok(Predictor { program, backend, of, input, result, width, limits, executors })
     }
 
-    /// True for a head in a file of its own.
+    /// True for a draft head in a file of its own.
     pub fn is_of_other(&self) -> bool {
         !matches!(self.of, PredictorOf::Same(_))
     }

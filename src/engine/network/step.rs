@@ -1,6 +1,5 @@
-//! The one driver of steps: an executor, the tokens of one or several sequences, and the way from `begin` to the end of
-//! their work, which may be paused within. Prompts, single tokens, batches, jobs, drafts and embeddings all go through
-//! `Step::advance`.
+//! The only driver of steps: an executor, the tokens of one or several sequences, and the work from `begin` to the end,
+//! which may be paused. Prefill, decode, batches, jobs, drafts and embeddings all go through `Step::advance`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,36 +12,36 @@ use crate::error::{Error, Result, try_vec};
 use crate::graph::step::StepInputs;
 use crate::sampling::SamplingRule;
 
-/// Stands for the position of a token until that is known.
+/// Placeholder of a RoPE position until the token's position is known.
 const BY_POSITION: [u32; 3] = [u32::MAX; 3];
 
-/// An executor, the tokens of its step, and how far its work is. Memory is set aside once, for the largest step.
+/// An executor, the tokens of its step, and its progress. Memory is allocated once, for the largest step.
 pub struct Step {
     pub executor: Executor,
-    /// `[n]`, of all lanes one after the other.
+    /// Token ids `[n]`, all lanes concatenated.
     ids: Vec<u32>,
-    /// Number of tokens of each sequence, and of the last of them whose logits are wanted.
+    /// Number of tokens and number of outputs (last tokens whose logits are needed) of each sequence.
     lanes: Vec<[usize; 2]>,
     positions: Vec<u32>,
     numbers: Vec<u32>,
     outputs: Vec<u32>,
-    /// The rows of media among the tokens, and the other inputs that follow from them; empty where there are none.
+    /// The media rows among the tokens, and the inputs derived from them; empty without media.
     media: Vec<(Arc<Media>, Range<usize>)>,
     turns: Vec<[u32; 3]>,
     spans: Vec<[u32; 2]>,
-    /// Tokens have the bits that they have in steps of their own: `StepInputs::separate`.
+    /// True if each token must have the results of a single-token step: `StepInputs::separate`.
     pub separate: bool,
-    /// The token of each sequence attends to all keys of the sequence, from the position behind them, and adds none.
+    /// True if each sequence's token attends to all keys, at the position after them, without adding its own.
     pub only_reads: bool,
-    /// Steps of its sequences that were submitted before it and are not committed.
+    /// Number of submitted, uncommitted steps of the sequences before this one.
     pub ahead: usize,
     begun: bool,
-    /// Time that was worked.
+    /// Time spent computing.
     busy: Duration,
 }
 
 impl Step {
-    /// An empty step with room for so many tokens.
+    /// Creates an empty step for up to `max_tokens` tokens.
     pub fn new(executor: Executor, max_tokens: usize) -> Result<Step> {
         let list = || try_vec("the inputs of a step", max_tokens);
         let (ids, positions, numbers, outputs) = (list()?, list()?, list()?, list()?);
@@ -67,7 +66,7 @@ impl Step {
         })
     }
 
-    /// Empties it for the next step.
+    /// Clears it for the next step.
     pub fn clear(&mut self) -> &mut Step {
         self.ids.clear();
         self.lanes.clear();
@@ -82,7 +81,7 @@ impl Step {
         self
     }
 
-    /// Adds the next tokens of a further sequence; the logits of the last `outputs` of them are wanted.
+    /// Adds the next tokens of another sequence; the last `outputs` of them need logits.
     pub fn add<'a>(&mut self, tokens: impl IntoIterator<Item = &'a u32>, outputs: usize) -> &mut Step {
         let before = self.ids.len();
         self.ids.extend(tokens);
@@ -91,8 +90,8 @@ impl Step {
         self
     }
 
-    /// Takes what follows from the media of a sequence for the tokens of it that were added last, from its place
-    /// `first` on. `has_turns`: the network turns by time, row and column.
+    /// Adds the media inputs for the tokens added last, which begin at `first` of the sequence. `has_turns`: the
+    /// network uses M-RoPE.
     pub fn see(&mut self, runs: &Runs, first: usize, has_turns: bool) -> Result<()> {
         let n = self.lanes.last().map_or(0, |[n, _]| *n);
         let (before, places) = (self.ids.len() - n, first..first + n);
@@ -117,23 +116,23 @@ impl Step {
         self.ids.is_empty()
     }
 
-    /// True where nothing of it was worked on.
+    /// True if no work has begun.
     pub fn is_fresh(&self) -> bool {
         !self.begun
     }
 
-    /// Time that was worked on it.
+    /// Time spent computing this step.
     pub fn time(&self) -> Duration {
         self.busy
     }
 
-    /// True where it has tokens whose logits are not wanted.
+    /// True if it has prompt tokens: tokens without logits.
     pub fn has_prompt(&self) -> bool {
         self.lanes.iter().any(|[n, outputs]| outputs < n)
     }
 
-    /// Works on the whole program until it is done, and ends, or until `budget` pauses; true when all is done. An error
-    /// or an abandoned step is ended by who drops it.
+    /// Works until the whole program is complete, then ends; or until `budget` pauses it. Returns true if complete.
+    /// After an error or when it abandons the step, the owner must call `end`.
     pub fn run(
         &mut self,
         sequences: &mut [&mut Sequence],
@@ -144,7 +143,7 @@ impl Step {
         self.run_from(0, sequences, rules, write, budget)
     }
 
-    /// `run` without the first ops of the program.
+    /// Like `run`, without the first ops of the program.
     pub fn run_from(
         &mut self,
         first: usize,
@@ -161,9 +160,8 @@ impl Step {
         done
     }
 
-    /// Works until all is done or `budget` pauses; true when all is done. `sequences`: in the order in which they were
-    /// added, the same each time. What a device chooses by `rules`, and what `write` hands to the executor, counts for
-    /// a fresh step alone.
+    /// Works until `ops` are complete or `budget` pauses; returns true if complete. `sequences` must be in the order of
+    /// `add`, the same in each call. `rules` and `write` apply only to a fresh step.
     pub fn advance(
         &mut self,
         sequences: &mut [&mut Sequence],
@@ -195,7 +193,7 @@ impl Step {
         executor.advance(&mut batch, budget)
     }
 
-    /// Gives each token its position, and counts the positions as written.
+    /// Assigns each token its position, and marks the positions as being written.
     fn place(&mut self, sequences: &mut [&mut Sequence]) -> Result<()> {
         let ahead = self.ahead;
         self.positions.clear();

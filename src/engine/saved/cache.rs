@@ -1,9 +1,8 @@
-//! Saved caches: the form in which a session goes to a file and comes back. A head of fixed size, the tokens, the media
-//! among them, the logits, and what the state remembers in the order of `Sequence::save`; after the head and after all
-//! of it a checksum. Numbers are in the byte order of the machine, which the first of them shows.
+//! Saved sessions: a header of fixed size, the tokens, their media, the logits, and the KV cache and recurrent state in
+//! the order of `Sequence::save`; a checksum after the header and at the end. Numbers are in native byte order, which
+//! the first one identifies.
 //!
-//! A saved cache may be damaged or hostile: nothing of it decides on memory but the capacity, which counts against the
-//! ceiling like that of any cache.
+//! The input may be damaged or hostile: only its capacity determines allocations, and counts against the memory limit.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -28,16 +27,16 @@ use crate::tensor::DType;
 const MAGIC: u64 = u64::from_le_bytes(*b"rz_cache");
 const VERSION: u64 = 3;
 
-/// Number of checkpoints of recurrent states.
+/// Number of recurrent state checkpoints.
 const CHECKPOINTS: usize = 6;
 
-/// The head: the numbers below, then their checksum. It stays the same in all versions.
+/// Words of the header without its checksum. The header is the same in all versions.
 const WORDS: usize = 10 + CHECKPOINTS;
 
-/// Choices for a cache that is loaded; `None`: as it was saved.
+/// Overrides for a restored session; `None`: as saved.
 #[derive(Default)]
 pub struct RestoreParams {
-    /// The digest of the adapters that computed what it holds.
+    /// Digest of the adapters that computed the KV cache.
     pub adapters: u64,
     pub capacity: Option<u32>,
     pub k_type: Option<DType>,
@@ -48,13 +47,13 @@ fn head_checksum(words: &[u8]) -> u64 {
     XxHash64::oneshot(0, words)
 }
 
-/// Returns what tells a model with adapters of a digest from others.
+/// Identifies a model with adapters.
 fn fingerprint(model: &Model, adapters: u64) -> Result<u64> {
     let of_model = model.fingerprint()?;
     Ok(if adapters == 0 { of_model } else { XxHash64::oneshot(of_model, &adapters.to_ne_bytes()) })
 }
 
-/// Hands a session to `write`.
+/// Writes a session.
 pub fn save(session: &Session, write: Write) -> Result<()> {
     if session.is_adapted() {
         return Err(Error::unsupported("saving a cache that has adapters"));
@@ -62,7 +61,7 @@ pub fn save(session: &Session, write: Write) -> Result<()> {
     save_adapted(session, 0, write)
 }
 
-/// Hands a session to `write` that adapters of a digest have computed.
+/// Writes a session computed with adapters of the given digest.
 pub(in crate::engine) fn save_adapted(session: &Session, adapters: u64, write: Write) -> Result<()> {
     let (spec, extent) = (session.sequence().spec(), session.sequence().extent());
     let logits_at = match session.logits_at() {
@@ -103,18 +102,18 @@ pub(in crate::engine) fn save_adapted(session: &Session, adapters: u64, write: W
     write(&hash.finish().to_ne_bytes())
 }
 
-/// The head of a saved session.
+/// The header of a saved session.
 struct Head {
-    /// Types of keys and values, as numbers of tensor types.
+    /// Types of keys and values, as tensor type numbers.
     types: [u64; 2],
     capacity: usize,
-    /// Number of tokens, and how far the sequence was.
+    /// Number of tokens; next, length of the sequence.
     n_tokens: usize,
     extent: Extent,
     logits_at: Logits,
 }
 
-/// Reads a head of the model with a fingerprint, and refuses what none of this library is.
+/// Reads the header, and rejects foreign data and other models.
 fn read_head(fingerprint: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<Head> {
     let mut head = [0; 8 * (WORDS + 1)];
     read(&mut head)?;
@@ -162,7 +161,7 @@ fn read_head(fingerprint: u64, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) ->
     Ok(Head { types: [k_type, v_type], capacity: was, n_tokens: len, extent, logits_at })
 }
 
-/// The cache for what was saved, with the types and the capacity that the caller asks for.
+/// The cache parameters for the saved data, with the caller's types and capacity if given.
 fn cache_params(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Result<CacheParams> {
     let wanted = [("keys", params.k_type), ("values", params.v_type)];
     for ((name, wanted), saved) in wanted.into_iter().zip(head.types) {
@@ -185,7 +184,7 @@ fn cache_params(model: &Arc<Model>, params: &RestoreParams, head: &Head) -> Resu
     Ok(CacheParams { capacity: capacity as u32, k_type, v_type })
 }
 
-/// `Text::keys` of a saved session, the types of its keys and values and its capacity, without what follows.
+/// Reads only `Text::keys`, the types of keys and values, and the capacity of a saved session.
 pub(in crate::engine) fn peek(model: &Model, adapters: u64, read: Read) -> Result<(Vec<u64>, [u64; 2], usize)> {
     let head = read_head(fingerprint(model, adapters)?, read)?;
     let mut tokens = try_vec("the tokens of a prefix", head.n_tokens)?;
@@ -207,14 +206,14 @@ fn read_tokens(tokens: &mut Vec<u32>, n: usize, read: Read) -> Result<()> {
     Ok(())
 }
 
-/// A session as it was saved.
+/// Restores a session.
 pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
     let head = read_head(fingerprint(model, params.adapters)?, read)?;
     let params = cache_params(model, params, &head)?;
     Session::filled(model, &params, |session| fill(model, head, session, read))
 }
 
-/// Fills an empty session with what follows the head.
+/// Fills an empty session with the data after the header.
 fn fill(model: &Model, head: Head, session: SessionParts, read: Read) -> Result<Logits> {
     let SessionParts { tokens, runs, logits, sequence } = session;
     let Head { capacity: was, n_tokens, extent, logits_at, .. } = head;

@@ -1,5 +1,5 @@
-//! Saved conversations: their state in JSON, with a head and a checksum, then the session as in `saved`, which has the
-//! media that were read, and those that its messages have beside.
+//! Saved conversations: state in JSON with a header and a checksum, then the session as in `saved` with its media, then
+//! the media of messages not yet in the session.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::engine::model::Model;
 use crate::engine::session::Session;
 use crate::error::{Error, Result, check_memory, secured, try_vec};
 
-/// Longest saved state of a conversation.
+/// Maximum size of a conversation's saved state.
 const MAX_STATE: u64 = 64 << 20;
 const CONVERSATION: u64 = u64::from_le_bytes(*b"rz_talks");
 const VERSION: u64 = 3;
 
-/// Hands a conversation to `write`: its state in JSON, with its length and a checksum, the hashes of its media, the
-/// session, and the media that this does not have.
+/// Writes a conversation: the length and a checksum of its state in JSON, the state, the hashes of its media, the
+/// session, and the media that the session lacks.
 pub fn save(conversation: &Conversation, write: Write) -> Result<()> {
     let (session, state) = (conversation.idle()?, conversation.state());
     if state.len() as u64 > MAX_STATE {
@@ -36,12 +36,12 @@ pub fn save(conversation: &Conversation, write: Write) -> Result<()> {
     others.into_iter().try_for_each(|media| media::save(conversation.model(), media, write))
 }
 
-/// The medium of a hash that a session has rows of.
+/// Finds a medium of the session by hash.
 fn held<'s>(session: &'s Session, hash: &MediaHash) -> Option<&'s Arc<Media>> {
     session.runs().iter().map(|run| &run.media).find(|media| media.hash() == hash)
 }
 
-/// A conversation as it was saved.
+/// Restores a conversation.
 pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Conversation> {
     let mut head = [[0; 8]; 4];
     read(head.as_flattened_mut())?;

@@ -1,5 +1,5 @@
-//! Saved media: alone, or among the tokens of a saved cache. What comes back may be damaged or hostile: it decides on
-//! no more memory than it has bytes.
+//! Saved media, by themselves or among the tokens of a saved session. The input may be damaged or hostile: it never
+//! allocates more memory than it has bytes.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ const VERSION: u64 = 2;
 
 /// Marks a part that is rows.
 const ROWS: u64 = 1 << 32;
-/// Numbers of a medium that are read at once, which takes memory.
+/// Number of values read and allocated at once.
 const NUMBERS: usize = 1 << 16;
 
-/// Hands a medium to `write`.
+/// Writes a medium.
 pub fn save(model: &Model, media: &Media, write: Write) -> Result<()> {
     bytes_of(&[MAGIC, VERSION, model.fingerprint()?], u64::to_ne_bytes, write)?;
     let mut hash = XxHash64::with_seed(0);
@@ -34,7 +34,7 @@ pub fn save(model: &Model, media: &Media, write: Write) -> Result<()> {
     write(&hash.finish().to_ne_bytes())
 }
 
-/// A medium as it was saved.
+/// Restores a medium.
 pub fn load(model: &Model, read: Read) -> Result<Arc<Media>> {
     let [magic, version, fingerprint] = read_words(read)?;
     if magic != MAGIC {
@@ -138,7 +138,7 @@ fn read_media(model: &Model, read: Read) -> Result<Arc<Media>> {
     })
 }
 
-/// Hands the media of a text and their places to `write`.
+/// Writes the media of a text and their places.
 pub(super) fn write_runs(runs: &Runs, write: Write) -> Result<()> {
     let mut media: Vec<&Arc<Media>> = Vec::new();
     let mut list = Vec::new();
@@ -156,7 +156,7 @@ pub(super) fn write_runs(runs: &Runs, write: Write) -> Result<()> {
     bytes_of(&list, u64::to_ne_bytes, write)
 }
 
-/// The media of some tokens.
+/// Reads the media of `tokens`.
 pub(super) fn read_runs(model: &Model, tokens: &[u32], read: Read) -> Result<Runs> {
     let n_rows = tokens.iter().filter(|id| **id == MEDIA_ROW).count();
     let up_to = |n: u64| usize::try_from(n).ok().filter(|n| *n <= n_rows).ok_or_else(|| damaged(format!("{n} media")));

@@ -1,4 +1,4 @@
-//! Saved caches and conversations.
+//! Saved sessions and conversations.
 
 pub mod cache;
 pub mod conversation;

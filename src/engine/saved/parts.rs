@@ -1,22 +1,22 @@
-//! The parts of what is saved: bytes that go out and come back in pieces. Numbers are in the byte order of the machine.
+//! Reading and writing of saved data in pieces. Numbers are in native byte order.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Bytes that go through a callback at once, at most.
+/// Maximum bytes per callback.
 pub const PIECE: usize = 256 << 10;
 
 /// Receives bytes.
 pub type Write<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
-/// Fills memory with the bytes that come next.
+/// Fills memory with the next bytes.
 pub type Read<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<()>;
 
 pub fn damaged(what: impl Into<String>) -> Error {
     Error::format(Path::new("the saved cache"), what)
 }
 
-/// Values as they lie in memory.
+/// Writes values in their native representation.
 pub fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], write: Write) -> Result<()> {
     let mut piece = Vec::new();
     for values in values.chunks(1024) {
@@ -27,7 +27,7 @@ pub fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], 
     Ok(())
 }
 
-/// Fills memory with numbers.
+/// Reads numbers.
 pub fn read_floats(values: &mut [f32], read: Read) -> Result<()> {
     let mut piece = [0; 4096];
     for values in values.chunks_mut(1024) {
@@ -40,7 +40,7 @@ pub fn read_floats(values: &mut [f32], read: Read) -> Result<()> {
     Ok(())
 }
 
-/// So many numbers.
+/// Reads `N` numbers.
 pub fn read_words<const N: usize>(read: Read) -> Result<[u64; N]> {
     let mut words = [0; N];
     for word in &mut words {

@@ -1,4 +1,4 @@
-//! The memory that entries of a store take.
+//! Memory of prefix cache entries.
 
 use std::collections::HashMap;
 
@@ -6,20 +6,19 @@ use crate::cpu;
 use crate::cpu::kv::CpuKv;
 use crate::engine::session::Session;
 
-/// The limit of a store whose owner gives none, at most.
+/// Maximum of the default memory limit.
 const MOST: u64 = 1 << 30;
-/// Such a limit is one part in so many of the memory that is free, and one in twice as many of all memory where the
-/// system does not say what is free.
+/// The default limit is 1/`SHARE` of the free memory; if that is unknown, half as much of the total memory.
 const SHARE: u64 = 10;
-/// The limit where nothing is known.
+/// The default limit if nothing is known.
 const UNKNOWN: u64 = 64 << 20;
 
-/// The limit of a store on this machine, as it is now.
+/// The default limit for the present state of this machine.
 pub fn default_limit() -> u64 {
     share_of(cpu::memory())
 }
 
-/// The limit by the bytes of memory in all and free, 0 where unknown.
+/// The default limit for bytes of total and free memory; 0: unknown.
 fn share_of([total, free]: [u64; 2]) -> u64 {
     match (total, free) {
         (0, 0) => UNKNOWN,
@@ -28,11 +27,11 @@ fn share_of([total, free]: [u64; 2]) -> u64 {
     }
 }
 
-/// The memory of the entries that stay. A mapping lasts as long as one of them has a piece of it, so all its pieces
-/// count that one of them had.
+/// Memory of the entries that stay. Entries share mappings by reference count, so a piece counts until the last entry
+/// with its mapping leaves.
 #[derive(Default)]
 pub struct Memory {
-    /// Number of the entries that have a mapping, and its pieces, by its address.
+    /// By address of a mapping: number of entries that use it, and its counted pieces.
     mappings: HashMap<usize, (usize, HashMap<usize, u64>)>,
     pub bytes: u64,
 }
@@ -62,7 +61,7 @@ impl Memory {
     }
 }
 
-/// The pieces of a session's memory, by their mappings.
+/// The pieces of a session's memory, by mapping.
 fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
     let mut mappings: HashMap<usize, Vec<_>> = HashMap::new();
     for (mapping, piece, bytes) in session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces) {
@@ -71,7 +70,7 @@ fn pieces_of(session: &Session) -> HashMap<usize, Vec<(usize, u64)>> {
     mappings
 }
 
-/// Bytes of a session alone.
+/// Bytes of a session by itself.
 pub fn bytes_of(session: &Session) -> u64 {
     session.own_bytes() + session.sequence().cpu_kv().into_iter().flat_map(CpuKv::pieces).map(|p| p.2).sum::<u64>()
 }

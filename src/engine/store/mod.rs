@@ -1,4 +1,4 @@
-//! Prefixes of texts that were read, in memory and in files.
+//! The prefix cache, in memory and in files.
 
 mod memory;
 mod params;

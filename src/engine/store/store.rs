@@ -1,12 +1,11 @@
-//! A store of prefixes: sessions that prompts left behind, for any session that begins with the same tokens.
+//! The prefix cache: sessions kept for later prompts that begin with the same tokens.
 //!
-//! Invariants: an entry is a fork, so that it shares memory with the session it was made of and with those that are
-//! taken from it; it has no adapters, but their digest in its kind. The store keeps as many bytes as its limit allows;
-//! the entry that was not used for longest leaves first. Where the store has a folder, each entry is written to a file
-//! some seconds after it came, so that it outlives a killed process and other processes see it; one that leaves is
-//! written then. Files are written by a thread of the store, so that a step never waits for a disk; only in a child
-//! made with `fork`, which lacks the thread, `put` writes. Nobody holds the lock of the state while a file is removed.
-//! Files are found by the tokens at their beginning, and one that is not whole is removed.
+//! Invariants: an entry is a copy-on-write fork: it shares memory with its source and with sessions taken from it. It
+//! has no adapters; its kind has their digest. Memory stays within the limit by evicting the least recently used entry.
+//! With a folder, each entry is written to a file some seconds after its arrival, for other processes and against
+//! crashes, and at the latest on eviction. A thread of the store writes files, so a step never waits for a disk; only
+//! in a child process after `fork`, which lacks the thread, `put` writes. No file is removed under the state lock. A
+//! file is found by its first tokens; an incomplete one is removed.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -38,26 +37,26 @@ use super::params::{StoreInfo, StoreParams};
 
 const MIN_TOKENS: usize = 64;
 const MAX_ENTRIES: usize = 1024;
-/// The part of the limit on memory that entries may take beside it which wait for the disk.
+/// Evicted entries that wait for the disk may take 1/`WAITING` of the memory limit in addition.
 const WAITING: u64 = 4;
-/// Time between the arrival of an entry and the writing of its file, and minimum time between two such files.
+/// Time from the arrival of an entry to the writing of its file, and minimum time between two such files.
 const BEHIND: Duration = Duration::from_secs(2);
-/// The pause after such a file is as many times the time that writing it took, so that the disk gets idle time.
+/// The pause after such a file is this multiple of its writing time, so that the disk gets idle time.
 const PAUSES: u32 = 4;
-/// Time after which a lock that a child made with `fork` cannot have counts as held by its parent's thread. Nobody
-/// holds it for longer than some milliseconds.
+/// Time after which a child process considers the state lock orphaned, held by its parent's thread. No holder needs
+/// more than some milliseconds.
 const ORPHANED: Duration = Duration::from_millis(100);
-/// End of the names of files.
+/// Suffix of file names.
 const SUFFIX: &str = ".rzprefix";
 
-/// The properties in which sessions have to be equal to take each other's place.
+/// Properties that sessions must share to replace each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Kind {
-    /// Types of keys and values.
+    /// Types of the KV cache.
     types: [u64; 2],
-    /// Digest of adapters.
+    /// Digest of the LoRA adapters.
     adapters: u64,
-    /// `Session::is_long` of them.
+    /// `Session::is_long`.
     is_long: bool,
 }
 
@@ -70,7 +69,7 @@ impl Kind {
 
 pub struct Store {
     shared: Arc<Shared>,
-    /// Writes files; `None`: there is no folder, or the system has no threads.
+    /// Writes files; `None` without a folder, or on systems without threads.
     writer: Option<Background>,
 }
 
@@ -82,15 +81,14 @@ struct Shared {
     max_entries: usize,
     folder: Option<SharedFolder>,
     behind: Duration,
-    /// Beginning of the names of the model's files.
+    /// Prefix of the names of the model's files.
     prefix: String,
     state: Mutex<State>,
-    /// The state of a child made with `fork` while the store's thread held the lock of `state`, which nobody there
-    /// releases.
+    /// Replaces `state` in a child process that inherited an orphaned lock.
     state_of_child: Mutex<State>,
     is_orphaned: AtomicBool,
     process: Process,
-    /// Notified when entries leave and when the store ends.
+    /// Notified on evictions and on drop.
     changed: Condvar,
 }
 
@@ -100,19 +98,19 @@ struct State {
     memory: Memory,
     /// Number of uses.
     clock: u64,
-    /// `Text::keys` of the files that were looked into.
+    /// `Text::keys` and kind of each known file.
     files: HashMap<OsString, (Vec<u64>, Kind)>,
     info: StoreInfo,
-    /// No entry that stays in memory is written before this time.
+    /// Earliest time to write the next entry that stays in memory.
     pause_until: Option<Instant>,
     has_ended: bool,
 }
 
-/// The way of an entry to a file.
+/// The state of an entry on its way to a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Stays,
-    /// It waits for the disk, and is found until it was written.
+    /// Evicted and waiting for the disk; usable until written.
     Leaves,
     IsWritten,
 }
@@ -122,13 +120,11 @@ struct Entry {
     kind: Kind,
     stage: Stage,
     used: u64,
-    /// A thread writes its file, so that it is not forgotten.
+    /// True while a thread writes its file, which protects it from removal.
     is_being_written: bool,
-    /// Time at which the entry is to be written although it stays in memory; `None`: it has a file, or there is no
-    /// folder.
+    /// Time to write the entry although it stays in memory; `None` if it has a file or there is no folder.
     due: Option<Instant>,
-    /// Names of the entry's own file and of the files of entries that it replaced. The latter are removed once the own
-    /// file is written.
+    /// Names of its own file and of the files of entries that it replaced, which are removed after its own is written.
     files: Vec<OsString>,
 }
 
@@ -152,7 +148,7 @@ impl Store {
             process: Process::this(),
             changed: Condvar::new(),
         });
-        // Also where the host's threads compute, or a single one: a step that writes would pass its budget.
+        // Also with the host's threads or a single one: a step that writes would exceed its budget.
         let writer = match has_folder {
             true => {
                 let (shared, watch) = (shared.clone(), model.runtime().watch(Role::Store));
@@ -167,7 +163,7 @@ impl Store {
         &self.shared.model
     }
 
-    /// `take_text` for tokens without media.
+    /// Like `take_text`, for tokens without media.
     pub fn take(
         &self,
         tokens: &[u32],
@@ -179,7 +175,7 @@ impl Store {
         self.take_text(Text::plain(tokens), held, params, adapters, cancels)
     }
 
-    /// `take_text` for a prompt.
+    /// Like `take_text`, for a prompt.
     pub fn take_prompt(
         &self,
         prompt: &Prompt,
@@ -191,9 +187,8 @@ impl Store {
         self.take_text(prompt.from(0, self.model())?, held, params, adapters, cancels)
     }
 
-    /// A session with adapters for a whole text, and the number of the first of its tokens that the session holds: all
-    /// but the last at most. `None` where no prefix is known that is longer than `held` tokens. The reading of files
-    /// heeds `cancels`.
+    /// Returns a session with `adapters` that holds a prefix of `text`, and the prefix's length, which excludes at
+    /// least the last token. `None` if no prefix is longer than `held` tokens. `cancels` stop the reading of files.
     fn take_text(
         &self,
         text: Text,
@@ -220,10 +215,10 @@ impl Store {
             let (i, in_memory) = best.unwrap_or((0, 0));
             if let Some((name, len)) = state.best_file(&keys, kind, in_memory.max(least - 1), &tried) {
                 drop(state);
-                // One that does not fit is cut.
+                // A file with a longer context is cut.
                 if let Some(session) = shared.load(&name, kind, capacity.max(len), cancels)? {
                     let taken = shared.cut(session, wanted, capacity)?;
-                    // A recurrence may not go back to where the file differs.
+                    // A recurrent state may not reach back to where the file differs.
                     if taken.1 >= in_memory.max(least) {
                         break taken;
                     }
@@ -248,8 +243,8 @@ impl Store {
         Ok(Some((session, common)))
     }
 
-    /// `put` for a session that goes on, which copies what it writes to next once the store holds a fork of it. A
-    /// session of which fewer than `min_tokens` are new to the entries in memory is passed over.
+    /// Like `put`, for a session that continues, which copies shared pieces on write. Skips a session with fewer than
+    /// `min_tokens` tokens that are new to the entries in memory.
     pub fn put_new(&self, session: &Session) -> Result<()> {
         let shared = &self.shared;
         let kind = Kind::new(&session.params(), session.adapters(), session.is_long());
@@ -261,10 +256,10 @@ impl Store {
         if session.len().saturating_sub(known) < shared.min_tokens { Ok(()) } else { self.put(session) }
     }
 
-    /// Remembers what a session holds.
+    /// Adds a fork of the session.
     ///
     /// # Errors
-    /// `Mismatch` for a session of another model, and those of a fork.
+    /// `Mismatch` for a session of another model, and the errors of a fork.
     pub fn put(&self, session: &Session) -> Result<()> {
         let shared = &self.shared;
         if !Arc::ptr_eq(session.model(), &shared.model) {
@@ -283,14 +278,14 @@ impl Store {
             return Ok(());
         }
         let fork = Arc::new(session.preserved(bytes_of(session))?);
-        // Without a thread the file is made within this call, unless one was made just before.
+        // Without the thread, this call writes the file, unless one was written just before.
         let has_writer = self.writer.as_ref().is_some_and(Background::is_here);
         let behind = if has_writer { shared.behind } else { shared.behind.saturating_sub(BEHIND) };
         let mut due = shared.folder.as_ref().and_then(|_| Instant::now().checked_add(behind));
         let mut files = Vec::new();
         let is_covered = |entry: &Entry| entry.kind == kind && covers(session, &entry.session);
         for covered in state.entries.iter_mut().filter(|entry| is_covered(entry)) {
-            // A text that keeps growing is written nevertheless.
+            // A text that keeps growing is still written in time.
             due = due.min(covered.due.or(due));
             files.append(&mut covered.files);
         }
@@ -317,9 +312,9 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets all entries, in memory and in files of this model.
+    /// Removes all entries from memory, and all files of this model.
     pub fn clear(&self) {
-        // Nothing cancels it.
+        // Without cancels it cannot fail.
         let _ = self.shared.find_files(&[]);
         let mut state = self.shared.state();
         state.remove(|_| true);
@@ -330,7 +325,7 @@ impl Store {
 
     pub fn info(&self) -> StoreInfo {
         let shared = &self.shared;
-        // Nothing cancels it.
+        // Without cancels it cannot fail.
         let sizes = shared.find_files(&[]).unwrap_or_default();
         let state = shared.state();
         StoreInfo {
@@ -346,7 +341,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Writes what is in memory, where there is a folder.
+    /// Writes the entries in memory, if there is a folder.
     fn drop(&mut self) {
         let shared = &self.shared;
         shared.state().has_ended = true;
@@ -380,7 +375,7 @@ impl Shared {
         self.model.runtime().log(LogLevel::Warning, what);
     }
 
-    /// The part of a session that a text begins with, in a cache of some capacity.
+    /// Truncates a session to its common prefix with a text, and changes its capacity.
     fn cut(&self, mut session: Session, wanted: Text, capacity: usize) -> Result<(Session, usize)> {
         let common = session.matching_text(wanted);
         if common < session.len() {
@@ -402,8 +397,8 @@ impl Shared {
         Ok((session, common))
     }
 
-    /// Has entries leave until the limits hold, and forgets those that leave where too many wait for the disk. Returns
-    /// their number.
+    /// Evicts entries until the limits hold, and drops evicted ones if too many wait for the disk. Returns the number
+    /// of dropped entries.
     fn make_room(&self, state: &mut State) -> usize {
         while state.memory.bytes > self.memory_limit || state.staying().count() > self.max_entries {
             let Some(oldest) = state.staying().min_by_key(|entry| entry.used).map(|entry| entry.session.clone()) else {
@@ -429,7 +424,7 @@ impl Shared {
         forgotten
     }
 
-    /// Lists the files of this model with their sizes, reads the heads of new files, and forgets files that are gone.
+    /// Lists the files of this model with their sizes, reads the headers of new files, and forgets missing files.
     ///
     /// # Errors
     /// Only `Cancelled` and `Deadline`, from `cancels`.
@@ -445,7 +440,7 @@ impl Shared {
         for name in new {
             let rest = name.to_str().and_then(|name| name.strip_prefix(&self.prefix)).unwrap_or_default();
             let adapters = rest.split('-').next().and_then(|digest| u64::from_str_radix(digest, 16).ok());
-            // A name that this store has not given is read as a file without adapters.
+            // A file name from elsewhere means no adapters.
             let adapters = adapters.unwrap_or(0);
             let known = self.read(name, cancels, |read| saved::peek(&self.model, adapters, read))?;
             if let Some((keys, types, capacity)) = known
@@ -458,8 +453,8 @@ impl Shared {
         Ok(sizes)
     }
 
-    /// Opens a file and returns the result of `read`; `None` if either fails. A damaged file is removed, and the log
-    /// says why a file could not be used.
+    /// Opens a file and returns the result of `read`; `None` if either fails. Removes a damaged file and logs the
+    /// reason.
     ///
     /// # Errors
     /// Only `Cancelled` and `Deadline`, from `cancels`.
@@ -488,7 +483,7 @@ impl Shared {
             Ok(result) => Ok(Some(result)),
             Err(e @ (Error::Cancelled | Error::Deadline)) => Err(e),
             Err(e) => {
-                // An end of file is an I/O error without a code of the system.
+                // An unexpected end of file is an I/O error without a system code.
                 let is_damaged = matches!(
                     e,
                     Error::Format { .. } | Error::Version(_) | Error::Mismatch(_) | Error::Io { system_code: 0, .. }
@@ -503,7 +498,7 @@ impl Shared {
         }
     }
 
-    /// The session of a file; `None` where it cannot be used.
+    /// Loads the session of a file; `None` if the file is unusable.
     fn load(
         &self,
         name: &OsString,
@@ -520,7 +515,7 @@ impl Shared {
         Ok(session)
     }
 
-    /// Writes entries that leave memory and entries that are due, until the store has ended.
+    /// Writes evicted entries and due entries until the store ends.
     fn write_until_the_end(&self) {
         let mut state = self.state();
         while !state.has_ended {
@@ -536,8 +531,8 @@ impl Shared {
         }
     }
 
-    /// Writes one entry: the least recently used entry that leaves memory, which is then forgotten, or else an entry
-    /// that is due. Returns the state if there is nothing to write.
+    /// Writes one entry: the least recently used evicted entry, which is then dropped, otherwise a due entry. Returns
+    /// the state if there is nothing to write.
     fn write_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Option<MutexGuard<'a, State>> {
         let started = Instant::now();
         let is_due = state.next_due().is_some_and(|due| due <= started);
@@ -572,7 +567,7 @@ impl Shared {
         None
     }
 
-    /// Returns the name of the file of an entry whose writing begins, and the names of the files that it replaces.
+    /// Marks an entry as being written. Returns its file name, and the names of the files that it replaces.
     fn begin_file(&self, state: &mut State, session: &Arc<Session>) -> (OsString, Vec<OsString>) {
         let mut name = OsString::new();
         let mut replaced = Vec::new();
@@ -588,7 +583,7 @@ impl Shared {
             }
             replaced = entry.files.iter().filter(|file| **file != name).cloned().collect();
         }
-        // Entries of different capacities may have the same file.
+        // Entries of different capacities may share a file.
         replaced.retain(|file| state.entries.iter().filter(|entry| entry.files.contains(file)).count() == 1);
         (name, replaced)
     }
@@ -620,8 +615,7 @@ impl State {
         self.clock
     }
 
-    /// Takes note that a file is written, or could not be. Returns true if no entry has the file any more, because
-    /// `clear` has forgotten it meanwhile.
+    /// Records that a file was written or failed. Returns true if no entry owns the file any more, because of `clear`.
     fn end_file(&mut self, session: &Arc<Session>, name: &OsString, is_written: bool) -> bool {
         if let Some(entry) = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.session, session)) {
             entry.is_being_written = false;
@@ -632,7 +626,7 @@ impl State {
         !self.entries.iter().any(|entry| entry.files.contains(name))
     }
 
-    /// Returns the earliest time at which an entry that stays in memory is to be written.
+    /// Returns the earliest time to write an entry that stays in memory.
     fn next_due(&self) -> Option<Instant> {
         let due = self.staying().filter_map(|entry| entry.due).min()?;
         Some(self.pause_until.map_or(due, |pause| pause.max(due)))
@@ -658,7 +652,8 @@ impl State {
         });
     }
 
-    /// The file that has the most of a text at its beginning, more than `least` tokens, and the number of its tokens.
+    /// Returns the file with the longest common prefix with a text, longer than `least` tokens, and the file's number
+    /// of tokens.
     fn best_file(&self, wanted: &[u64], kind: Kind, least: usize, tried: &[OsString]) -> Option<(OsString, usize)> {
         let common = |keys: &[u64]| keys.iter().zip(wanted).take_while(|(a, b)| a == b).count();
         let of_kind = self.files.iter().filter(|(name, (_, of))| *of == kind && !tried.contains(name));
