@@ -125,7 +125,7 @@ impl Sources {
         let other = OTHER_NAMES.iter().find(|(name, _)| *name == constant).map_or("", |(_, other)| other);
         // The interface of C++ is the header's own constants; Python finds those of some groups by their names.
         self.binding == "cpp"
-            || self.code.contains(&format!("_numbers(\"{group}\")"))
+            || self.code.contains(&format!("numbers_of(\"{group}\")"))
             || [plain(constant), end.clone(), plain(kind) + &end, other.to_string()]
                 .iter()
                 .any(|name| !name.is_empty() && words.contains(name))

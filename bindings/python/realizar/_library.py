@@ -121,8 +121,11 @@ _Handle = TypeVar("_Handle", bound="Handle")
 class Handle:
     """A handle of the library that is freed once: by `close`, after the calls that are using it, or when it is forgotten."""
 
-    def __init__(self, pointer: c_void_p, free: str) -> None:
-        self._state = _State(pointer.value, getattr(library, free))
+    # The function that frees it, which tells kinds of handles apart too.
+    _free: str
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self._state = _State(pointer.value, getattr(library, self._free))
         self._finalizer = weakref.finalize(self, self._state.close)
 
     def close(self) -> None:

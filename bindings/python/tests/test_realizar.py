@@ -736,8 +736,9 @@ class Tiny(unittest.TestCase):
         with self.model.session() as session:
             self.assertEqual((len(session), bool(session)), (0, True))
         public = {name for name, value in vars(realizar).items() if getattr(value, "__module__", "").startswith("realizar")}
-        public = {name for name in public if not name.startswith("_")} - {"Handle", "interruptible", "new", "sized", "status"}
-        self.assertEqual(set(realizar.__all__), public)
+        public = {name for name in public if not name.startswith("_")}
+        kinds = {"Adapters", "Draft", "ElementType", "Message", "Messages", "Pooling", "Progress", "Reasoning", "Source", "Tokens"}
+        self.assertEqual(set(realizar.__all__), public | kinds)
         star = types.ModuleType("star")
         exec("from realizar import *", vars(star))
         self.assertTrue(callable(star.Model) and not hasattr(star, "np") and not hasattr(star, "os"))
@@ -877,12 +878,12 @@ sys.exit(7)
                 realizar.Runtime.set_threads: lambda **n: realizar.Runtime(1).set_threads(**n),
                 realizar.Runtime.set_memory_limit: lambda **n: realizar.Runtime(1).set_memory_limit(**n),
                 realizar.Sampling: lambda **n: realizar.Sampler(realizar.Sampling(**n)),
-                realizar._Loading: load,
+                realizar._loading.Loading: load,
                 realizar.plan: lambda **n: realizar.plan(STORY, **n),
                 realizar.Model.session: model.session,
                 realizar.Model.token_bytes: model.token_bytes,
                 realizar.Model.is_end: model.is_end,
-                realizar._encoder_params: lambda **n: realizar.Encoder.plan(model, "/none", **n),
+                realizar._media.encoder_params: lambda **n: realizar.Encoder.plan(model, "/none", **n),
                 realizar.Media.from_rows: lambda **n: realizar.Media.from_rows(model, rows, **n),
                 realizar.TextStream.push: stream.push,
                 realizar.ChatParser.push: parser.push,

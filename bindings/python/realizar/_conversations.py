@@ -1,0 +1,364 @@
+"""Conversations: their messages, and the reply that is being made."""
+
+import ctypes
+import json
+import reprlib
+from contextlib import suppress
+from ctypes import byref, c_void_p
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
+
+from . import _header as _c
+from . import _options as _o
+from ._errors import Busy, Cancelled, Closed, DeadlineExceeded, Error, InvalidArgument
+from ._handles import reading, use, use_all, writing
+from ._header import choice, whole
+from ._library import Handle, interruptible, new, sized, status
+from ._media import Media, numbered
+from ._options import ElementType, Reasoning, Sampling
+from ._runtime import Cancel
+from ._sessions import ENDS, Adapters, Draft, TokenLogprobs, read_logprobs, sampler_params, scales_of, set_draft, set_stops
+from ._sessions import Store
+from ._texts import Grammar, Members, Message, Part, grammar_of, read_parts, request_of, set_members
+from ._values import all_of, check_options, listed, microseconds, numbers_of, string_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._models import Model
+
+_OVERFLOWS = numbers_of("RZ_OVERFLOW_")
+
+
+class ConversationInfo(NamedTuple):
+    """The state of a conversation and of its last reply."""
+
+    n_messages: int
+    first_in_prompt: int
+    """The first message of a turn that is in prompts: not 0 where turns were left out (overflow "forget")."""
+    state: Optional[str]
+    """Of the reply: "prompt", "tokens", "ended"; None before the first one and after one without a message."""
+    end: Optional[str]
+    """Why it has ended, as `Job.end`."""
+    stopped: Optional[str]
+    """Why its steps end now though it has not: "cancelled" or "deadline"."""
+    prompt_tokens: int
+    reused_tokens: int
+    """Tokens of the prompt that were not computed again."""
+    prompt_done: int
+    n_tokens: int
+    reasoning_tokens: int
+    drafted: int
+    accepted: int
+    cache_len: int
+    cache_capacity: int
+    n_media: int
+    """Media that messages name."""
+    prompt_ns: int
+    tokens_ns: int
+    first_token_ns: int
+_STATES = {value: name for name, value in numbers_of("RZ_STATE_").items()}
+_STOPPED = {_c.RZ_ERR_CANCELLED: "cancelled", _c.RZ_ERR_DEADLINE: "deadline"}
+
+
+class ReadOptions(TypedDict, total=False):
+    """Options of `Conversation.read`."""
+
+    reasoning: Reasoning
+    priority: int
+    cancel: Optional[Cancel]
+    tools: Optional[Sequence[Any]]
+    tool_choice: Any
+    parallel_tool_calls: Optional[bool]
+    variables: Optional[Mapping[str, Any]]
+
+
+class ReplyOptions(_o.ReplyOptions, total=False):
+    """Options of a reply, as of `Conversation.begin`."""
+
+    grammar: Union[None, Grammar, Tuple[str, Any]]
+    whitespace: bool
+    stops: Sequence[str]
+    draft: Draft
+    cancel: Optional[Cancel]
+    tools: Optional[Sequence[Any]]
+    tool_choice: Any
+    parallel_tool_calls: Optional[bool]
+    variables: Optional[Mapping[str, Any]]
+_KEEP: ReplyOptions = {"keep": True}
+
+
+class _GivenUp(InvalidArgument):
+    """A reply was given up by a change of the messages, which are to stay as they are."""
+
+
+class Conversation(Handle):
+    """Messages with a model, which remembers what it has computed of them, and the reply that is being made."""
+
+    _free = "rz_conversation_free"
+
+    def __init__(
+        self, model: "Model", system: Optional[str] = None, *, messages: Sequence[Message] = (), capacity: int = 0, k_type: ElementType = "f16",
+        v_type: ElementType = "f16", overflow: "Literal['fail', 'forget']" = "fail", adapters: Adapters = (), store: Optional[Store] = None, cancel: Optional[Cancel] = None,
+        **members: "Unpack[Members]",
+    ) -> None:  # fmt: skip
+        """Begins with a message of the system, and others. `capacity` and types as of `Model.session`. `overflow`: where messages have no
+        room a reply fails with ContextFull ("fail"), or leaves the oldest turns out of its prompt ("forget"). `adapters`: some of them,
+        or adapters with their scales. `store`: where prompts are looked up, and where they and replies are left. `cancel`
+        stops all that is computed. `members`: tools=[...], tool_choice="required", parallel_tool_calls=False,
+        variables={...} of the template."""
+        others = ("system", "messages", "capacity", "k_type", "v_type", "overflow", "adapters", "store", "cancel")
+        check_options(members, Members, *others)
+        first = [] if system is None else [{"role": "system", "content": system}]
+        request, scales = request_of([*first, *listed(messages, "messages")], members), scales_of(adapters)
+        params = _c.rz_conversation_params(overflow=choice(overflow, "overflow", _OVERFLOWS), n_adapters=len(scales))
+        params.json, params.json_len = request, len(request)
+        with use_all(adapters) as pointers:
+            if len(scales):
+                params.adapters, params.scales = pointers, scales
+            self._make("rz_conversation_new", model, params, capacity, k_type, v_type, store, cancel)
+
+    @classmethod
+    def load(
+        cls, model: "Model", file: BinaryIO, *, capacity: int = 0, k_type: ElementType = "f16", v_type: ElementType = "f16",
+        store: Optional[Store] = None, cancel: Optional[Cancel] = None,
+    ) -> "Conversation":  # fmt: skip
+        """The conversation that `save` has written; it goes on as the saved one would have."""
+        self = cls.__new__(cls)
+        with reading(file) as callback:
+            self._make("rz_conversation_load", model, _c.rz_conversation_params(), capacity, k_type, v_type, store, cancel, callback, None)
+        return self
+
+    def _make(
+        self, function: str, model: "Model", params: Any, capacity: int, k_type: ElementType, v_type: ElementType, store: Optional[Store],
+        cancel: Optional[Cancel], *arguments: Any,
+    ) -> None:  # fmt: skip
+        cache = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
+        params.cache = ctypes.pointer(cache)
+        with use(model) as pointer, use(store) as params.store, use(cancel) as params.cancel:
+            self._own(model, new(function, pointer, byref(params), *arguments))
+
+    def _own(self, model: "Model", pointer: c_void_p) -> None:
+        super().__init__(pointer)
+        self.model = model
+        # Ends steps when a signal interrupts them.
+        self._stop, self._row, self._reply = Cancel(), 1, 0
+
+    def add(self, messages: Union[str, Message, Sequence[Message]], role: str = "user") -> None:
+        """Appends a text of this role, a message, or a list of them, whose contents may have parts with media as
+        `Prompt.of_chat` takes them; nothing is computed. A picture that the template leaves out is refused by the reply."""
+        if isinstance(messages, str):
+            text = messages.encode()
+            self._change("rz_conversation_add_text", string_of(role, "a role"), text, len(text))
+        else:
+            data, found = numbered(messages if isinstance(messages, Mapping) else listed(messages, "messages"))
+            with use_all(found) as media:
+                self._change("rz_conversation_add", data, len(data), media, len(found))
+
+    def _change(self, name: str, *arguments: Any) -> None:
+        """Makes a call that gives an unfinished reply up, which an iteration over it is to notice."""
+        self._call(name, *arguments)
+        self._reply += 1
+
+    @property
+    def media(self) -> List[Media]:
+        """The media that messages name, by the numbers in their parts."""
+        with self._use() as conversation:
+            return [Media(new("rz_conversation_media", conversation, i)) for i in range(self.info.n_media)]
+
+    def begin(
+        self, sampling: Optional[Sampling] = None, *, max_tokens: int = 0, grammar: Union[None, "Grammar", Tuple[str, Any]] = None,
+        whitespace: bool = False, stops: Sequence[str] = (), reasoning: Reasoning = "model", reasoning_tokens: int = 0,
+        draft: "Draft" = None, draft_max: int = 0, logprobs: Optional[int] = None, keep: bool = False, resume: bool = False,
+        priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None, tool_choice: Any = None,
+        parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
+    ) -> None:  # fmt: skip
+        """Begins a reply, which `step` works on; of an unfinished one nothing more comes.
+
+        `sampling`: None is what the makers advise, else the most likely token. `max_tokens`, reasoning included; 0: as many as there is
+        room for. `grammar`: a kind and a text of the content, as of `Model.grammar`: ("json_schema", {...}), or a Grammar, with which this call compiles
+        nothing; of "tools" for the whole reply. `reasoning`: "off", "on",
+        or as the template has it ("model"), `reasoning_tokens` of it at most. `draft`, `draft_max`, `logprobs`, `priority` as of
+        `Session.job`.
+        `keep`: what was said of a reply that is given up becomes a message. `resume`: goes on with the last message, a reply that was
+        cut; its parts are those that come after it. `cancel` pauses the steps of this reply. `tools`, `tool_choice`,
+        `parallel_tool_calls`: of this reply, in place of the conversation's ([]: no tools); `variables` of the template: in addition to
+        the conversation's."""
+        params = _c.rz_reply_params(max_tokens=max_tokens, keep=keep, resume=resume, reasoning=reasoning, reasoning_tokens=reasoning_tokens,
+                                    draft_max=draft_max, logprobs=logprobs, priority=priority)  # fmt: skip
+        if sampling is not None:
+            params.sampler = ctypes.pointer(sampler_params(sampling))
+        compiled = grammar if isinstance(grammar, Grammar) else None
+        if grammar is not None and not isinstance(grammar, Grammar):
+            if not isinstance(grammar, (tuple, list)) or len(grammar) != 2:
+                raise InvalidArgument(f"grammar is {reprlib.repr(grammar)}; it must be a Grammar, or a pair of a kind and a text")
+            params.grammar_kind, params.grammar_flags, params.grammar = grammar_of(*grammar, whitespace=whitespace)
+            params.grammar_len = len(params.grammar)
+        set_stops(params, stops)
+        set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
+        stop = cancel if cancel is not None else Cancel()
+        with use(stop) as params.cancel, use(set_draft(params, draft)) as params.draft_model, use(compiled) as params.compiled_grammar:
+            self._call("rz_conversation_reply", byref(params))
+        self._stop, self._row, self._reply = stop, min(logprobs or 0, self.model.info.vocab_size) + 1, self._reply + 1
+
+    def begin_read(
+        self, *, reasoning: Reasoning = "model", priority: int = 0, cancel: Optional[Cancel] = None, tools: Optional[Sequence[Any]] = None,
+        tool_choice: Any = None, parallel_tool_calls: Optional[bool] = None, variables: Optional[Mapping[str, Any]] = None,
+    ) -> None:  # fmt: skip
+        """Begins to read the messages, so that the next reply begins sooner: a long document, the world of a game.
+        `step` does the work; no message is added. The options are the options of the next reply, as of `begin`."""
+        params = _c.rz_reply_params(reasoning=reasoning, priority=priority)
+        set_members(params, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, variables=variables)
+        stop = cancel if cancel is not None else Cancel()
+        with use(stop) as params.cancel:
+            self._call("rz_conversation_read", byref(params))
+        self._stop, self._row, self._reply = stop, 1, self._reply + 1
+
+    def read(self, **options: "Unpack[ReadOptions]") -> None:
+        """Reads the messages to their end; options as of `begin_read`."""
+        self.begin_read(**options)
+        try:
+            while self.step():
+                pass
+        except BaseException:
+            with suppress(Error):  # another call may be at work, or the conversation is closed
+                self.add([])
+            raise
+
+    def step(self, seconds: Optional[float] = None) -> bool:
+        """Works on the reply for about so long, without a limit until it has made a token; True: there is more to do."""
+        us = microseconds(seconds)
+        return bool(interruptible(lambda: self._call("rz_conversation_step", us) != _c.RZ_DONE, self._stop))
+
+    def parts(self) -> List[Part]:
+        """Parts of the reply that have come since this was asked last."""
+        return read_parts("rz_conversation_next_into", self)
+
+    def reply(self, sampling: Optional[Sampling] = None, **options: "Unpack[ReplyOptions]") -> Iterator[Part]:
+        """Replies to the messages: what the model thinks, content, calls of tools, and the end, as they come. Options as of `begin`. An
+        iteration that ends early gives the reply up."""
+        self.begin(sampling, **options)
+        return self._made(self._reply)
+
+    def _made(self, reply: int) -> Iterator[Part]:
+        going = True
+        try:
+            while going:
+                if reply != self._reply:
+                    raise _GivenUp("the reply is given up; the conversation has gone on without it")
+                going = self.step()
+                yield from self.parts()
+        except BaseException:
+            with suppress(Error):  # another call may be at work, or the conversation is closed
+                if reply == self._reply:
+                    self.add([])  # gives it up
+            raise
+
+    def stop(self) -> None:
+        """Ends an unfinished reply at once: what was said of it becomes a message, with `keep` or without."""
+        self._call("rz_conversation_stop")
+
+    def say(self, text: str, sampling: Optional[Sampling] = None, **options: "Unpack[ReplyOptions]") -> Iterator[str]:
+        """A message of the user, and the content of the reply to it, piece by piece; options as of `begin`. What was said stays where
+        the iteration ends early or is cancelled (`keep`); any other failure leaves the messages as they were."""
+        self.add([])  # gives an unfinished reply up
+        n = self.info.n_messages
+        self.add(text)
+        try:
+            parts = self.reply(sampling, **{**_KEEP, **options})
+        except BaseException:
+            self.rewind(n)
+            raise
+        return self._content(parts, n)
+
+    def _content(self, parts: Iterator[Part], n: int) -> Iterator[str]:
+        try:
+            for part in parts:
+                if part.kind == "content":
+                    yield part.text
+        except (Cancelled, DeadlineExceeded, Busy, Closed, _GivenUp):
+            raise
+        except Error:
+            self.rewind(n)
+            raise
+
+    def logprobs(self) -> List[TokenLogprobs]:
+        """Tokens of content that have come since this was asked last with the logarithms of their probabilities, of a reply with
+        `logprobs`."""
+        return read_logprobs("rz_conversation_logprobs_into", self, self._row)
+
+    def messages(self, first: int = 0) -> List[Dict[str, Any]]:
+        """The messages from number `first` on, as they were added, and the replies; an unfinished one is not among them."""
+        text = sized(lambda *out: self._call("rz_conversation_json_into", whole(first, "first"), *out), 4096)
+        return json.loads(text)  # type: ignore[no-any-return]
+
+    def rewind(self, n_messages: int) -> None:
+        """Forgets the messages after the first so many, to edit or to answer anew."""
+        self._change("rz_conversation_rewind", whole(n_messages, "n_messages"))
+
+    def release(self) -> None:
+        """Frees the KV cache, as for a program in the background; the next reply computes it again."""
+        self._call("rz_conversation_release")
+
+    def set_capacity(self, capacity: int) -> None:
+        """Sets the context length in tokens; 0: the model's, at most 8192. The next reply computes all again."""
+        self._call("rz_conversation_capacity_set", whole(capacity, "capacity"))
+
+    def set_overflow(self, overflow: "Literal['fail', 'forget']") -> None:
+        """What later replies do where messages have no room: "fail" or "forget"."""
+        self._call("rz_conversation_overflow_set", choice(overflow, "overflow", _OVERFLOWS))
+
+    def set_adapters(self, adapters: Adapters) -> None:
+        """Has later replies use some adapters, or adapters with their scales, or none; they compute all again."""
+        scales = scales_of(adapters)
+        with use_all(adapters) as pointers:
+            self._call("rz_conversation_adapters_set", pointers, scales, len(scales))
+
+    def set_store(self, store: Optional[Store]) -> None:
+        """The store of later replies, or none."""
+        with use(store) as pointer:
+            self._call("rz_conversation_store_set", pointer)
+
+    def set_cancel(self, cancel: Optional[Cancel]) -> None:
+        """What stops all that is computed from now on, in place of the conversation's `cancel`; None: nothing."""
+        with use(cancel) as pointer:
+            self._call("rz_conversation_cancel_set", pointer)
+
+    def fork(self) -> "Conversation":
+        """A second conversation with the same past."""
+        other = type(self).__new__(type(self))
+        with self._use() as conversation:
+            other._own(self.model, new("rz_conversation_fork", conversation))
+        return other
+
+    def save(self, file: BinaryIO) -> None:
+        """Writes the conversation and what is computed of it; `load` reads it."""
+        with self._use() as conversation, writing(file) as callback:
+            status("rz_conversation_save", conversation, callback, None, None)
+
+    @property
+    def info(self) -> ConversationInfo:
+        info = _c.rz_conversation_info()
+        self._call("rz_conversation_info_get", byref(info))
+        told = {"state": _STATES.get(info.state), "end": ENDS.get(info.end_reason), "stopped": _STOPPED.get(info.stopped)}
+        return ConversationInfo(*(told[name] if name in told else getattr(info, name) for name in ConversationInfo._fields))
+
+    @property
+    def error(self) -> Optional[Error]:
+        """The error by which the reply has ended "failed", which `step` raises and `step_conversations` does not."""
+        try:
+            self._call("rz_conversation_error")
+        except Error as error:
+            return error
+        return None
+
+
+def step_conversations(conversations: Sequence[Conversation], seconds: Optional[float] = None) -> bool:
+    """`Conversation.step` for several of one model, in common passes over the weights. A reply that fails ends alone:
+    `Conversation.error` tells why."""
+    us, conversations = microseconds(seconds), all_of(conversations, Conversation, "conversations")
+
+    def call() -> bool:
+        with use_all(conversations) as pointers:
+            return status("rz_conversations_step", pointers, len(conversations), us) != _c.RZ_DONE
+
+    return bool(interruptible(call, *(conversation._stop for conversation in conversations)))

@@ -1,0 +1,97 @@
+"""Handles as arguments of calls, and files that calls write to or read from."""
+
+import ctypes
+import errno
+import io
+import reprlib
+from contextlib import ExitStack, contextmanager
+from ctypes import c_void_p
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Optional
+
+from . import _header as _c
+from ._errors import InvalidArgument
+from ._library import Handle, callbacks
+
+
+class use:
+    """The pointer of a handle that may be None."""
+
+    def __init__(self, handle: Optional[Handle]) -> None:
+        if handle is not None and not isinstance(handle, Handle):
+            raise InvalidArgument(f"an argument is {reprlib.repr(handle)}; it must be an object of realizar")
+        self._used = handle._use() if handle is not None else None
+
+    def __enter__(self) -> Optional[int]:
+        return self._used.__enter__() if self._used else None
+
+    def __exit__(self, *exception) -> None:  # type: ignore[no-untyped-def]
+        if self._used:
+            self._used.__exit__(*exception)
+
+
+@contextmanager
+def use_all(handles: Iterable[Optional[Handle]]) -> Iterator[Any]:
+    """The pointers of handles, each of which may be None."""
+    with ExitStack() as stack:
+        pointers = [stack.enter_context(use(handle)) for handle in handles]
+        yield (c_void_p * len(pointers))(*pointers)
+
+
+class Transfer:
+    """A callback that moves bytes; what it raises goes on where the call ends."""
+
+    def __init__(self, kind: Any, move: Callable[[int, int], Any]) -> None:
+        self.raised: Optional[BaseException] = None
+
+        def call(data, n, _user):  # type: ignore[no-untyped-def]
+            if callbacks.has_ended:
+                return errno.ECANCELED
+            try:
+                move(data, n)
+                return 0
+            except BaseException as e:  # noqa: BLE001
+                self.raised = e
+                return errno.EIO
+
+        self.callback, self.during = kind(call), callbacks.during()
+
+    def __enter__(self):  # type: ignore[no-untyped-def]
+        self.during.__enter__()
+        return self.callback
+
+    def __exit__(self, *exception) -> None:  # type: ignore[no-untyped-def]
+        self.during.__exit__(None, None, None)
+        if self.raised is not None:
+            raise self.raised
+
+
+def reading(file: BinaryIO) -> Transfer:
+    def fill(out: int, n: int) -> None:
+        at = 0
+        while at < n:  # a raw file gives what it has
+            read = file.read(n - at)
+            if read is None:
+                raise BlockingIOError(errno.EAGAIN, "the file gives no bytes now")
+            piece = bytes(memoryview(read))  # a str is refused
+            if not piece:
+                raise OSError(errno.EIO, "what was saved has no more bytes")
+            if len(piece) > n - at:
+                raise OSError(errno.EIO, f"the file gave {len(piece)} bytes; read({n - at}) must give at most as many as it is asked for")
+            ctypes.memmove(out + at, piece, len(piece))
+            at += len(piece)
+
+    return Transfer(_c.rz_read_callback, fill)
+
+
+def writing(file: BinaryIO) -> Transfer:
+    def drain(data: int, n: int) -> None:
+        rest = ctypes.string_at(data, n)
+        while rest:  # a raw file takes what it can
+            taken = file.write(rest)
+            if taken is None and isinstance(file, io.RawIOBase):
+                raise BlockingIOError(errno.EAGAIN, "the file takes no bytes now")
+            if taken is not None and not 0 < taken <= len(rest):
+                raise OSError(errno.EIO, f"the file took {taken} bytes; write must take from 1 to {len(rest)}")
+            rest = rest[len(rest) if taken is None else taken :]
+
+    return Transfer(_c.rz_write_callback, drain)

@@ -1,0 +1,250 @@
+"""Loads: their options and files, what they will take, and models of the Hub."""
+
+import ctypes
+import os
+import reprlib
+from ctypes import byref
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _header as _c
+from . import _hub
+from . import _options as _o
+from ._errors import Cancelled, InvalidArgument, error_of
+from ._handles import use
+from ._header import choice, whole
+from ._library import callbacks, interruptible, status
+from ._options import ElementType
+from ._runtime import Cancel, Runtime, devices
+from ._values import check_options, floats_of, listed, numbers_of, path_of, pointer_to, string_of, text_of, token_ids
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# A file of a model in memory, or open on the disk.
+Source = Union[bytes, bytearray, memoryview, "np.ndarray", BinaryIO]
+Progress = Callable[[int, int], Optional[bool]]
+
+
+class Watch:
+    """The callbacks of a long call: progress, and the cancel that stops it."""
+
+    def __init__(self, progress: Optional[Progress], cancel: Optional[Cancel]) -> None:
+        self.raised: List[BaseException] = []
+
+        def forward(done, total, _user):  # type: ignore[no-untyped-def]
+            assert progress is not None
+            if callbacks.has_ended:
+                return 1
+            try:
+                return int(progress(done, total) is False)
+            except BaseException as e:  # noqa: BLE001 - goes on where the call ends
+                self.raised.append(e)
+                return 1
+
+        self.progress = _c.rz_progress_callback(forward) if progress else _c.rz_progress_callback()
+        if cancel is not None and not isinstance(cancel, Cancel):
+            raise InvalidArgument(f"cancel is {reprlib.repr(cancel)}; it must be a Cancel")
+        self.cancel = cancel if cancel is not None else Cancel()
+
+    def run(self, params: Any, call: Callable[[Any], Any]) -> Any:
+        """Makes a call with parameters that both belong to."""
+        params.progress = self.progress
+
+        def made() -> Any:
+            with callbacks.during(self.cancel._interrupt), self.cancel._use() as params.cancel:
+                return call(byref(params))
+
+        try:
+            return interruptible(made, self.cancel)
+        except Cancelled:
+            if self.raised:
+                raise self.raised[0]
+            raise
+_PLACES = numbers_of("RZ_PLACE_")
+
+
+class Placement(NamedTuple):
+    """A place for the experts (MoE) of layers that are on GPUs: "auto" (on GPUs as many as fit, from the last layer
+    on), "cpu" (the experts of `layers` layers that have experts, 0 being all, from `first_layer` on), or "gpu" (in
+    the last layers, as many as take at most `bytes` together)."""
+
+    place: str = "auto"
+    first_layer: int = 0
+    layers: int = 0
+    bytes: int = 0
+
+
+def _placed(placement: Placement) -> Any:
+    if not isinstance(placement, Placement):
+        raise InvalidArgument(f"a placement is of type {type(placement).__name__}; it must be a Placement")
+    return _c.rz_placement(
+        what=_c.RZ_PLACED_EXPERTS, place=choice(placement.place, "place", _PLACES), first_layer=placement.first_layer,
+        n_layers=placement.layers, bytes=placement.bytes,
+    )  # fmt: skip
+
+
+class LoadOptions(_o.LoadOptions, total=False):
+    """Options of a load, as of `Model`."""
+
+    threads: int
+    runtime: Optional[Runtime]
+    devices: Sequence[int]
+    shares: Sequence[float]
+    placements: Sequence[Placement]
+    packed_path: "Union[str, os.PathLike[str], None]"
+    tested_path: "Union[str, os.PathLike[str], None]"
+    chat_template: Optional[str]
+    progress: Optional[Progress]
+    cancel: Optional[Cancel]
+
+
+class Loading:
+    """Parameters of a load, and what they point to."""
+
+    def __init__(self, options: LoadOptions) -> None:
+        check_options(options, LoadOptions)
+        fields: Dict[str, Any] = dict(options)
+        take = fields.pop
+        threads, runtime, placements = take("threads", 0), take("runtime", None), listed(take("placements", ()), "placements")
+        devices, shares, chat_template = take("devices", ()), listed(take("shares", ()), "shares"), take("chat_template", None)
+        packed_path, tested_path = take("packed_path", None), take("tested_path", None)
+        self.watch = Watch(take("progress", None), take("cancel", None))
+        self.params = _c.rz_model_params(**fields)
+        if runtime is not None and not isinstance(runtime, Runtime):
+            raise InvalidArgument(f"runtime is {reprlib.repr(runtime)}; it must be a Runtime")
+        self.is_own = runtime is None
+        self.runtime = runtime if runtime is not None else Runtime(threads=threads)
+        self.devices = token_ids(devices, "devices")
+        if len(self.devices):
+            self.params.devices, self.params.n_devices = pointer_to(self.devices), len(self.devices)
+        self.shares = floats_of(shares, "a share")
+        if len(self.shares):
+            if len(self.shares) != len(self.devices):
+                raise InvalidArgument(f"{len(self.shares)} shares for {len(self.devices)} devices")
+            self.params.device_split = self.shares
+        self.placements = (_c.rz_placement * len(placements))(*(_placed(placement) for placement in placements))
+        if len(self.placements):
+            self.params.placements, self.params.n_placements = self.placements, len(self.placements)
+        self.params.packed_path = path_of(packed_path) if packed_path is not None else None
+        self.params.tested_path = path_of(tested_path) if tested_path is not None else None
+        if chat_template is not None:
+            template = text_of(chat_template, "chat_template")
+            self.params.chat_template, self.params.chat_template_len = template, len(template)
+
+    def run(self, call: Callable[[Any], Any]) -> Any:
+        """Makes a call with the parameters."""
+
+        def made(params: Any) -> Any:
+            with use(self.runtime) as self.params.runtime:
+                return call(params)
+
+        try:
+            return self.watch.run(self.params, made)
+        finally:
+            if self.is_own:
+                self.runtime.close()  # a model keeps it alive
+
+
+def sources_of(files: Union[Source, Mapping[str, Source]]) -> Tuple[Any, List[Any]]:
+    """Files of a model as the library takes them, and what has to stay meanwhile."""
+    named: Mapping[Optional[str], Source] = files if isinstance(files, Mapping) else {None: files}  # type: ignore[assignment]
+    sources, kept = (_c.rz_source * len(named))(), []  # type: Any, List[Any]
+    for source, (name, file) in zip(sources, named.items()):
+        source.struct_size = ctypes.sizeof(_c.rz_source)
+        source.name = string_of(name, "the name of a file") if name is not None else None
+        if hasattr(file, "fileno"):
+            source.kind, source.fd = _c.RZ_SOURCE_FD, file.fileno()
+            kept.append(file)
+            continue
+        data = np.frombuffer(file, dtype=np.uint8)
+        source.kind, source.data, source.size = _c.RZ_SOURCE_MEMORY, data.ctypes.data, data.size
+        kept.append(data)
+    return sources, kept
+
+
+class PlanDevice(NamedTuple):
+    """The part of a plan that is on one GPU, in bytes."""
+
+    device: int
+    n_layers: int
+    weights: int
+    cache: int
+    scratch: int
+    total: int
+
+
+class Plan(NamedTuple):
+    """Memory that a model and its sessions take, in bytes."""
+
+    gpu_layers: int
+    weights_host: int
+    weights_device: int
+    cache_host: int
+    cache_device: int
+    cache_token: int
+    """What one more token of capacity adds to a session."""
+    scratch_host: int
+    scratch_device: int
+    load_peak_host: int
+    total_host: int
+    total_device: int
+    devices: Tuple[PlanDevice, ...]
+    """What lies on each GPU that has layers."""
+    experts_host_first: int
+    """The first layer on a GPU whose experts are on the CPU, and the number of them up to the last."""
+    experts_host_layers: int
+    experts_host: int
+    experts_device: int
+
+
+def plan(
+    model: Union[str, "os.PathLike[str]", Source, Mapping[str, Source]], *, sessions: int = 1, capacity: int = 0, k_type: ElementType = "f16",
+    v_type: ElementType = "f16", **options: "Unpack[LoadOptions]",
+) -> Plan:  # fmt: skip
+    """What a model, a path or files as of Model.from_files, will take with so many sessions, before a weight is read. `options` as of
+    Model."""
+    check_options(options, LoadOptions, "sessions", "capacity", "k_type", "v_type")
+    is_path = isinstance(model, (str, os.PathLike))
+    path = path_of(model) if is_path else None  # type: ignore[arg-type]
+    sources, kept = (None, None) if is_path else sources_of(model)  # type: ignore[arg-type]
+    cache = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type)
+    found = _c.rz_model_plan()
+    n = 0 if sources is None else len(sources)
+    loading, n_sessions = Loading(options), whole(sessions, "sessions")
+    parts, n_parts = (_c.rz_model_plan_device * _c.RZ_DEVICES_MAX)(*(_c.rz_model_plan_device() for _ in range(_c.RZ_DEVICES_MAX))), ctypes.c_size_t()
+    out = (byref(found), parts, len(parts), byref(n_parts))
+    loading.run(lambda params: status("rz_model_plan_get", path, sources, n, params, byref(cache), n_sessions, *out))
+    del kept
+    on = tuple(PlanDevice(*(getattr(part, name) for name in PlanDevice._fields)) for part in parts[: n_parts.value])
+    return Plan(*(on if name == "devices" else getattr(found, name) for name in Plan._fields))
+
+
+def fetch(model: str, *, progress: Optional[Callable[[int, int], Optional[bool]]] = None, cancel: Optional[Cancel] = None) -> str:
+    """The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in the cache of the
+    Hub's own client.
+
+    A model that is complete there takes no connection. Else it is fetched, by the largest quantization of at most 8 bits
+    that fits into the free memory where none is named; what has come is kept where a connection ends. `progress` gets
+    bytes done and in all; the fetch stops with Cancelled where it returns False or raises, or where `cancel` fires.
+    HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and the proxies of the environment are heeded."""
+    raised: List[BaseException] = []
+
+    def told(done: int, total: int) -> None:
+        stopped = cancel is not None and cancel._has_fired()
+        if progress is not None and total and not stopped:
+            try:
+                stopped = progress(done, total) is False
+            except BaseException as e:  # noqa: BLE001 - goes on behind the fetch
+                raised.append(e)
+                stopped = True
+        if stopped:
+            raise error_of(_c.RZ_ERR_CANCELLED, "RZ_ERR_CANCELLED", "the fetch was cancelled", 0)
+
+    try:
+        return _hub.fetch(model, max(device.memory_free for device in devices() if not device.unavailable), told)
+    except Cancelled:
+        if raised:
+            raise raised[0]
+        raise

@@ -1,0 +1,437 @@
+"""Encoders of pictures and sounds, what they make, and prompts with it."""
+
+import builtins
+import ctypes
+import json
+import os
+from ctypes import byref, c_void_p
+from typing import (
+    TYPE_CHECKING, Any, BinaryIO, Callable, Dict, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union,
+)  # fmt: skip
+
+import numpy as np
+
+from . import _header as _c
+from . import _hub
+from . import _options as _o
+from ._errors import InvalidArgument
+from ._handles import reading, use, use_all, writing
+from ._header import choice, whole
+from ._library import Handle, interruptible, library, new, status
+from ._loading import Progress, Source, Watch, fetch, sources_of
+from ._runtime import Cancel
+from ._texts import Members, Messages
+from ._values import Tokens, check_options, flag_of, listed, microseconds, numbers_of, path_of, pointer_to, read_ids, token_ids
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._models import Model
+
+
+class EncoderInfo(NamedTuple):
+    projector: str
+    is_mutual: bool
+    """The rows of a picture see each other, so that one step of the model computes them."""
+    row_dim: int
+    n_layers: int
+    tile_side: int
+    """Pixels of the side of a tile; 0: a picture is one tile of any size."""
+    grain: int
+    """Pixels of which the sides of tiles are multiples."""
+    min_rows: int
+    max_rows: int
+    weight_bytes: int
+    scratch_bytes: int
+    kinds: Tuple[str, ...]
+    """The kinds of media that it makes: "image", "audio", "vector" or "video"."""
+    sample_rate: int
+    """Samples a second that sound is brought to; 0 of pictures."""
+
+
+class EncoderPlan(NamedTuple):
+    """Memory that an encoder takes beside that of its model, in bytes."""
+
+    max_rows: int
+    """Rows of the largest picture."""
+    weights_host: int
+    scratch_host: int
+    row: int
+
+
+class MediaInfo(NamedTuple):
+    kind: str
+    """ "image", "audio" or "video"."""
+    n_rows: int
+    """Rows, each of which takes the place of a token in a session."""
+    n_tokens: int
+    """Tokens of a prompt that it takes: its rows, and the model's tokens around and between them."""
+    row_dim: int
+    columns: int
+    """Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile."""
+    lines: int
+    tile_columns: int
+    """Tiles beside and above one another; 0 where the picture is one tile."""
+    tile_lines: int
+    has_overview: bool
+    width: int
+    """Pixels of the picture, turned upright; of a sound its samples and 0; 0 for rows of the caller."""
+    height: int
+    seen_width: int
+    """Pixels of all tiles together as the model sees them, by which places that it names are mapped back."""
+    seen_height: int
+    bytes: int
+    encode_ns: int
+    hash: "builtins.bytes"
+    """The same for the same pixels, parameters and encoder, whatever the format of the file was."""
+    pairs: int
+    """Pairs of frames of a video, each of which has `lines` lines of `columns` rows."""
+_PIXELS = numbers_of("RZ_PIXELS_")
+_MEDIA = numbers_of("RZ_MEDIA_")
+_ENCODERS = numbers_of("RZ_ENCODER_")
+
+
+def _media_info(info: Any) -> MediaInfo:
+    kind = {number: name for name, number in _MEDIA.items()}[info.kind]
+    told = {"kind": kind, "has_overview": bool(info.has_overview), "hash": bytes(info.hash)}
+    return MediaInfo(*(told[name] if name in told else getattr(info, name) for name in MediaInfo._fields))
+
+
+def _pixels(image: Any, format: Optional[str]) -> Tuple[Any, Any]:
+    """Pixels as the library takes them, and what has to stay meanwhile."""
+    if hasattr(image, "convert") and hasattr(image, "getbands"):
+        image = _of_pillow(image)
+    data = np.asarray(image)
+    depth = data.shape[2] if data.ndim == 3 else 1 if data.ndim == 2 else 0
+    names = {1: ("gray8",), 3: ("rgb8",), 4: ("rgba8", "bgra8")}.get(depth, ())
+    if data.dtype != np.uint8 or not names or format is not None and format not in names:
+        raise InvalidArgument(f"pixels {data.shape} of {data.dtype}{f' as {format}' if format else ''} are no [height][width][1, 3 or 4] of uint8")
+    if data.strides[1] != depth or data.ndim == 3 and data.strides[2] != 1 or data.strides[0] < data.shape[1] * depth:
+        data = np.ascontiguousarray(data)
+    pixels = _c.rz_pixels(format=_PIXELS[format or names[0]], width=data.shape[1], height=data.shape[0], stride=data.strides[0])
+    pixels.data = data.ctypes.data
+    return pixels, data
+
+
+# Pillow's transposition for each orientation from 2 on, by which a picture comes upright.
+_UPRIGHT = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+
+
+def _of_pillow(image: Any) -> Any:
+    """A picture of Pillow, upright, in RGB, or RGBA where it is transparent somewhere."""
+    turned = _UPRIGHT.get(image.getexif().get(0x112)) if hasattr(image, "getexif") else None
+    is_clear = "A" in image.getbands() or "a" in image.getbands() or image.info.get("transparency") is not None
+    if image.mode not in ("RGB", "RGBA", "L") or is_clear and image.mode != "RGBA":
+        image = image.convert("RGBA" if is_clear else "RGB")
+    return image if turned is None else image.transpose(turned)
+
+
+class EncoderOptions(_o.EncoderOptions, total=False):
+    """Options of an encoder, as of `Encoder`."""
+
+    kind: "Optional[Literal['image', 'audio']]"
+    allow_unknown: bool
+
+
+class Encoder(Handle):
+    """The encoder of a model that sees or hears. Immutable: any number of threads may use it at once."""
+
+    _free = "rz_encoder_free"
+
+    def __init__(
+        self, model: "Model", path: Union[str, "os.PathLike[str]"], *, progress: Optional[Progress] = None,
+        cancel: Optional[Cancel] = None, **options: "Unpack[EncoderOptions]",
+    ) -> None:  # fmt: skip
+        """`path`: the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that of the model,
+        where it has both; or "hf:owner/name", the encoder of a model of the Hub. `quantize`, `device`, `progress`,
+        `cancel`, `allow_unknown` as of `Model`. `max_rows`: the most that a picture or a sound may have. `kind`: "image"
+        or "audio", of a file that has both encoders."""
+        name = path_of(_encoder_of(path, progress, cancel))
+        self._load(model, options, progress, cancel, lambda pointer, params: new("rz_encoder_load", pointer, name, params))
+
+    @classmethod
+    def from_files(
+        cls, model: "Model", files: Union[Source, Mapping[str, Source]], *, progress: Optional[Progress] = None,
+        cancel: Optional[Cancel] = None, **options: "Unpack[EncoderOptions]",
+    ) -> "Encoder":  # fmt: skip
+        """An encoder whose files are as `Model.from_files` takes them."""
+        self, (sources, kept) = cls.__new__(cls), sources_of(files)
+        self._load(
+            model, options, progress, cancel,
+            lambda pointer, params: new("rz_encoder_load_from", pointer, sources, len(sources), params),
+        )  # fmt: skip
+        del kept
+        return self
+
+    def _load(
+        self, model: "Model", options: EncoderOptions, progress: Optional[Progress], cancel: Optional[Cancel],
+        make: Callable[[Any, Any], c_void_p],
+    ) -> None:  # fmt: skip
+        params = encoder_params(options)
+
+        def load(params: Any) -> c_void_p:
+            with use(model) as pointer:
+                return make(pointer, params)
+
+        super().__init__(Watch(progress, cancel).run(params, load))
+        info = _c.rz_encoder_info()
+        self._call("rz_encoder_info_get", byref(info))
+        told = {"projector": info.projector.decode(), "is_mutual": bool(info.is_mutual)}  # type: Dict[str, Any]
+        told["kinds"] = tuple(name for name, number in _MEDIA.items() if info.kinds & number)
+        self.info = EncoderInfo(*(told[name] if name in told else getattr(info, name) for name in EncoderInfo._fields))
+
+    @staticmethod
+    def plan(model: "Model", path: Union[str, "os.PathLike[str]"], **options: "Unpack[EncoderOptions]") -> EncoderPlan:
+        """The memory that an encoder will take, before a weight is read."""
+        found = _c.rz_encoder_plan()
+        model._call("rz_encoder_plan_get", path_of(_encoder_of(path)), None, 0, byref(encoder_params(options)), byref(found))
+        return EncoderPlan(*(getattr(found, name) for name in EncoderPlan._fields))
+
+    def encode(
+        self, image: Any, *, format: Optional[str] = None, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None,
+        **options: "Unpack[_o.MediaOptions]",
+    ) -> "Media":  # fmt: skip
+        """Encodes a picture: the bytes of a PNG, JPEG, WebP, GIF or BMP file, an open binary file, or pixels, an
+        array of uint8 [height][width] with nothing, 1 (gray), 3 (RGB) or 4 bytes each (RGBA, or BGRA with
+        `format="bgra8"`), such as a picture of Pillow or what has the buffer protocol.
+
+        `min_rows`, `max_rows`: smaller pictures are enlarged and larger ones shrunk; `max_tiles`; `max_pixels` of a file;
+        `background`, the colour behind transparent pixels, 0xffRRGGBB, white where it is left out. `progress` gets tiles
+        done and in all, `cancel` stops it."""
+        return self._encode(image, format, progress, cancel, _media_params(options))
+
+    def begin(self, image: Any, *, format: Optional[str] = None, cancel: Optional[Cancel] = None, **options: "Unpack[_o.MediaOptions]") -> "Media":
+        """`encode` without the work, which `Media.step` does in slices of time; until it is done prompts refuse the
+        medium."""
+        return self._encode(image, format, None, cancel, _media_params(options, _c.RZ_ENCODE_STEPS))
+
+    def _encode(
+        self, image: Any, format: Optional[str], progress: Optional[Progress], cancel: Optional[Cancel], params: Any
+    ) -> "Media":
+        if hasattr(image, "read"):
+            image = image.read()
+        is_file = False
+        if not hasattr(image, "convert"):
+            data = np.frombuffer(image, dtype=np.uint8) if isinstance(image, (bytes, bytearray)) else np.asarray(image)
+            is_file = data.ndim == 1 and data.dtype == np.uint8
+        if is_file:
+            data = np.ascontiguousarray(data)
+            function, arguments = "rz_media_from_image", (c_void_p(data.ctypes.data), data.size)  # type: str, Tuple[Any, ...]
+        else:
+            pixels, data = _pixels(image, format)
+            function, arguments = "rz_media_from_pixels", (byref(pixels),)
+        return self._made(function, arguments, params, progress, cancel, data)
+
+    def encode_video(
+        self, frames: Sequence[Any], times: Sequence[float], *, format: Optional[str] = None, progress: Optional[Progress] = None,
+        cancel: Optional[Cancel] = None, **options: "Unpack[_o.MediaOptions]",
+    ) -> "Media":  # fmt: skip
+        """Encodes a video: at least two frames of one size, as `encode` takes pixels, and the time of each in seconds from
+        its beginning.
+
+        `min_rows`, `max_rows`: bounds on all frames together. `progress` gets pairs of frames done and in all, `cancel`
+        stops it."""
+        if len(frames) != len(times):
+            raise InvalidArgument(f"{len(frames)} frames have {len(times)} times")
+        made = [_pixels(frame, format) for frame in frames]
+        list_, at = (_c.rz_pixels * len(made))(*(pixels for pixels, _ in made)), (ctypes.c_double * len(times))(*times)
+        return self._made("rz_media_from_frames", (list_, at, len(made)), _media_params(options), progress, cancel, made)
+
+    def encode_sound(
+        self, sound: Any, rate: int = 0, *, max_rows: int = 0, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None
+    ) -> "Media":
+        """Encodes a sound: the bytes of a WAV, MP3, FLAC or Ogg file, an open binary file, or samples, an array of floats [samples] or
+        [samples][channels] from -1 to 1, `rate` of each channel a second. Several channels become their mean.
+
+        `progress` gets parts done and in all, `cancel` stops it."""
+        if hasattr(sound, "read"):
+            sound = sound.read()
+        if isinstance(sound, (bytes, bytearray, memoryview)):
+            data = np.frombuffer(sound, dtype=np.uint8)
+            function, arguments = "rz_media_from_audio", (c_void_p(data.ctypes.data), data.size)  # type: str, Tuple[Any, ...]
+        else:
+            data = np.asarray(sound)
+            if data.ndim not in (1, 2) or not np.issubdtype(data.dtype, np.floating):
+                raise InvalidArgument(f"samples {data.shape} of {data.dtype} are no floats of some channels")
+            data = np.ascontiguousarray(data, dtype=np.float32)
+            channels = data.shape[1] if data.ndim == 2 else 1
+            at = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+            function, arguments = "rz_media_from_samples", (at, data.size, channels, whole(rate, "rate"))
+        return self._made(function, arguments, _c.rz_media_params(max_rows=max_rows), progress, cancel, data)
+
+    def _made(
+        self, function: str, arguments: Tuple[Any, ...], params: Any, progress: Optional[Progress], cancel: Optional[Cancel], data: Any
+    ) -> "Media":
+        """A medium of `data`, which stays until it is made."""
+
+        def call(params: Any) -> c_void_p:
+            with self._use() as encoder:
+                return new(function, encoder, *arguments, params)
+
+        made = Watch(progress, cancel).run(params, call)
+        del data
+        return Media(made)
+
+    def measure(self, width: int, height: int = 0, **options: "Unpack[_o.MediaOptions]") -> MediaInfo:
+        """The `Media.info` that a picture of so many pixels would have, or a sound of `width` samples of a channel at
+        the rate of the encoder, without one; time and hash are zero."""
+        info = _c.rz_media_info()
+        self._call("rz_media_measure", whole(width, "width"), whole(height, "height"), byref(_media_params(options)), byref(info))
+        return _media_info(info)
+
+
+def _encoder_of(path: Any, progress: Optional[Progress] = None, cancel: Optional[Cancel] = None) -> Any:
+    """A path, of the encoder of a model of the Hub that of its file."""
+    of_hub = isinstance(path, str) and path.startswith(_hub.PREFIX)
+    return fetch(_hub.encoder_name(path), progress=progress, cancel=cancel) if of_hub else path
+
+
+def encoder_params(options: EncoderOptions) -> Any:
+    check_options(options, EncoderOptions)
+    fields: Dict[str, Any] = dict(options)
+    kind, allow_unknown = fields.pop("kind", None), fields.pop("allow_unknown", False)
+    flags = 0 if kind is None else choice(kind, "kind", _ENCODERS)
+    return _c.rz_encoder_params(**fields, flags=flags | flag_of(allow_unknown, "allow_unknown", _c.RZ_MODEL_ALLOW_UNKNOWN))
+
+
+def _media_params(options: _o.MediaOptions, flags: int = 0) -> Any:
+    check_options(options, _o.MediaOptions)
+    return _c.rz_media_params(**options, flags=flags)
+
+
+class Media(Handle):
+    """The rows of a picture, a sound or a source text, which a model takes among its tokens, in any number of prompts.
+    Immutable: any number of threads may use it at once."""
+
+    _free = "rz_media_free"
+
+    def __init__(self, owned: c_void_p) -> None:
+        super().__init__(owned)
+        info = _c.rz_media_info()
+        self._call("rz_media_info_get", byref(info))
+        self.info = _media_info(info)
+
+    @classmethod
+    def from_rows(cls, model: "Model", rows: Any, *, kind: str = "image", columns: int = 0, lines: int = 0) -> "Media":
+        """A medium of rows that an encoder of the caller gave, an array [rows][row_dim] that becomes one of float32.
+        `columns` times `lines` is the number of rows, for models whose positions go by both."""
+        given = np.asarray(rows)
+        if given.ndim != 2 or given.dtype.kind not in "fiu":
+            raise InvalidArgument(f"rows {given.shape} of {given.dtype} are no numbers [rows][row_dim]")
+        data = np.ascontiguousarray(given, dtype=np.float32)
+        at, number = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), choice(kind, "kind", _MEDIA)
+        with use(model) as pointer:
+            shape = (*data.shape, whole(columns, "columns"), whole(lines, "lines"))
+            return cls(new("rz_media_from_rows", pointer, number, at, *shape))
+
+    @classmethod
+    def from_tokens(cls, model: "Model", tokens: Tokens, *, cancel: Optional[Cancel] = None) -> "Media":
+        """The source of a model with an encoder and a decoder (`ModelInfo.reads_source`): what its encoder makes of a
+        text, and the token that the decoder starts from. A prompt of it is all that `generate` needs."""
+        ids, stop = token_ids(tokens), cancel if cancel is not None else Cancel()
+
+        def made() -> c_void_p:
+            with use(model) as pointer, use(stop) as flag:
+                return new("rz_media_from_tokens", pointer, pointer_to(ids), len(ids), flag)
+
+        return cls(interruptible(made, stop))
+
+    @classmethod
+    def load(cls, model: "Model", file: BinaryIO) -> "Media":
+        """The medium that `save` has written; no encoder is needed."""
+        with use(model) as pointer, reading(file) as callback:
+            return cls(new("rz_media_load", pointer, callback, None, None))
+
+    def save(self, file: BinaryIO) -> None:
+        """Writes the medium; `load` reads it."""
+        with self._use() as media, writing(file) as callback:
+            status("rz_media_save", media, callback, None, None)
+
+    def step(self, seconds: Optional[float] = None) -> bool:
+        """Works for about so long on a medium of `Encoder.begin`; None: to its end. True while there is more to do."""
+        with self._use() as media:
+            more = status("rz_media_step", media, microseconds(seconds)) != _c.RZ_DONE
+        info = _c.rz_media_info()
+        self._call("rz_media_info_get", byref(info))
+        self.info = _media_info(info)
+        return more
+
+    def rows(self) -> "np.ndarray":
+        """The rows, an array [rows][row_dim] of float32."""
+        out, n = np.empty((self.info.n_rows, self.info.row_dim), dtype=np.float32), ctypes.c_size_t()
+        self._call("rz_media_rows_into", out.ctypes.data, out.size, byref(n))
+        return out
+
+    @property
+    def hash(self) -> bytes:
+        """32 bytes, the same for the same pixels, parameters and encoder: a key for tables."""
+        return self.info.hash
+
+    def __len__(self) -> int:
+        return self.info.n_rows
+
+
+class Prompt(Handle):
+    """Tokens and media in their order. Immutable: any number of threads may use it at once."""
+
+    _free = "rz_prompt_free"
+
+    MEDIA_TOKEN: int = _c.RZ_TOKEN_MEDIA
+    """Instead of a token id in the tokens of sessions and prompts: a row of a medium."""
+
+    def __init__(self, model: "Model", parts: "Iterable[Union[str, Tokens, Media]]", *, bare: bool = False) -> None:
+        """`parts`: media; lists of tokens; and texts, which become tokens as `Model.tokenize` makes them, those that
+        begin a text ahead of a first part alone. `bare`: the rows of media alone, without the model's tokens around and
+        between them."""
+        taken: List[Tuple[Optional["np.ndarray"], Optional[Media]]] = []
+        for part in listed(parts, "parts"):
+            if isinstance(part, str):
+                part = model.tokenize(part, special=not taken)
+            taken.append((None, part) if isinstance(part, Media) else (token_ids(part), None))
+        array = (_c.rz_part * len(taken))()
+        with use(model) as pointer, use_all(media for _, media in taken) as media:
+            for part, (ids, _), medium in zip(array, taken, media):
+                part.media = medium
+                if ids is not None:
+                    part.tokens, part.n_tokens = pointer_to(ids), len(ids)
+            made = new("rz_prompt_new", pointer, array, len(taken), flag_of(bare, "bare", _c.RZ_PROMPT_BARE))
+        super().__init__(made)
+
+    @classmethod
+    def of_chat(cls, model: "Model", messages: Messages, **members: "Unpack[Members]") -> "Prompt":
+        """A prompt of messages, up to where the answer begins, whose content may have parts with media: [{"type":
+        "image", "media": medium}, {"type": "text", "text": "What is this?"}]. `members` as of `Model.render`."""
+        check_options(members, Members)
+        asked = [{"role": "user", "content": messages}] if isinstance(messages, str) else listed(messages, "messages")
+        request, found = numbered({"messages": asked, **members})
+        self = cls.__new__(cls)
+        with use(model) as pointer, use_all(found) as media:
+            flags = _c.RZ_CHAT_ADD_GENERATION_PROMPT
+            made = new("rz_prompt_from_chat", pointer, request, len(request), flags, media, len(found), None)
+        super(Prompt, self).__init__(made)
+        return self
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        with self._use() as prompt:
+            return int(library.rz_prompt_len(prompt))
+
+    @property
+    def tokens(self) -> List[int]:
+        """The tokens of the prompt, with MEDIA_TOKEN for each row of a medium."""
+        return read_ids(lambda *out: self._call("rz_prompt_tokens_into", *out), len(self))
+
+
+def numbered(value: Any) -> Tuple[bytes, List[Media]]:
+    """JSON, with a number for each medium, and the media."""
+    found: List[Media] = []
+
+    def number(value: Any) -> int:
+        if not isinstance(value, Media):
+            raise TypeError(f"{type(value).__name__} is no JSON and no medium")
+        found.append(value)
+        return len(found) - 1
+
+    return json.dumps(value, ensure_ascii=False, default=number).encode(), found

@@ -1,0 +1,479 @@
+"""Sessions, their jobs, how tokens are chosen, and stores of prefixes."""
+
+import ctypes
+import os
+import reprlib
+from ctypes import Array, byref, c_uint32, c_void_p
+from typing import TYPE_CHECKING, Any, BinaryIO, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _header as _c
+from . import _options as _o
+from ._errors import Error, InvalidArgument
+from ._handles import use, use_all, writing
+from ._header import choice, real, whole
+from ._library import Handle, interruptible, library, new, sized, status
+from ._media import Prompt
+from ._options import ElementType, Sampling
+from ._runtime import Cancel
+from ._texts import Grammar
+from ._values import Tokens, all_of, floats_of, listed, microseconds, numbers_of, path_of, pointer_to, read_ids, string_of, token_ids
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._models import Model
+
+_FILTERS = numbers_of("RZ_FILTER_")
+
+
+def _sequences(all: Sequence[Sequence[int]]) -> "Array[_c.rz_token_sequence]":
+    tokens = [(c_uint32 * len(one))(*one.tolist()) for one in map(token_ids, all)]
+    return (_c.rz_token_sequence * len(tokens))(*((one, len(one)) for one in tokens))
+
+
+class Sampler(Handle):
+    """Chooses tokens; it has random numbers of its own, so that a seed repeats itself."""
+
+    _free = "rz_sampler_free"
+
+    def __init__(self, sampling: Sampling = Sampling()) -> None:
+        super().__init__(new("rz_sampler_new", byref(sampler_params(sampling))))
+
+    def set_grammar(self, grammar: "Optional[Grammar]") -> None:
+        """Lets it choose only what continues a text of the grammar, from its start; None: anything."""
+        with self._use() as sampler, use(grammar) as form:
+            status("rz_sampler_grammar_set", sampler, form)
+
+
+def sampler_params(sampling: Sampling) -> _c.rz_sampler_params:
+    if not isinstance(sampling, Sampling):
+        raise InvalidArgument(f"sampling is {reprlib.repr(sampling)}; it must be a Sampling")
+    order, breakers, banned = (listed(getattr(sampling, name), name) for name in ("order", "dry_breakers", "banned_sequences"))
+    if not isinstance(sampling.logit_bias, Mapping):
+        raise InvalidArgument(f"logit_bias is {reprlib.repr(sampling.logit_bias)}; it must be a dict of tokens and biases")
+    pairs = sampling.logit_bias.items()
+    biases = (_c.rz_logit_bias * len(pairs))(*((whole(token, "a token of logit_bias"), real(bias, "a bias of logit_bias")) for token, bias in pairs))
+    scalars = {name: value for name, value in vars(sampling).items() if name not in ("logit_bias", "dry_breakers", "banned_sequences", "order")}
+    params = _c.rz_sampler_params(
+        **scalars, n_biases=len(biases), n_dry_breakers=len(breakers), n_banned_sequences=len(banned), n_order=len(order)
+    )
+    params.dry_breakers, params.banned_sequences = _sequences(breakers), _sequences(banned)
+    params.order = (c_uint32 * len(order))(*(choice(name, "a filter", _FILTERS) for name in order))
+    if len(biases):
+        params.biases = biases
+    return params
+
+
+class Adapter(Handle):
+    """A low-rank adapter of a model. Immutable: any number of sessions may use it at once."""
+
+    _free = "rz_adapter_free"
+
+
+Adapters = Union[Sequence[Adapter], Mapping[Adapter, float]]
+
+
+def scales_of(adapters: Adapters) -> Any:
+    return floats_of(adapters.values() if isinstance(adapters, Mapping) else [1.0] * len(adapters), "the scale of an adapter")
+
+
+# How next tokens are guessed, which changes nothing but the time.
+Draft = Union[None, Literal["lookup", "mtp"], "Model"]
+
+
+def set_stops(params: Any, stops: Sequence[str]) -> None:
+    texts = [string_of(stop, "a stop string") for stop in listed(stops, "stops")]
+    params.n_stops = len(texts)
+    if texts:
+        params.stops = (ctypes.c_char_p * len(texts))(*texts)
+
+
+def set_draft(params: Any, draft: "Draft") -> "Optional[Model]":
+    """Sets the kind of drafts; the result is the model that makes them."""
+    if isinstance(draft, Handle) and draft._free == "rz_model_free":
+        params.draft = _c.RZ_DRAFT_MODEL
+        return draft
+    drafts = {None: _c.RZ_DRAFT_NONE, "lookup": _c.RZ_DRAFT_LOOKUP, "mtp": _c.RZ_DRAFT_MTP}
+    if draft not in drafts:
+        raise InvalidArgument(f'draft is None, "lookup", "mtp" or a model, not {draft!r}')
+    params.draft = drafts[draft]
+    return None
+
+
+class TokenLogprobs(NamedTuple):
+    token: int
+    """The token that was made, and the logarithm of its probability."""
+    logprob: float
+    likeliest: List[Tuple[int, float]]
+    """The likeliest tokens in its place, the likeliest first."""
+
+
+def read_logprobs(function: str, handle: Handle, row: int) -> List[TokenLogprobs]:
+    """The rows that a job or a conversation has ready."""
+    values = np.empty(0, dtype=np.float32)
+
+    def call(ids: int, capacity: int, n: Any) -> int:
+        nonlocal values
+        values = np.empty(capacity, dtype=np.float32)
+        tokens = ctypes.cast(ids, ctypes.POINTER(c_uint32))
+        return handle._call(function, tokens, values.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), capacity, n)
+
+    tokens = read_ids(call, 64)
+    pairs = list(zip(tokens, values.tolist()))
+    return [TokenLogprobs(*pairs[at], pairs[at + 1 : at + row]) for at in range(0, len(tokens), row)]
+
+
+class JobOptions(_o.JobOptions, total=False):
+    """Options of a generation, as of `Session.job`."""
+
+    stops: Sequence[str]
+    grammar: Optional[Grammar]
+    cancel: Optional[Cancel]
+    draft: Draft
+
+
+class Session(Handle):
+    """A line of tokens. It keeps what it has computed: a prompt that begins like the one before costs only its new end."""
+
+    _free = "rz_cache_free"
+
+    def __init__(self, model: "Model", owned: c_void_p) -> None:
+        super().__init__(owned)
+        self.model = model
+        # Ends calls on the session when a signal interrupts them.
+        self._stop = Cancel()
+        with self._use() as cache, self._stop._use() as stop:
+            status("rz_cache_cancel_set", cache, stop)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        with self._use() as cache:
+            return int(library.rz_cache_len(cache))
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that there is room for."""
+        with self._use() as cache:
+            return int(library.rz_cache_capacity(cache))
+
+    @property
+    def tokens(self) -> List[int]:
+        """The tokens of the session."""
+        return read_ids(lambda *out: self._call("rz_cache_tokens_into", *out), len(self))
+
+    def truncate(self, n: int) -> None:
+        """Rewinds to the first `n` tokens."""
+        self._call("rz_cache_truncate", whole(n, "n"))
+
+    def shift(self, keep: int, drop: int) -> None:
+        """Forgets `drop` tokens behind the first `keep`, to make room; those behind them move up, and are computed again by the next call
+        that needs them."""
+        self._call("rz_cache_shift", whole(keep, "keep"), whole(drop, "drop"))
+
+    def release(self) -> None:
+        """Gives the memory of keys and values back; the next call that needs them computes them again."""
+        self._call("rz_cache_release")
+
+    def fork(self) -> "Session":
+        """A second session with the same past."""
+        with self._use() as cache:
+            return Session(self.model, new("rz_cache_fork", cache))
+
+    def set_adapters(self, adapters: Adapters) -> None:
+        """Has the session use some adapters, or adapters with their scales, or none; empties it."""
+        scales = scales_of(adapters)
+        with self._use() as cache, use_all(adapters) as pointers:
+            status("rz_cache_adapters_set", cache, pointers, scales, len(scales))
+
+    def save(self, file: BinaryIO) -> None:
+        """Writes the session, so that it outlives the process; `Model.restore` reads it."""
+        with self._use() as cache, writing(file) as callback:
+            status("rz_cache_save", cache, callback, None, None)
+
+    def match(self, prompt: Union[Tokens, Prompt]) -> int:
+        """The number of the first tokens of a prompt that the session need not compute again."""
+        common = c_uint32()
+        if isinstance(prompt, Prompt):
+            with self._use() as cache, prompt._use() as pointer:
+                status("rz_cache_match_prompt", cache, pointer, byref(common))
+        else:
+            ids = token_ids(prompt)
+            self._call("rz_cache_match", pointer_to(ids), len(ids), byref(common))
+        return common.value
+
+    def prefill(self, tokens: Union[Tokens, Prompt], *, first: int = 0, cancel: Optional[Cancel] = None) -> None:
+        """Appends tokens, from number `first` on, at least one; afterwards there are logits of the last one."""
+        first = whole(first, "first")
+        ids = None if isinstance(tokens, Prompt) else token_ids(tokens)[first:]
+
+        def call() -> None:
+            with self._use() as cache, use(cancel) as flag:
+                if isinstance(tokens, Prompt):
+                    with tokens._use() as prompt:
+                        status("rz_prefill_prompt", cache, prompt, first, flag)
+                else:
+                    status("rz_prefill", cache, pointer_to(ids), len(ids), flag)
+
+        interruptible(call, self._stop)
+
+    def score(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> "np.ndarray":
+        """Appends tokens, as `prefill` does, and gives the logarithm of the probability of each after all before it."""
+        ids = token_ids(tokens)
+        out = np.empty(len(ids), dtype=np.float32)
+
+        def call() -> None:
+            with self._use() as cache, use(cancel) as flag:
+                at = out.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+                status("rz_score", cache, pointer_to(ids), len(ids), at, flag)
+
+        interruptible(call, self._stop)
+        return out
+
+    def sample(self, sampler: Optional[Sampler] = None) -> int:
+        """Chooses a token from the logits, the most likely one without a sampler."""
+        token = c_uint32()
+        with self._use() as cache, use(sampler) as chooser:
+            status("rz_sample", cache, chooser, byref(token))
+        return token.value
+
+    def decode(self, token: int, sampler: Optional[Sampler] = None) -> int:
+        """Appends a token and chooses the next one."""
+        following, token = c_uint32(), whole(token, "token")
+
+        def call() -> int:
+            with self._use() as cache, use(sampler) as chooser:
+                status("rz_decode_token", cache, token, chooser, byref(following))
+            return following.value
+
+        return int(interruptible(call, self._stop))
+
+    def logprobs(self, k: int) -> List[Tuple[int, float]]:
+        """The `k` likeliest tokens after the last one with the logarithms of their probabilities, the likeliest first."""
+        k = min(whole(k, "k"), self.model.info.vocab_size)
+        tokens, logprobs, n = (c_uint32 * k)(), (ctypes.c_float * k)(), ctypes.c_size_t()
+        self._call("rz_top_logprobs", k, tokens, logprobs, byref(n))
+        return list(zip(tokens, logprobs))[: n.value]
+
+    def logits(self, out: Optional["np.ndarray"] = None) -> "np.ndarray":
+        """Logits after the last token, one for each entry of the vocabulary, written to `out` or to a new array of float32."""
+        if out is None:
+            out = np.empty(self.model.info.vocab_size, dtype=np.float32)
+        if not isinstance(out, np.ndarray) or out.dtype != np.float32 or not out.flags.c_contiguous or not out.flags.writeable:
+            raise InvalidArgument("out is no contiguous array of float32 that can be written")
+        n = ctypes.c_size_t()
+        self._call("rz_logits_into", out.ctypes.data, out.size, byref(n))
+        return out
+
+    def job(
+        self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
+        stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
+        draft: "Draft" = None, draft_max: int = 0, logprobs: Optional[int] = None, priority: int = 0,
+    ) -> "Job":  # fmt: skip
+        """Continues a text, tokens or a prompt in a job that works when it is told to. What the session holds of them
+        from its start is not computed again. The session is busy until the job is closed. `draft`: how next tokens are
+        guessed, which changes nothing but the time: "lookup" out of the text, "mtp" by a layer of the model itself
+        (loaded with `mtp`), or by a small model of the same vocabulary, up to `draft_max` at a time. `logprobs`: how
+        many of the likeliest tokens `Job.logprobs` tells with each (0: the tokens alone). `priority`: among the jobs of a step the higher go
+        first."""
+        whole = prompt if isinstance(prompt, Prompt) else token_ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
+        kept, n = self.match(whole), len(whole)
+        # The last token of a prompt is always computed, because the answer starts from its logits; rows at its end are,
+        # as a whole, because they may see each other.
+        if kept == n and n:
+            ids, kept = whole.tokens if isinstance(whole, Prompt) else whole, n - 1
+            while kept and ids[kept] == Prompt.MEDIA_TOKEN:
+                kept -= 1
+        self.truncate(kept)
+        return Job(self, whole, kept, sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs, priority)
+
+    def generate(self, prompt: Union[str, Tokens, Prompt], sampling: Sampling = Sampling(), **options: "Unpack[JobOptions]") -> Iterator[str]:
+        """Continues a text, tokens or a prompt piece by piece; each piece is whole characters. `options` as of
+        `job`."""
+        if options.get("max_tokens") == 0:
+            return
+        with self.job(prompt, sampling, **options) as job:
+            yield from job
+ENDS = {value: "end" if name == "token" else name for name, value in numbers_of("RZ_END_").items()}
+
+
+class Job(Handle):
+    """A generation that works when it is told to: `step`, or iteration over its pieces of text. Closing it ends it at any moment; its
+    session keeps the tokens that are complete."""
+
+    _free = "rz_job_free"
+
+    def __init__(
+        self, session: Session, whole: Union["np.ndarray", Prompt], first: int, sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
+        grammar: Optional[Grammar], cancel: Optional[Cancel], draft: "Draft", draft_max: int, logprobs: Optional[int],
+        priority: int,
+    ) -> None:  # fmt: skip
+        params = _c.rz_job_params(max_tokens=0 if max_tokens is None else max_tokens, draft_max=draft_max, logprobs=logprobs, priority=priority)
+        prompt = whole if isinstance(whole, Prompt) else None
+        if isinstance(whole, Prompt):
+            params.prompt_first = first
+        else:
+            tokens = whole[first:]
+            params.tokens, params.n_tokens = pointer_to(tokens), len(tokens)
+        set_stops(params, stops)
+        chooser = None if isinstance(sampling, Sampling) and sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
+        with use(session) as cache, use(chooser) as params.sampler, use(grammar) as params.grammar, \
+                use(cancel) as params.cancel, use(set_draft(params, draft)) as params.draft_model, use(prompt) as params.prompt:  # fmt: skip
+            super().__init__(new("rz_job_new", cache, byref(params)))
+        self.session = session
+        self._row = min(logprobs or 0, session.model.info.vocab_size) + 1
+
+    def step(self, seconds: Optional[float] = None) -> bool:
+        """Works for about so long, of which less than nothing is nothing, without a limit until it has made a token; True: there is more to
+        do."""
+        us = microseconds(seconds)
+
+        def call() -> bool:
+            return self._call("rz_job_step", us) != _c.RZ_DONE
+
+        return bool(interruptible(call, self.session._stop))
+
+    def text(self) -> str:
+        """Text that has come since this was asked last, in whole characters, stop strings cut out."""
+        return sized(lambda *out: self._call("rz_job_text_into", *out)).decode()
+
+    def logprobs(self) -> List[TokenLogprobs]:
+        """Tokens that have come since this was asked last with the logarithms of their probabilities, of a job with `logprobs`."""
+        return read_logprobs("rz_job_logprobs_into", self, self._row)
+
+    def tokens(self) -> List[int]:
+        """Tokens that have come since this was asked last."""
+        return read_ids(lambda *out: self._call("rz_job_tokens_into", *out), 64)
+
+    def __iter__(self) -> Iterator[str]:
+        going = True
+        while going:
+            going = self.step()
+            piece = self.text()
+            if piece:
+                yield piece
+
+    @property
+    def end(self) -> Optional[str]:
+        """Why it has ended: "end" (a token that ends a text), "length", "stop", "context", "grammar", "failed"; None where it has not."""
+        return ENDS.get(self._info().end_reason)
+
+    @property
+    def error(self) -> Optional[Error]:
+        """The error by which it has ended "failed", which `step` raises and `step_jobs` does not; None for any other job."""
+        if self.end != "failed":
+            return None
+        try:
+            self._call("rz_job_error")
+        except Error as error:
+            return error
+        return None
+
+    @property
+    def drafts(self) -> Tuple[int, int]:
+        """Tokens of drafts that were computed, and those of them that were right."""
+        info = self._info()
+        return info.drafted, info.accepted
+
+    def _info(self) -> _c.rz_job_info:
+        info = _c.rz_job_info()
+        self._call("rz_job_info_get", byref(info))
+        return info
+
+
+def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
+    """`Job.step` for several jobs of one model, prompts and single tokens together, in common passes over the weights. One that fails
+    ends alone: `Job.error` tells why."""
+    us, jobs = microseconds(seconds), all_of(jobs, Job, "jobs")
+
+    def call() -> bool:
+        with use_all(jobs) as pointers:
+            return status("rz_jobs_step", pointers, len(jobs), us) != _c.RZ_DONE
+
+    return bool(interruptible(call, *(job.session._stop for job in jobs)))
+
+
+def decode_batch(
+    sessions: Sequence[Session], tokens: Tokens, samplers: Optional[Sequence[Optional[Sampler]]] = None
+) -> List[int]:
+    """`Session.decode` for several sessions of one model, in one pass over the weights."""
+    ids, sessions = token_ids(tokens), all_of(sessions, Session, "sessions")
+    choosers = list(samplers) if samplers is not None else [None] * len(sessions)
+    if not len(sessions) == len(ids) == len(choosers):
+        raise InvalidArgument("a batch has as many tokens and samplers as sessions")
+    following = np.empty(len(ids), dtype=np.uint32)
+
+    def call() -> None:
+        with use_all(sessions) as caches, use_all(choosers) as chosen:
+            status("rz_decode_batch", caches, pointer_to(ids), len(ids), chosen, pointer_to(following))
+
+    interruptible(call, *(session._stop for session in sessions))
+    return list(following.tolist())
+
+
+class StoreInfo(NamedTuple):
+    """The state of a store."""
+
+    n_entries: int
+    n_files: int
+    memory_bytes: int
+    disk_bytes: int
+    hits: int
+    misses: int
+    reused_tokens: int
+    """Tokens that were not computed because of it."""
+    n_unwritten: int
+    """Prefixes that were forgotten because they could not be written, as on a full disk."""
+
+
+class Store(Handle):
+    """Remembers what prompts left behind, for sessions and conversations of one model that begin with the same tokens.
+    With a folder it does so for other processes too. Any number of threads may use it at once."""
+
+    _free = "rz_store_free"
+
+    def __init__(
+        self, model: "Model", path: Union[str, "os.PathLike[str]", None] = None, *, min_tokens: int = 0, memory_limit: int = 0,
+        max_entries: int = 0, disk_limit: int = 0,
+    ) -> None:  # fmt: skip
+        """`path`: a folder of files that outlive the process, made where it is missing; None: what has no room in
+        memory is forgotten.
+        `min_tokens`: shorter prefixes are neither kept nor looked for; 0: 64. `memory_limit` and `max_entries`: bytes and
+        number of prefixes in memory; 0: a tenth of what is free, at most 1 GiB, and 1,024. `disk_limit`: bytes of files;
+        0: a tenth of what is free, at most 16 GiB."""
+        params = _c.rz_store_params(min_tokens=min_tokens, memory_limit=memory_limit, max_entries=max_entries, disk_limit=disk_limit)
+        params.path = None if path is None else path_of(path)
+        with use(model) as pointer:
+            super().__init__(new("rz_store_new", pointer, byref(params)))
+        self.model = model
+
+    def take(self, tokens: Union[Tokens, Prompt], capacity: int = 0, *, k_type: ElementType = "f16", v_type: ElementType = "f16") -> Session:
+        """A session for a prompt, which holds so many of its first tokens as the store knows, but never the last one:
+        `tokens[len(session):]` are to be appended. `capacity` and types as of `Model.session`."""
+        common = c_uint32()
+        params, pointer = _c.rz_cache_params(capacity=capacity, k_type=k_type, v_type=v_type), c_void_p()
+        if isinstance(tokens, Prompt):
+            with tokens._use() as prompt:
+                self._call("rz_store_take_prompt", prompt, byref(params), None, byref(pointer), byref(common))
+            return Session(self.model, pointer)
+        ids = token_ids(tokens)
+        self._call("rz_store_take", pointer_to(ids), len(ids), byref(params), None, byref(pointer), byref(common))
+        return Session(self.model, pointer)
+
+    def put(self, session: Session) -> None:
+        """Remembers the tokens that a session holds, which goes on by itself."""
+        with self._use() as store, use(session) as cache:
+            status("rz_store_put", store, cache)
+
+    def clear(self) -> None:
+        """Forgets all prefixes, and removes the files of the model from the folder."""
+        self._call("rz_store_clear")
+
+    @property
+    def info(self) -> StoreInfo:
+        info = _c.rz_store_info()
+        self._call("rz_store_info_get", byref(info))
+        return StoreInfo(*(getattr(info, name) for name in StoreInfo._fields))
