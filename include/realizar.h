@@ -1,7 +1,7 @@
-/* realizar: language models inside your own process.
+/* realizar: an embeddable LLM inference library (GGUF and safetensors models, CPU and GPU).
  *
- * A model is loaded from a file and immutable from then on. A conversation holds messages with it, and streams its
- * replies; each line that this program reads is a question:
+ * A model is loaded from a file and immutable after that. A conversation holds the messages of a chat and streams the
+ * replies of the model. This program answers each line that it reads:
  *
  *   #include <realizar.h>
  *   #include <stdio.h>
@@ -30,67 +30,66 @@
  *     return failed;
  *   }
  *
- * A conversation keeps its tokens in a cache, which can be used by itself: one text of a model, the tokens so far
- * and what the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
+ * A conversation keeps its tokens in an rz_cache: the KV cache of one text, with its tokens and the state of recurrent
+ * layers. Programs that need more control use a cache directly: rz_prefill appends a prompt, rz_decode_token appends
+ * one token and returns the next.
  *
- * What holds for every function:
+ * Rules for every function:
  *
- * - A function that can fail returns an rz_status: 0 is success, positive is progress, negative is failure. Its last
- *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
- * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
- *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written; rz_generate_into keeps the tokens that it has made before it
- *   fails: in the cache, in `out`, and counted in `*n`; and a cancelled rz_conversation_say keeps what was said.
- * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, for text `*len`).
- *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
- *   the handle or changes. rz_generate_into makes no token then.
- * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
- *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. While it
- *   runs, a call that takes the handle as const gets RZ_ERR_BUSY too, if its errors name it; functions that read state,
- *   such as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
- * - A handle that a function writes, whatever the function is called, is given back to the _free of its type
- *   (rz_model_free for an rz_model); NULL is fine. Handles are freed in any order, because each keeps alive what it
- *   needs. With the last one the library's last thread ends.
- * - Strings are UTF-8. One that is given with its length in bytes (`len`, `json_len`) needs no NUL; every other one,
- *   such as a path, a key, a role or a stop string, ends with a NUL. A text in a buffer of the caller's has its length
- *   in `*len` and no NUL; texts in structs that are written and texts that are returned end with one.
- * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
- *   the default. RZ_INIT(rz_model_params, params) declares one so, in C and C++: later versions append fields. A field
- *   or a flag that the library is too old for is RZ_ERR_VERSION.
- * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised.
- *   Fields that the library does not know become zero.
- * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
- *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
- *   where nothing was measured.
+ * - Results. A function that can fail returns an rz_status: 0 is success, a positive number is progress, a negative
+ *   number is failure. Its last argument is a caller-owned rz_error, or NULL. The library keeps no per-thread state.
+ * - Failure. Results are written only on success, and a call that fails leaves its handles unchanged. Exceptions:
+ *   RZ_ERR_BUFFER_TOO_SMALL writes the needed count; rz_generate_into keeps the tokens it generated before the failure
+ *   (in the cache, in `out`, and counted in `*n`); a cancelled rz_conversation_say keeps the text generated so far.
+ * - Arrays. An output of many values takes an array, its `capacity` and a pointer to the count (`*n`; `*len` for text).
+ *   NULL with a capacity of 0 queries the count: the call returns RZ_OK, writes the count and changes nothing.
+ *   rz_generate_into generates no token in this case.
+ * - Threads. Any function may be called from any thread. Any number of calls may use a handle passed as const at once.
+ *   A handle that is not const serves one call at a time; a second call gets RZ_ERR_BUSY at once. While that call
+ *   runs, calls that take the handle as const get RZ_ERR_BUSY too if their errors list it; functions that read state,
+ *   such as rz_job_info_get and rz_conversation_json_into, always succeed.
+ * - Ownership. The caller frees every handle that a function writes with the _free function of its type (rz_model_free
+ *   for an rz_model); NULL is fine. Handles are reference-counted inside and may be freed in any order. Freeing the
+ *   last handle ends the last thread of the library.
+ * - Strings are UTF-8. A string passed with its length in bytes (`len`, `json_len`) needs no NUL; every other string,
+ *   such as a path, a key, a role or a stop sequence, is NUL-terminated. Text in a caller's buffer has its length in
+ *   `*len` and no NUL; text in structs and returned strings are NUL-terminated.
+ * - Parameter structs begin with struct_size, which the caller sets to sizeof the struct; zero in every other field is
+ *   the default. RZ_INIT(rz_model_params, params) declares one, in C and C++. Later versions append fields. A field or
+ *   flag that the library is too old for is RZ_ERR_VERSION.
+ * - Result structs begin with struct_size too, from 4 to 4096; their other fields may be uninitialized. Fields that the
+ *   library does not know become zero.
+ * - Times that the caller passes are in microseconds (us_from_now, budget_us): 0 means that no time is left,
+ *   RZ_NO_LIMIT means no limit. Measured times are in nanoseconds (sum_ns), and 0 if nothing was measured.
  * - Structs without struct_size, such as rz_error and rz_part, never change.
- * - Constants are enumerators, fields fixed-width integers. g++ -Wextra warns in C++ if one of each are the two results
- *   of `?:`, as in `ended ? info.end_reason : RZ_END_LENGTH`: write uint32_t(RZ_END_LENGTH) there.
- * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
- *   no program may rely on it.
- * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, the results that depend on
- *   them are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, ranking scores and rows of
- *   media. The message names the position of the token, the text or the row. Only the affected job or reply fails; a
- *   call for several caches fails as a whole.
- * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
- *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says. Damage is what makes no sense, such
- *   as a count beyond the end, or weights that are not finite; weights with other finite values are not recognized.
- * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
- *   destructor of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver
- *   may stay.
- * - A call needs 64 KiB of its thread's stack.
- * - A child made with fork() may go on with models, and what was made of them, that no other thread was calling with at
- *   that moment; the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the
- *   parent.
+ * - Constants are enumerators; fields have fixed-width integer types. g++ -Wextra warns in C++ if the two results of
+ *   `?:` mix them, as in `ended ? info.end_reason : RZ_END_LENGTH`: write uint32_t(RZ_END_LENGTH) there.
+ * - A freed handle, or a handle of another type, usually gives RZ_ERR_INVALID_ARGUMENT; programs must not rely on it.
+ * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, results that depend on them
+ *   are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, reranking scores and rows of media.
+ *   The message names the position of the token, the text or the row. Only the affected job or reply fails; a call for
+ *   several caches fails as a whole.
+ * - A damaged or hostile file gives a status and a message. Exceptions are documented where they apply: RZ_MODEL_MMAP,
+ *   and pointers that do not point to what this header says. Damage means data that makes no sense, such as a count
+ *   beyond the end of the file or weights that are not finite; other wrong weights are not detected.
+ * - Side effects. The library prints nothing, reads no environment variable and sets no signal handler. It leaves no
+ *   thread-local destructor behind, so a program can unload it (dlclose) after freeing all handles; a GPU driver may
+ *   stay loaded.
+ * - A call needs 64 KiB of stack.
+ * - fork(). The child may use models, and everything made from them, that no other thread was using at the time of the
+ *   fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. GPUs
+ *   stay with the parent.
  *
- * What waits for what: the workers of a runtime compute one step at a time. Calls of several threads, on one model or
- * on several of a runtime, take turns in the order in which they came: a step that goes on for some milliseconds while
- * another call waits lets that one go first, between two shares of its work, so that a token never waits for the whole
- * of somebody's prompt. Steps of jobs with a budget go ahead of other calls, every second turn at most. Prompts of
- * several threads are read a piece at a time in turn. While a call waits it heeds its cancels, deadlines and budget as
- * it does at work, within some milliseconds. A runtime with one thread has no workers: nothing waits, and each call
- * computes on its own thread. A call on a handle in use never waits, it gets RZ_ERR_BUSY. Many requests are answered
- * fastest by one thread with rz_jobs_step or rz_decode_batch, which read the weights once for all of them; threads
- * share the time, and nothing else. Calls beside one another each take scratch memory of their own, on the CPU up to
- * nine times that of one step, within rz_runtime_params.memory_limit. */
+ * Scheduling: the workers of a runtime compute one step at a time. Concurrent calls of several threads, on one or
+ * several models of a runtime, are served in the order of arrival. A step that runs for some milliseconds while another
+ * call waits yields to that call between two chunks of work, so that one token never waits for a whole prompt of
+ * another caller. Steps of jobs with a budget take precedence over other calls, at most every second time. Prefills of
+ * several threads advance in chunks, in turn. A waiting call checks its cancels, deadline and budget as often as a
+ * computing one, every few milliseconds. A runtime with one thread has no workers: no call waits, and each call
+ * computes on its own thread. A call on a handle in use never waits; it gets RZ_ERR_BUSY. For the highest throughput,
+ * one thread runs many requests with rz_jobs_step or rz_decode_batch (continuous batching), which read the weights once
+ * for all of them. Concurrent calls each need their own scratch memory, on the CPU up to nine times that of one
+ * step, within rz_runtime_params.memory_limit. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
@@ -169,62 +168,64 @@ extern "C" {
  * Status codes and errors
  * ------------------------------------------------------------------------------------------------ */
 
-/* An explicit zero (none) for 32-bit fields whose 0 stands for the default. Only fields whose comments name RZ_NONE
- * take it. */
+/* Explicit zero (none) for 32-bit fields whose value 0 means the default. Only fields whose comments name RZ_NONE
+ * accept it. */
 #define RZ_NONE 0xFFFFFFFFu
 
-/* Outcome of a call: 0 is success, a positive number is progress, a negative one is failure. */
+/* Result of a call: 0 is success, a positive number is progress, a negative number is failure. */
 typedef int32_t rz_status;
 
-/* Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
+/* Error record in caller-owned memory, which may be uninitialized (on the stack, for example). Its layout never
+ * changes.
  *
- * Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
- * record in on every return: on success with the status, zeros and an empty message. Since 0.1.0. */
+ * Every function whose last argument is an `rz_error *` accepts NULL there. Otherwise it fills in the record on every
+ * return: on success with the status, zeros and an empty message. Since 0.1.0. */
 typedef struct rz_error {
-  int32_t code;         /* The status that was returned. */
-  int32_t system_code;  /* `errno` of the system call that failed, on Windows what GetLastError told, else 0. */
-  /* The capacity that would have been enough: tokens of the cache for RZ_ERR_CONTEXT_FULL, to which the tokens of a
-   * reply are to be added; the size of the buffer for RZ_ERR_BUFFER_TOO_SMALL; else 0. */
+  int32_t code;  /* Returned status. */
+  /* `errno` of the failed system call, on Windows the value of GetLastError; 0 if there is none. */
+  int32_t system_code;
+  /* Capacity that would have been sufficient: for RZ_ERR_CONTEXT_FULL tokens of the cache, without the tokens of the
+   * reply; for RZ_ERR_BUFFER_TOO_SMALL the buffer size; else 0. */
   uint64_t needed;
-  /* The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
-   * is left out. */
+  /* Reason, then the file: UTF-8, NUL-terminated, without control characters. The middle of a message that is too
+   * long is left out. */
   char message[496];
 } rz_error;
 
 enum rz_status_code {
-  RZ_OK = 0,  /* Success. */
-  /* Progress, and there is more to come: call again, of a reply without a part right now after a step. */
-  RZ_AGAIN = 1,
-  RZ_DONE = 2,                       /* It has ended: nothing more will come. */
-  RZ_ERR_INVALID_ARGUMENT = -1,      /* An argument that can never work: NULL, out of range, not UTF-8. */
-  RZ_ERR_BUSY = -2,                  /* The handle is in use by another call right now. */
-  RZ_ERR_OUT_OF_MEMORY = -3,         /* The host's memory ran out. */
-  RZ_ERR_DEVICE_OUT_OF_MEMORY = -4,  /* A device's memory ran out. */
-  RZ_ERR_LIMIT = -5,                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
+  RZ_OK = 0,                         /* Success. */
+  RZ_AGAIN = 1,                      /* Progress: call again for more. A reply may have no new part after a step. */
+  RZ_DONE = 2,                       /* Completed: there is nothing more to come. */
+  RZ_ERR_INVALID_ARGUMENT = -1,      /* An argument is NULL, out of range, not UTF-8, or otherwise never valid. */
+  RZ_ERR_BUSY = -2,                  /* Another call is using the handle. */
+  RZ_ERR_OUT_OF_MEMORY = -3,         /* Host memory is exhausted. */
+  RZ_ERR_DEVICE_OUT_OF_MEMORY = -4,  /* Device memory is exhausted. */
+  RZ_ERR_LIMIT = -5,                 /* The call would exceed a ceiling set by the caller, or a bound of this library. */
   RZ_ERR_IO = -6,                    /* A file could not be read or written. */
-  RZ_ERR_FORMAT = -7,                /* A file is damaged, or weights of a model make a result NaN or infinite. */
+  RZ_ERR_FORMAT = -7,                /* A file is damaged, or the weights of a model make a result NaN or infinite. */
   RZ_ERR_UNSUPPORTED = -8,           /* The request is valid, but this library does not implement it. */
-  RZ_ERR_VERSION = -9,               /* A field or a flag that this library is too old for. */
+  RZ_ERR_VERSION = -9,               /* A field or a flag needs a newer library. */
   RZ_ERR_CANCELLED = -10,            /* An `rz_cancel` was fired, or a callback asked to stop. */
-  RZ_ERR_DEADLINE = -11,             /* The time allowed has passed. */
-  RZ_ERR_CONTEXT_FULL = -12,         /* The cache has no room for the tokens. */
+  RZ_ERR_DEADLINE = -11,             /* The deadline has passed. */
+  RZ_ERR_CONTEXT_FULL = -12,         /* The tokens do not fit into the context window (the capacity of the cache). */
   RZ_ERR_BUFFER_TOO_SMALL = -13,     /* The buffer is too small; the needed count was written. */
   RZ_ERR_DEVICE_UNAVAILABLE = -14,   /* The device cannot be used; the message says why. */
-  /* The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other
-   * devices, is of no use any more; the CPU and other models go on, on the same device too, because each model has a
-   * context of its own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no
-   * memory), that they leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new
-   * process has the devices again. */
+  /* The device failed, or did not answer for 60 seconds; its work is lost. The model is unusable, including its layers
+   * on other devices. The CPU and other models continue to work, on the same device too, because each model has its own
+   * context. According to NVIDIA's documentation some kernel faults, such as error 700 (illegal address), make CUDA
+   * unusable in the whole process: then every model on a GPU returns this status, and only a new process can use the
+   * devices again. */
   RZ_ERR_DEVICE_LOST = -15,
-  RZ_ERR_MISMATCH = -16,  /* Things of different models in one call. */
-  RZ_ERR_PANIC = -17,     /* A bug of this library, caught. Please report the message. */
-  /* A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it. */
+  RZ_ERR_MISMATCH = -16,  /* One call combines objects of different models. */
+  RZ_ERR_PANIC = -17,     /* Caught bug of this library. Please report the message. */
+  /* An earlier call on this handle ended with RZ_ERR_PANIC, whose message this error repeats. Free the handle. */
   RZ_ERR_POISONED = -18,
-  /* There is nothing of this name or number: a key, a device, a medium, an entry beyond the last one. */
+  /* No such name or number: a key, a device, a medium, or an index beyond the last entry. */
   RZ_ERR_NOT_FOUND = -19,
-  /* The call has to come after another one: there are no logits before a prefill, and no rows before the last step. */
+  /* Another call must come first: there are no logits before a prefill, and no rows before the last step. */
   RZ_ERR_NOT_READY = -20,
-  RZ_ERR_RESOURCES = -21,  /* The system refuses a thread or another resource; the same call may succeed later. */
+  /* The system cannot create a thread or another resource; the same call may succeed later. */
+  RZ_ERR_RESOURCES = -21,
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -237,46 +238,45 @@ enum rz_status_code {
 /* 1,000,000 times the major, 1,000 times the minor, and the patch version of this header. */
 #define RZ_VERSION_NUMBER 1000
 
-/* The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
- * built against an older header could notice, so a program that loads the library at run time compares it first:
- * rz_abi_version() == RZ_ABI_VERSION. Functions that are added leave it as it is: whoever wants to run with older
- * libraries too looks such a one up with dlsym, or compares rz_version(). */
+/* Version of the interface, also part of the library's SONAME. It grows with every change that a program built against
+ * an older header could notice. A program that loads the library at run time checks it first: rz_abi_version() ==
+ * RZ_ABI_VERSION. New functions do not change it: a program that also runs with older libraries looks a new function
+ * up with dlsym, or compares rz_version(). */
 #define RZ_ABI_VERSION 1
 
 enum rz_feature {
-  /* Bit of rz_features: kernels of a GPU are built in. Today those are kernels in CUDA, for NVIDIA GPUs. */
-  RZ_FEATURE_GPU = 1,
-  /* Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone. */
+  RZ_FEATURE_GPU = 1,  /* Bit of rz_features: the library contains GPU kernels (CUDA, for NVIDIA GPUs). */
+  /* Bit of rz_features: the library decodes PNG, JPEG, WebP and GIF files; without it only BMP files. */
   RZ_FEATURE_IMAGES = 2,
-  /* Bit of rz_features: MP3, FLAC and Ogg Vorbis files are decoded; without it WAV files alone. */
+  /* Bit of rz_features: the library decodes MP3, FLAC and Ogg Vorbis files; without it only WAV files. */
   RZ_FEATURE_SOUNDS = 4,
-  /* Bit of rz_features: the library starts threads; without it all work is done on the calling thread. */
+  /* Bit of rz_features: the library starts threads; without it all work runs on the calling thread. */
   RZ_FEATURE_THREADS = 8,
 };
 
-/* RZ_ABI_VERSION of the header that the library was built with; a program works with a library that has its own.
- * Any thread. Since 0.1.0. */
+/* Returns RZ_ABI_VERSION of the header that the library was built with. A program needs a library with the value of
+ * its own header. Any thread. Since 0.1.0. */
 RZ_API uint32_t RZ_CALL
 rz_abi_version(void);
 
-/* Version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are those of the
- * header. The string is static. Any thread. Since 0.1.0. */
+/* Returns the version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are the
+ * version of the header. The string is static. Any thread. Since 0.1.0. */
 RZ_API const char *RZ_CALL
 rz_version(void);
 
-/* Version of the library as a number, as RZ_VERSION_NUMBER is for the header: 1,000,000 times the major, 1,000
- * times the minor and the patch version, so that 0.1.0 is 1000 and a newer version is a greater number. Any thread.
- * Since 0.1.0. */
+/* Returns the version of the library as a number in the form of RZ_VERSION_NUMBER: 1,000,000 times the major, 1,000
+ * times the minor and the patch version. 0.1.0 is 1000; a newer version has a greater number. Any thread. Since
+ * 0.1.0. */
 RZ_API uint32_t RZ_CALL
 rz_version_number(void);
 
-/* What this build of the library has: RZ_FEATURE_..., or-ed together. Whether a device can be used is in
- * rz_device_info_get. Any thread. Since 0.1.0. */
+/* Returns the features of this build: RZ_FEATURE_... combined with |. rz_device_info_get tells whether a device is
+ * usable. Any thread. Since 0.1.0. */
 RZ_API uint32_t RZ_CALL
 rz_features(void);
 
-/* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
- * Any thread. Since 0.1.0. */
+/* Returns the name of a status, such as "RZ_ERR_FORMAT". The string is static; for an unknown number it is
+ * "RZ_UNKNOWN", never NULL. Any thread. Since 0.1.0. */
 RZ_API const char *RZ_CALL
 rz_status_name(rz_status status);
 
@@ -284,38 +284,39 @@ rz_status_name(rz_status status);
  * Memory of the host
  * ------------------------------------------------------------------------------------------------ */
 
-/* Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any
- * thread, several at once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
+/* Returns `size` bytes (never 0) aligned to `align` (a power of two), or NULL if there is no memory. Several threads
+ * may call it at once. The callback must not call the library and must return normally: no longjmp, no C++
+ * exception. */
 typedef void *RZ_NULLABLE (RZ_CALL *rz_alloc_callback)(size_t size, size_t align, void *RZ_NULLABLE user);
 
-/* Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at
- * once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
+/* Frees memory from rz_alloc_callback, with the same size and alignment. Several threads may call it at once. The
+ * callback must not call the library and must return normally: no longjmp, no C++ exception. */
 typedef void (RZ_CALL *rz_free_callback)(void *ptr, size_t size, size_t align, void *RZ_NULLABLE user);
 
 /* An allocator. Since 0.1.0. */
 typedef struct rz_allocator {
   uint32_t struct_size;                 /* sizeof(rz_allocator). */
   uint32_t reserved;                    /* 0. */
-  rz_alloc_callback RZ_NULLABLE alloc;  /* Gives memory. */
-  rz_free_callback RZ_NULLABLE free;    /* Takes it back. */
-  void *RZ_NULLABLE user;               /* Handed to both as it is; valid as long as the library is loaded. */
+  rz_alloc_callback RZ_NULLABLE alloc;  /* Allocates memory. */
+  rz_free_callback RZ_NULLABLE free;    /* Frees memory. */
+  void *RZ_NULLABLE user;               /* Passed to both callbacks; valid as long as the library is loaded. */
 } rz_allocator;
 
-/* Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call but
- * those of rz_abi_version, rz_version, rz_status_name and rz_layout_get; again with the same values it changes
- * nothing.
+/* Sets the allocator for all memory of the library: the heap, weights, KV caches and scratch memory. The call must
+ * come before any other call except rz_abi_version, rz_version, rz_status_name and rz_layout_get; a repeated call with
+ * the same values changes nothing.
  *
- * Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they
- * are used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
- * (RZ_MODEL_MMAP), what the C library and a GPU's driver take for themselves.
+ * Without an allocator the library uses malloc, and anonymous mappings for large blocks, whose pages cost nothing
+ * until they are used; it clears large blocks from a custom allocator itself. The allocator does not serve thread
+ * stacks, mapped files (RZ_MODEL_MMAP), the C library and the GPU driver.
  *
- * An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With
- * the first call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last
- * handle that is freed gives them back. Work that could not stop midway begins with a larger block, which is given
- * back untouched where memory lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice
- * with a grammar, 64 MiB to compile one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after another
- * call), RZ_ERR_INVALID_ARGUMENT (also when another allocator is set), RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as
- * much at once, or not aligned; nothing is set then). Since 0.1.0. */
+ * If the allocator returns NULL or a misaligned pointer, the call fails with RZ_ERR_OUT_OF_MEMORY. The first call
+ * reserves about 256 KiB, so that a call that runs out of memory can clean up; freeing the last handle returns them.
+ * Work that cannot stop midway first reserves a larger block per thread, and returns it unused if memory suffices: 8
+ * MiB to tokenize a text or to render a chat template, 16 MiB to sample with a grammar, 64 MiB to compile a grammar.
+ * Any thread. Errors: RZ_ERR_BUSY (after another call), RZ_ERR_INVALID_ARGUMENT (also if another allocator is set),
+ * RZ_ERR_OUT_OF_MEMORY (`alloc` cannot provide the first reserve, or misaligns it; no allocator is set). Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_allocator_set(const rz_allocator *allocator, rz_error *RZ_NULLABLE err);
 
@@ -332,30 +333,31 @@ enum rz_device_kind {
 typedef struct rz_device_info {
   uint32_t struct_size;  /* sizeof(rz_device_info), set by the caller. */
   uint32_t index;        /* Index of the device; it may differ between processes. */
-  /* Identifier, the same in every process on this machine, whatever other devices are visible: "cpu", or the UUID of
-   * a GPU, such as "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools show after "GPU-" or "MIG-"; empty
-   * if unknown. Two GPUs of the same model have different ids. */
+  /* Identifier, equal in every process on this machine: "cpu", or the UUID of a GPU, such as
+   * "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools print after "GPU-" or "MIG-"; empty if unknown. Two
+   * GPUs of the same model have different ids. */
   char id[64];
   char name[64];          /* Name, such as "cuda:0 NVIDIA H200". */
   uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_GPU. */
-  uint32_t available;     /* 1 when models can be loaded to it, else 0. */
+  uint32_t available;     /* 1 if models can be loaded onto the device, else 0. */
   char isa[32];           /* Instruction set or compute capability, such as "avx512vnni" or "sm_90". */
-  uint64_t memory_total;  /* Bytes of memory in all; 0 where unknown. */
-  uint64_t memory_free;   /* Bytes of memory free right now; 0 where unknown. */
-  char unavailable[256];  /* Reason why the device cannot be used; empty for one that can. */
+  uint64_t memory_total;  /* Total memory in bytes; 0 if unknown. */
+  uint64_t memory_free;   /* Free memory in bytes; 0 if unknown. */
+  char unavailable[256];  /* Reason why the device cannot be used; empty if it can. */
 } rz_device_info;
 
-/* Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
- * Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since
+/* Returns the number of devices, including unavailable ones. Their indices run from 1 to this number; 1 is always the
+ * CPU. Wherever a device is asked for, 0 means "choose for me", as rz_model_params.device explains. Any thread. Since
  * 0.1.0. */
 RZ_API uint32_t RZ_CALL
 rz_device_count(void);
 
-/* Describes device `index`; 0 is the CPU here, because a choice depends on the model: rz_model_info.device tells it.
+/* Describes device `index`; index 0 is the CPU here, because an automatic choice depends on the model (see
+ * rz_model_info.device).
  *
- * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may
- * be no driver for it, or it has computed something else than the CPU when a model was to be put on it. Any thread.
- * Errors: RZ_ERR_NOT_FOUND for an index beyond rz_device_count(). Since 0.1.0. */
+ * The caller sets `out->struct_size`. Devices that cannot be used are described too, with the reason: for example, a
+ * missing driver, or a self-test whose results differed from the CPU. Any thread. Errors: RZ_ERR_NOT_FOUND for an
+ * index beyond rz_device_count(). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *RZ_NULLABLE err);
 
@@ -366,141 +368,140 @@ rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *RZ_NULLABLE er
 enum rz_log_level {
   RZ_LOG_ERROR = 1,    /* Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST. */
   RZ_LOG_WARNING = 2,  /* Log level: something is worse than the caller may expect. */
-  RZ_LOG_INFO = 3,     /* Log level: what a model is and where it was loaded to. */
+  RZ_LOG_INFO = 3,     /* Log level: description of a model and where it was loaded. */
 };
 
 enum rz_thread_kind {
-  RZ_THREAD_COMPUTE = 1,  /* Role of a thread: it computes tokens. */
-  /* Role of a thread: it reads, packs or hashes weights; it ends with the call, a load or the first save or store of a
+  RZ_THREAD_COMPUTE = 1,  /* Thread role: computes tokens. */
+  /* Thread role: reads, packs or hashes weights. The thread ends with the call: a load, or the first save or store of a
    * model with mapped weights. */
   RZ_THREAD_LOAD = 2,
-  RZ_THREAD_TEMPLATE = 3,  /* Role of a thread: it renders chat templates and compiles grammars. */
-  RZ_THREAD_STORE = 4,     /* Role of a thread: it writes the files of an rz_store. */
+  RZ_THREAD_TEMPLATE = 3,  /* Thread role: renders chat templates and compiles grammars. */
+  RZ_THREAD_STORE = 4,     /* Thread role: writes the files of an rz_store. */
 };
 
-/* Worker threads, a log and a ceiling on memory, shared by the models that are loaded with it. Any number of threads
- * may use it at once. rz_runtime_threads_set and rz_runtime_memory_limit_set alone change it. A model that is loaded
- * without one gets its own, with all defaults. */
+/* Thread pool, log and memory ceiling, shared by the models that are loaded with it. Any number of threads may use a
+ * runtime at once. Only rz_runtime_threads_set and rz_runtime_memory_limit_set change it. A model that is loaded
+ * without a runtime gets its own, with defaults. */
 typedef struct rz_runtime rz_runtime;
 
-/* Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
- * thread, several at once. It may call the library; a call on a handle in use gets RZ_ERR_BUSY. It must return
+/* Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Several threads may
+ * call it at once. The callback may call the library; a call on a handle in use gets RZ_ERR_BUSY. It must return
  * normally: no longjmp, no C++ exception. */
 typedef void (RZ_CALL *rz_log_callback)(int32_t level, const char *message, size_t len, void *RZ_NULLABLE user);
 
-/* Computes chunk `i` of a step, below the `n` of rz_parallel_callback, whose `context` it takes. Called by the host,
- * from any thread. */
+/* Computes chunk `i` of a step; `i` is less than the `n` of rz_parallel_callback, which also passes `context`. The
+ * host calls it, from any thread. */
 typedef void (RZ_CALL *rz_chunk_callback)(uint32_t i, void *context);
 
-/* Calls `chunk(i, context)` for each i below `n` once, in any order, any number of them at once, on any threads, one
- * or the caller's own among them, and returns when all have returned: 0, or another number where it could not, which
- * makes the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes
- * from the threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads
- * may all be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++
- * exception.
+/* Calls `chunk(i, context)` exactly once for each i less than `n`, in any order, with any number of calls at once, on
+ * any threads (a single thread and the calling thread included), and returns after all calls have returned. Returns 0,
+ * or another number on failure; the library call then fails with RZ_ERR_INVALID_ARGUMENT, and also if the callback
+ * returns too soon. The library invokes the callback on threads that call the library, hundreds of times per token,
+ * once at a time per runtime. If all threads of the host may be waiting in library calls, the calling thread must
+ * help. The callback must return normally: no longjmp, no C++ exception.
  *
- * Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may
- * not compute with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill,
- * rz_decode_token, rz_job_step and all others that wait for the workers). Another runtime may be used, and handles may
- * be made and freed. */
+ * Schedulers often run other tasks on a thread that waits. Such a task must not compute with the same runtime, because
+ * it would wait for itself: rz_prefill, rz_decode_token, rz_job_step and all other calls that need the workers get
+ * RZ_ERR_BUSY at once. It may use another runtime, and create and free handles. */
 typedef int32_t (RZ_CALL *rz_parallel_callback)(uint32_t n,
                                                 rz_chunk_callback chunk,
                                                 void *context,
                                                 void *RZ_NULLABLE user);
 
-/* Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
- * and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within its
- * role: from 1 for RZ_THREAD_COMPUTE, whose number 0 is the calling thread, else from 0. The callback does not run on
- * threads of the host, nor on threads of calls in a child made with fork().
+/* Runs on each thread that the library starts for the runtime: with `starts` 1 as the first action of the thread, and
+ * with 0 as the last. `role` is RZ_THREAD_..., `index` the number of the thread within its role: from 1 for
+ * RZ_THREAD_COMPUTE (0 is the calling thread), from 0 for the other roles. The callback does not run on threads of the
+ * host, nor on threads in a child made with fork().
  *
- * For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
- * callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
- * ends told, before the call returns that ends them: rz_runtime_threads_set, a load, the first save or store of a
- * model with mapped weights, and the rz_..._free that frees the last handle with the runtime. Several threads call at
- * once. It must not call the library, and must return normally: no longjmp, no C++ exception. */
+ * It allows hosts to attach threads to a virtual machine or a profiler, and to set their name, priority or processors.
+ * All signals are blocked on these threads. The call that ends a thread returns after the thread was joined and its
+ * end reported: rz_runtime_threads_set, a load, the first save or store of a model with mapped weights, and the
+ * rz_..._free that frees the last handle with the runtime. Several threads may call it at once. It must not call the
+ * library and must return normally: no longjmp, no C++ exception. */
 typedef void (RZ_CALL *rz_thread_callback)(uint32_t role, uint32_t index, int32_t starts, void *RZ_NULLABLE user);
 
-/* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of an rz_runtime. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
-  /* Threads that compute: the calling one and `threads` - 1 workers, so 1 makes no worker. 0: one per processor
-   * that the process may use (hardware threads of one core are several processors), or one per fast core if cores
+  /* Number of compute threads: the calling thread and `threads` - 1 workers; 1 creates no worker. 0: one per
+   * processor that the process may use (hardware threads of a core count separately), or one per fast core if cores
    * differ. At most 1024.
    *
-   * The first load of a model with a tokenizer starts as many further threads, at most four and at least one. They
-   * render chat templates and compile grammars, one call at a time each in the order of arrival, and sleep
-   * otherwise; each has 64 MiB of stack, most of which is never touched. If the system gives none, that load fails
-   * with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
-   * loads, and the first save or store of a model with mapped weights; the threads of the last two end with the
-   * call, and with one thread there are none. In a child made with fork(), which has none of these threads, a call
-   * with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES. */
+   * The first load of a model with a tokenizer starts one to four further threads, depending on `threads`. They
+   * render chat templates and compile grammars, one call per thread in the order of arrival, and sleep otherwise;
+   * each has a stack of 64 MiB, most of which is never touched. If the system cannot create any of them, the load
+   * fails with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a
+   * folder, loads, and the first save or store of a model with mapped weights; the threads of the last two end with
+   * the call, and a runtime with one thread starts none for them. In a child made with fork(), which has none of
+   * these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES. */
   uint32_t threads;
-  /* Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0: none.
-   * Beyond it calls fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
+  /* Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
+   * Calls that would exceed it fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
    * rz_runtime_memory_limit_set changes it. */
   uint64_t memory_limit;
-  /* Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
-   * Copied. The calling thread is never bound. */
+  /* Processors (as the system numbers them) to which the workers are pinned, one each, round robin; NULL: none.
+   * Copied. The calling thread is never pinned. */
   const uint32_t *RZ_NULLABLE cpus;
   size_t n_cpus;  /* Number of `cpus`. */
-  /* Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody. */
+  /* Receives log messages until the last handle that uses the runtime is freed; NULL: no log. */
   rz_log_callback RZ_NULLABLE log;
-  void *RZ_NULLABLE log_user;  /* Handed to `log` as it is. */
-  /* Runs the computation on the host's threads instead of workers; the library then starts no worker, and one
-   * thread for chat templates and grammars. `threads` is the number of shares of a job, and `cpus` must be NULL.
+  void *RZ_NULLABLE log_user;  /* Passed to `log`. */
+  /* Runs the computation on the host's threads instead of workers. The library then starts no worker, and one thread
+   * for chat templates and grammars. `threads` is the maximum number of chunks of a call, and `cpus` must be NULL.
    * NULL: workers. */
   rz_parallel_callback RZ_NULLABLE parallel;
-  void *RZ_NULLABLE parallel_user;  /* Handed to `parallel` as it is. */
-  /* Runs on each thread of the library as it starts and as it ends; NULL: nothing does. */
+  void *RZ_NULLABLE parallel_user;  /* Passed to `parallel`. */
+  /* Runs on each thread of the library when it starts and ends; NULL: no callback. */
   rz_thread_callback RZ_NULLABLE on_thread;
-  void *RZ_NULLABLE on_thread_user;  /* Handed to `on_thread` as it is. */
+  void *RZ_NULLABLE on_thread_user;  /* Passed to `on_thread`. */
 } rz_runtime_params;
 
-/* The state of a runtime. Since 0.1.0. */
+/* State of a runtime. Since 0.1.0. */
 typedef struct rz_runtime_info {
   uint32_t struct_size;  /* sizeof(rz_runtime_info), set by the caller. */
-  /* Threads that compute from the next step on, the calling one among them; with rz_runtime_params.parallel the
-   * number of shares of a job. */
+  /* Number of compute threads from the next step on, including the calling thread; with rz_runtime_params.parallel
+   * the maximum number of chunks of a call. */
   uint32_t threads;
-  /* Threads for chat templates and grammars; 0 before the first load of a model with a tokenizer. */
+  /* Number of threads for chat templates and grammars; 0 before the first load of a model with a tokenizer. */
   uint32_t template_threads;
   uint32_t reserved;  /* 0. */
-  /* Bytes of host memory that count against the ceiling now: weights, caches, scratch memory. */
+  /* Bytes of host memory that count against the ceiling now: weights, KV caches, scratch memory. */
   uint64_t memory_used;
-  uint64_t memory_peak;   /* The most that memory_used was since the runtime was made. */
-  uint64_t memory_limit;  /* The ceiling; 0: none. */
+  uint64_t memory_peak;   /* Peak of memory_used since the runtime was created. */
+  uint64_t memory_limit;  /* Ceiling; 0: none. */
 } rz_runtime_info;
 
-/* Makes a runtime and starts its workers; they sleep while there is no work.
+/* Creates a runtime and starts its workers, which sleep while there is no work.
  *
- * `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
- * threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
- * RZ_ERR_RESOURCES (the system gives no more threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `params` may be NULL. The caller frees `*out` with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
+ * many threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` on a system that cannot pin threads),
+ * RZ_ERR_RESOURCES (the system cannot create the threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_runtime_new(const rz_runtime_params *RZ_NULLABLE params, rz_runtime **out, rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Models that were loaded with it keep the runtime alive; with the last of them the
- * workers end and are joined. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Models loaded with the runtime keep it alive; the workers end and are joined with
+ * the last of them. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_runtime_free(rz_runtime *RZ_NULLABLE runtime);
 
-/* Changes the number of threads that compute, from the next step on; 0: as for rz_runtime_params.threads. A step that
- * runs now keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
- * threads), RZ_ERR_RESOURCES (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since
- * 0.1.0. */
+/* Changes the number of compute threads from the next step on; 0 as in rz_runtime_params.threads. A running step keeps
+ * its threads. Results do not depend on the number of threads. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
+ * threads), RZ_ERR_RESOURCES (the system cannot create more threads; the existing ones stay), RZ_ERR_OUT_OF_MEMORY.
+ * Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_runtime_threads_set(rz_runtime *runtime, uint32_t threads, rz_error *RZ_NULLABLE err);
 
-/* Changes the ceiling in bytes on weights and caches in host memory (rz_runtime_params.memory_limit); 0: none.
+/* Changes the ceiling in bytes on host memory (rz_runtime_params.memory_limit); 0: none.
  *
- * It may be less than what is in use, as when the system asks programs to use less: what is there stays, and calls
- * that need more fail with RZ_ERR_LIMIT until enough was freed, also steps that need more scratch memory.
- * rz_cache_release, rz_store_clear and the functions that free handles give memory back. Any thread, while other calls
- * run. Since 0.1.0. */
+ * The ceiling may be below current use, for example when the system asks programs to use less memory: allocations
+ * stay, and calls that need more memory, including steps that need more scratch memory, fail with RZ_ERR_LIMIT until
+ * enough was freed. rz_cache_release, rz_store_clear and the functions that free handles free memory. Any thread, also
+ * while other calls run. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_runtime_memory_limit_set(rz_runtime *runtime, uint64_t memory_limit, rz_error *RZ_NULLABLE err);
 
-/* Fills in `*out`, whose `struct_size` the caller has set. Any thread, while other calls run. Since 0.1.0. */
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread, also while other calls run. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_runtime_info_get(const rz_runtime *runtime, rz_runtime_info *out, rz_error *RZ_NULLABLE err);
 
@@ -508,42 +509,41 @@ rz_runtime_info_get(const rz_runtime *runtime, rz_runtime_info *out, rz_error *R
  * Cancelling
  * ------------------------------------------------------------------------------------------------ */
 
-/* A time in microseconds that is no limit: of rz_cancel_deadline and of every step with a budget. 0 says that no time
- * is left. */
+/* No limit, for times in microseconds: rz_cancel_deadline and every step with a budget. 0 means that no time is
+ * left. */
 #define RZ_NO_LIMIT 0xFFFFFFFFFFFFFFFFu
 
-/* A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
- * be fired and reset from any thread while calls use it. */
+/* Cancellation flag: stops the calls that it is passed to, and every call on the caches that it is set for
+ * (rz_cache_cancel_set). Any thread may fire and reset it while calls use it. */
 typedef struct rz_cancel rz_cancel;
 
-/* Makes a flag that is not fired. `*out` is freed with rz_cancel_free. Any thread. Since 0.1.0. */
+/* Creates a flag that is not fired. The caller frees `*out` with rz_cancel_free. Any thread. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cancel_new(rz_cancel **out, rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Any thread, except while another thread fires it. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_cancel_free(rz_cancel *RZ_NULLABLE cancel);
 
-/* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand:
- * within milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the step that is queued
- * there, which is a token or a piece of a prompt of at most 512 tokens. Calls that begin later stop at once, until
- * rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0. */
+/* Cancels the calls that use `cancel`. They stop generation and return RZ_ERR_CANCELLED: on a CPU within milliseconds,
+ * whether they compute or wait for their turn; on a GPU after the queued step, which is one token or a prefill chunk
+ * of at most 512 tokens. Later calls fail at once, until rz_cancel_reset. NULL is fine. Any thread, also from a signal
+ * handler. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_cancel_fire(rz_cancel *RZ_NULLABLE cancel);
 
-/* Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed.
- * RZ_NO_LIMIT takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with
- * RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the clock where it looks at the flag. Any thread.
- * Since 0.1.0. */
+/* Sets a deadline: `cancel` fires by itself `us_from_now` microseconds from now; 0 fires at once. RZ_NO_LIMIT removes
+ * the deadline, and so does rz_cancel_reset. Calls then return RZ_ERR_DEADLINE. No timer thread is involved: calls
+ * check the clock whenever they check the flag. Any thread. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cancel_deadline(rz_cancel *cancel, uint64_t us_from_now, rz_error *RZ_NULLABLE err);
 
-/* Makes a fired flag fit for use again, and takes its deadline back. NULL is fine. Any thread. Since 0.1.0. */
+/* Resets a fired flag and removes its deadline. NULL is fine. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_cancel_reset(rz_cancel *RZ_NULLABLE cancel);
 
-/* 1 if `cancel` was fired, or its deadline has passed, and it was not reset since; else 0, also for NULL. Any thread,
- * a signal handler included. Since 0.1.0. */
+/* Returns 1 if `cancel` was fired or its deadline has passed, and it was not reset since; else 0, also for NULL. Any
+ * thread, also from a signal handler. Since 0.1.0. */
 RZ_API int32_t RZ_CALL
 rz_cancel_is_fired(const rz_cancel *RZ_NULLABLE cancel);
 
@@ -617,21 +617,21 @@ enum rz_place {
   RZ_PLACE_GPU = 2,
 };
 
-/* A part of a model and its place (rz_model_params.placements). Since 0.1.0.
+/* Part of a model and its place (rz_model_params.placements). Since 0.1.0.
  *
  * For a layer whose experts are on the CPU, the GPU computes attention, router and shared expert, the CPU computes the
- * experts that the router has chosen, and the GPU adds their sum. So GPUs hold the weights that every token needs, of
- * a model several times as large as their memory. */
+ * chosen experts, and the GPU adds their sum. GPUs thus hold the weights that every token needs, of a model several
+ * times as large as their memory. */
 typedef struct rz_placement {
   uint32_t struct_size;  /* sizeof(rz_placement), the same in all elements of an array. */
   uint32_t what;         /* RZ_PLACED_...; at most one element for each. */
   uint32_t place;        /* RZ_PLACE_... */
-  uint32_t first_layer;  /* With RZ_PLACE_CPU: the first layer that the placement applies to, from 0. Otherwise 0. */
-  /* With RZ_PLACE_CPU: number of layers with experts, from `first_layer` on, that the placement applies to; 0: all
-   * of them. For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. Otherwise 0. */
+  uint32_t first_layer;  /* With RZ_PLACE_CPU: first layer that the placement applies to, from 0. Otherwise 0. */
+  /* With RZ_PLACE_CPU: number of MoE layers, from `first_layer` on, that the placement applies to; 0: all of them.
+   * For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. Otherwise 0. */
   uint32_t n_layers;
   uint32_t reserved;  /* 0. */
-  uint64_t bytes;     /* With RZ_PLACE_GPU: the most bytes of experts on all GPUs together, not 0. Otherwise 0. */
+  uint64_t bytes;     /* With RZ_PLACE_GPU: maximum bytes of experts on all GPUs together, not 0. Otherwise 0. */
 } rz_placement;
 
 /* ------------------------------------------------------------------------------------------------
@@ -639,54 +639,54 @@ typedef struct rz_placement {
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_model_flag {
-  /* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the
-   * other caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results
-   * still differ between devices, and with the number of layers that are on them. */
+  /* Load flag: deterministic, batch-invariant results: they do not depend on the number of threads, on how a prompt was
+   * split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
+   * mostly in prefill. Results still differ between devices, and with the number of layers on them. */
   RZ_MODEL_DETERMINISTIC = 1,
-  /* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
-   * memory of its own, and generates several times slower, because they are packed anew for each token;
-   * rz_model_params.packed_path has the first two without the third. A mapped file that somebody shortens while it is
-   * in use ends the process with SIGBUS; that is why it is the caller's choice. */
+  /* Load flag: map the weights (mmap) and use them in place instead of reading them into memory. The load is immediate
+   * and takes no memory, but token generation is several times slower, because weights are repacked for each token;
+   * rz_model_params.packed_path has the first two properties at full speed. If another program truncates the mapped
+   * file while it is in use, the process dies of SIGBUS; therefore the flag is never a default. */
   RZ_MODEL_MMAP = 2,
-  /* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
+  /* Load flag: metadata, tokenizer and chat template only. The file needs no weights, and no cache can be created. */
   RZ_MODEL_TEXT_ONLY = 4,
-  /* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before
-   * the one ahead of it has ended. */
+  /* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and no step begins
+   * before the previous one has ended. */
   RZ_MODEL_PROFILE = 8,
-  /* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section
-   * 2.2), for drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's,
-   * prompts go through the last layer of the network as a whole, and saved caches are told from those of a model
-   * without the flag. Of several devices the last has it. RZ_ERR_UNSUPPORTED for a file without such layers, and for an
-   * architecture whose layers are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and others of its
-   * architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3. */
+  /* Load flag: also load the multi-token prediction (MTP) head (arXiv 2412.19437, section 2.2), for speculative
+   * decoding by jobs with RZ_DRAFT_MTP; of several heads the first. Its weights count as the model's, prefill computes
+   * all positions of the last layer, and saved caches are not interchangeable with those of a model without the flag.
+   * With several devices the head is on the last one. RZ_ERR_UNSUPPORTED for a file without MTP heads, or for an
+   * architecture whose heads are not supported. Supported are GLM 4.5 to 4.7, DeepSeek V3 and its derivatives, Qwen 3.5
+   * and Qwen 3 Next, and GGUF files of Hunyuan 3. */
   RZ_MODEL_MTP = 16,
-  /* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over,
-   * with a warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of
-   * RZ_ERR_UNSUPPORTED. The results are those of the model only if what was passed over changes none. A known key with
-   * a value that is not supported is refused all the same. */
+  /* Load flag: ignore unknown keys in the model's configuration or metadata and unknown tensors, instead of
+   * RZ_ERR_UNSUPPORTED. The log has a warning for the first of them, rz_model_info.n_unknown their number. Results are
+   * only correct if the ignored items do not matter. A known key with an unsupported value is still rejected. */
   RZ_MODEL_ALLOW_UNKNOWN = 32,
-  /* Load flag: products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
-   * product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
-   * "amx-bf16" then; else, and for layers on GPUs, the flag changes nothing.
+  /* Load flag: compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with AMX-BF16, if
+   * a product that the first such load of a process measures takes less time than with exact sums. rz_model_info.isa is
+   * "amx-bf16" then; otherwise, and for layers on GPUs, the flag has no effect.
    *
-   * Prompts take less time, because a tile of weights is rounded once for hundreds of tokens and no sum is scaled. The
-   * price: weights of all types but F32, and what they are multiplied with, have eight significant bits, so that
-   * results are others than without the flag and than on other processors. They still depend neither on threads, nor on
-   * how a prompt is cut, nor on other caches of a batch. Tokens one after the other take more work as well: slower
-   * where few threads generate, hidden where memory is the limit. Saved caches are told from those of a model with
-   * exact sums. The system lets the process use AMX, and makes its signal frames 8 KiB larger; where a thread has an
-   * alternative stack for signals that is too small for them, it does not, and the flag changes nothing. */
+   * Prefill takes less time, because a tile of weights is rounded once for hundreds of tokens, and sums need no
+   * scaling. The cost: weights of all types but F32, and the activations that they are multiplied with, have eight
+   * significant bits, so that results differ from those without the flag and from other processors. Results still
+   * depend neither on threads, nor on prompt chunks, nor on other sequences of a batch. Decode takes more work as well:
+   * it is slower with few threads, and equally fast if memory bandwidth is the limit. Saved caches are not
+   * interchangeable with those of a model with exact sums. The load asks the system for permission to use AMX, which
+   * makes signal frames 8 KiB larger; if a thread has an alternative signal stack that is too small for them, the
+   * system refuses and the flag has no effect. */
   RZ_MODEL_BF16_PRODUCTS = 64,
 };
 
 enum rz_limit {
-  RZ_DEVICES_MAX = 16,  /* GPUs of one model, at most. */
+  RZ_DEVICES_MAX = 16,  /* Maximum number of GPUs of one model. */
 };
 
-#define RZ_TOKEN_NONE 0xFFFFFFFFu  /* Instead of a token id: the model names none. */
+#define RZ_TOKEN_NONE 0xFFFFFFFFu  /* Instead of a token id: the model defines no such token. */
 
 enum rz_sampling_flag {
-  RZ_SAMPLING_TEMPERATURE = 1,  /* Bits of rz_model_sampling.advised: the makers advise the field. */
+  RZ_SAMPLING_TEMPERATURE = 1,  /* Bits of rz_model_sampling.advised: the model's authors recommend the field. */
   RZ_SAMPLING_TOP_K = 2,
   RZ_SAMPLING_TOP_P = 4,
   RZ_SAMPLING_MIN_P = 8,
@@ -694,120 +694,121 @@ enum rz_sampling_flag {
   RZ_SAMPLING_PENALTY_WINDOW = 32,
 };
 
-/* Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
- * streams may use it at once. Counts its users, so it may be freed before them. */
+/* Weights, tokenizer and metadata of one model. Immutable after the load: any number of threads, caches and text
+ * streams may use it at once. Reference-counted: it may be freed before the objects that use it. */
 typedef struct rz_model rz_model;
 
-/* Receives the progress of a load in bytes. Non-zero stops the load with RZ_ERR_CANCELLED. Comes on the thread that
- * loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
+/* Receives the progress of a load in bytes. A non-zero result stops the load with RZ_ERR_CANCELLED. Runs on the
+ * loading thread, during the call. It may call the library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_progress_callback)(uint64_t done, uint64_t total, void *RZ_NULLABLE user);
 
-/* Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of a load. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_model_params {
   uint32_t struct_size;  /* sizeof(rz_model_params). */
-  /* Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes
-   * the whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates
-   * at which both read memory, which are measured once a process in some tens of milliseconds, that of the GPU
-   * counted at half. If no single GPU has room for it, all of them together count as one. No GPU is asked for
-   * weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, `placements` or
-   * RZ_MODEL_MMAP, and one that fails costs the load nothing but time. Layers that a GPU has no kernels for stay on
-   * the CPU. Named or chosen, a GPU is first tested: each kind of operation that the model needs runs on it and on
-   * the CPU, once a process (see `tested_path`), which takes milliseconds. One that differs is
+  /* Index of a device; 0: automatic choice, which rz_model_info.device reports. The automatic choice is the CPU,
+   * unless the whole model and a cache of default capacity fit on a GPU, and the GPU would generate tokens faster:
+   * the library measures the memory bandwidth of both once per process (some tens of milliseconds), and counts the
+   * GPU's at half. If the model does not fit on one GPU, all GPUs together count as one. The choice never considers
+   * a GPU for weights below 256 MiB, for a model without logits, or with `packed_path`, `gpu_layers`, `placements`
+   * or RZ_MODEL_MMAP; a GPU that fails costs only time. Layers without GPU kernels stay on the CPU. Any GPU, named
+   * or chosen, is self-tested first: each kind of operation that the model needs runs on the GPU and on the CPU,
+   * once per process (see `tested_path`), within milliseconds. If a result differs, the device is
    * RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
   uint32_t device;
-  /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
+  /* Runtime to use; NULL: a new one. The caller may free its handle after the load. */
   const rz_runtime *RZ_NULLABLE runtime;
-  uint32_t flags;  /* RZ_MODEL_... flags, or-ed together. */
-  /* Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with
-   * them. The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free
-   * memory of the devices, beside a cache of default capacity and the scratch of a step. More layers than there are
-   * stand for all. RZ_NONE: none; the whole model is on the CPU, whatever `device` and `devices` are. */
+  uint32_t flags;  /* RZ_MODEL_... flags, combined with |. */
+  /* Number of layers to offload to GPUs, if `device` is a GPU or `devices` are set: the last layers, together with
+   * the output matrix. The CPU computes the other layers and holds their part of each KV cache. 0: as many layers as
+   * fit into the free memory of the devices, in addition to a cache of default capacity and the scratch memory of a
+   * step. A number above the layer count means all layers. RZ_NONE: none; the whole model is on the CPU, whatever
+   * `device` and `devices` are. */
   uint32_t gpu_layers;
   /* Element type to which float matrices are quantized during the load: RZ_TYPE_F32, _F16, _BF16, _Q4_0, _Q4_1,
    * _Q5_0, _Q5_1, _Q8_0, _Q4_K, _Q5_K or _Q6_K; RZ_TYPE_DEFAULT: the matrices keep the types of the file. */
   uint32_t quantize;
-  /* Tokens of prompts, at most, that a pass of rz_jobs_step or rz_conversations_step computes beside tokens of jobs
-   * that are past theirs; 0: 64. More of them bring the first token of newcomers sooner and make all others wait
-   * longer for each of theirs, because a pass takes longer the more tokens it has. A number beyond the room of a
-   * step counts as that, and passes without tokens of others are not bounded. On a CPU no result depends on it. */
+  /* Maximum number of prompt tokens that a batch step of rz_jobs_step or rz_conversations_step computes together
+   * with tokens of jobs that are past their prompt (mixed prefill and decode); 0: 64. A larger number shortens the
+   * time to first token of new requests and lengthens the inter-token latency of all others, because a step with
+   * more tokens takes longer. A number above the size of a step means the size of a step, and steps without tokens
+   * of others are not bounded. On a CPU results do not depend on it. */
   uint32_t mixed_prefill_tokens;
-  rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is; NULL: nobody. */
-  void *RZ_NULLABLE progress_user;            /* Handed to `progress` as it is. */
-  const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
-  /* Path of a file for packed weights, NUL-terminated; NULL: they are packed into memory.
+  rz_progress_callback RZ_NULLABLE progress;  /* Load progress callback; may be NULL. */
+  void *RZ_NULLABLE progress_user;            /* Passed to `progress`. */
+  const rz_cancel *RZ_NULLABLE cancel;        /* Cancels the load when fired; may be NULL. */
+  /* Path of a file for packed weights, NUL-terminated; NULL: weights are packed into memory.
    *
-   * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on
-   * the disk. Later loads map the file, so that they take as long as their vocabulary. Processes share one copy in
-   * memory, which the system may evict and read again; the speed of token generation is the same as without the
-   * file. The library replaces a file that was made from another model, from another version of this model or by
-   * another release of the library, and a file that was cut or is zeros. Any other file is RZ_ERR_FORMAT, and stays.
-   * A file that cannot be read or written fails no load: the weights are in memory then, and the log says why.
-   * Processes and containers may share the folder: each writes under a temporary name and renames the file when it
-   * is complete. Models are identified by the sizes and times of their files, and by three rows of each matrix. Each
-   * load reads the whole file and compares a checksum; a damaged file is replaced. If another process changes or
-   * shortens the file while it is in use, this process may end. With layers on GPUs the file has the layers and
-   * experts that stay on the host (`placements`), and is replaced if others stay; if none stay, it is neither read
-   * nor made. Not with RZ_MODEL_MMAP. Since 0.1.0. */
+   * The first load packs the weights, which takes their size in memory, and writes the file, which takes the same
+   * size on the disk. Later loads map the file: they take only as long as loading the vocabulary. Processes share
+   * one copy in memory, which the system may evict and read again; token generation is as fast as without the file.
+   * The library replaces a file that was made from another model, from another version of this model or by another
+   * release of the library, and a file that was truncated or is all zeros. Any other file is RZ_ERR_FORMAT and
+   * stays. A file that cannot be read or written does not fail the load: the weights are in memory then, and the log
+   * has the reason. Processes and containers may share the folder: each writes under a temporary name and renames
+   * the complete file. Models are identified by the sizes and times of their files, and by three rows of each
+   * matrix. Each load reads the whole file and verifies a checksum; a damaged file is replaced. If another process
+   * changes or truncates the file while it is in use, this process may die. With layers on GPUs the file holds the
+   * layers and experts that stay on the host (`placements`), and is replaced if others stay; if none stay, it is
+   * neither read nor written. Not with RZ_MODEL_MMAP. Since 0.1.0. */
   const char *RZ_NULLABLE packed_path;
-  /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone
-   * counts, and has to be 0 otherwise. Copied.
+  /* Indices of `n_devices` different GPUs over which the layers are split in this order; NULL: only `device` counts.
+   * With `devices`, `device` must be 0. Copied.
    *
-   * The first layers are on the CPU, where `gpu_layers` or the free memory leave it some, those behind them on the
-   * first GPU, and so on; the last GPU has the output matrix. Each part of a cache lies where its layers are. A GPU
-   * waits for the one before it, so that several take a larger model and are no faster than one. What passes from
-   * one to the next goes directly where the devices reach each other, else by way of page-locked memory of the host.
-   * A fault of one of them costs the model all of them. Since 0.1.0. */
+   * The first layers are on the CPU if `gpu_layers` or the free memory leave any there, the next ones on the first
+   * GPU, and so on; the last GPU has the output matrix. Each part of a KV cache is where its layers are. The GPUs
+   * work one after the other, so that several GPUs hold a larger model but are not faster than one. Activations pass
+   * directly between devices that can access each other's memory, otherwise through page-locked host memory. If one
+   * device fails, the model loses all of them. Since 0.1.0. */
   const uint32_t *RZ_NULLABLE devices;
   size_t n_devices;  /* Number of `devices`, at most RZ_DEVICES_MAX. */
-  /* Sizes of the parts of `devices`, `n_devices` positive numbers that count in relation to one another; NULL: in
-   * proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
-   * RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied. */
+  /* Relative sizes of the parts of `devices`: `n_devices` positive numbers; NULL: in proportion to free memory, and
+   * a device that is not needed gets no layers. With a split each device gets layers; RZ_ERR_UNSUPPORTED explains
+   * why that is impossible: too few layers, or layers that share their KV cache. Copied. */
   const float *RZ_NULLABLE device_split;
-  /* Parts of the model that are on another device than their layers (expert offload), `n_placements` elements; NULL:
-   * every part is on the device of its layer. Copied.
+  /* Expert offload: parts of the model on another device than their layers, `n_placements` elements; NULL: every
+   * part is on the device of its layer. Copied.
    *
    * Layers on the CPU (the first ones, by `gpu_layers`) always have their experts on the CPU. With `placements` and
-   * without `devices`, a `device` of 0 is the CPU, like 1. Errors, before a weight is read: RZ_ERR_INVALID_ARGUMENT
-   * for layers that the model does not have, for fewer layers with experts than rz_placement.n_layers, and for
-   * RZ_PLACE_GPU without a named GPU; RZ_ERR_LIMIT for more memory than the runtime's limit. With experts on the
-   * CPU, each step begins after the previous step has ended. */
+   * without `devices`, a `device` of 0 is the CPU, like 1. Errors, before weights are read: RZ_ERR_INVALID_ARGUMENT
+   * for layers that the model does not have, for fewer MoE layers than rz_placement.n_layers, and for RZ_PLACE_GPU
+   * without a named GPU; RZ_ERR_LIMIT if the memory limit of the runtime is too low. With experts on the CPU, each
+   * step begins after the previous step has ended. */
   const rz_placement *RZ_NULLABLE placements;
   size_t n_placements;  /* Number of `placements`. */
-  /* Path of a file in which the tests that GPUs have passed are kept, NUL-terminated; NULL: they are forgotten with
-   * the process.
+  /* Path of a file that records passed GPU self-tests, NUL-terminated; NULL: the record lasts as long as the
+   * process.
    *
-   * The first load on a GPU makes it, later ones in any process start without the tests that it has, and add theirs.
-   * A test counts for the same device, driver and release of the library alone. A damaged file is replaced, one that
-   * is something else stays, and neither it nor one that cannot be written costs more than the test. Devices that
-   * have failed are not kept: each process tests them again. Since 0.1.0. */
+   * The first load on a GPU creates the file; later loads in any process skip the recorded tests and add new ones. A
+   * record applies to the same device, driver and release of the library only. A damaged file is replaced, a file of
+   * another kind stays; an unusable or unwritable file costs only the time of the tests. Failures are not recorded:
+   * each process tests such devices again. Since 0.1.0. */
   const char *RZ_NULLABLE tested_path;
   /* Chat template in Jinja, `chat_template_len` bytes, that replaces the model's own in all conversations and
-   * rz_chat_* functions: for a base model, which has none, or for a model whose template uses features that are not
-   * implemented. It gets the variables of Hugging Face's chat templates (`messages`, `tools`,
-   * `add_generation_prompt`, `bos_token` ...). Reasoning and tool calls of replies are parsed in the form that this
-   * template writes. NULL: the model's own. Copied. A template that cannot be compiled is RZ_ERR_INVALID_ARGUMENT
-   * before a weight is read, and the message names the line; a model without a tokenizer is RZ_ERR_UNSUPPORTED.
-   * rz_model_meta_into still returns the model's own template. */
+   * rz_chat_* functions: for a base model, which has none, or for a model whose template uses unsupported features.
+   * It gets the variables of Hugging Face's chat templates (`messages`, `tools`, `add_generation_prompt`,
+   * `bos_token` ...). Reasoning and tool calls in replies are parsed in the format that this template writes. NULL:
+   * the model's own. Copied. A template that does not compile is RZ_ERR_INVALID_ARGUMENT before weights are read,
+   * and the message names the line; a model without a tokenizer is RZ_ERR_UNSUPPORTED. rz_model_meta_into still
+   * returns the model's own template. */
   const char *RZ_NULLABLE chat_template;
   size_t chat_template_len;
-  /* Steps of at least this many tokens, such as prefill steps, copy the experts that are on the CPU to the GPU, a
-   * few at a time, and multiply there; 0: from the number of tokens at which this takes less time than the CPU,
-   * which the load measures; RZ_NONE: no step does. rz_model_info.experts_copied_from has the number in effect.
+  /* Minimum number of tokens of a step, such as a prefill step, that copies the experts from the CPU to the GPU, a
+   * few at a time, and multiplies there; 0: the number from which this takes less time than the CPU, measured by the
+   * load; RZ_NONE: no step copies. rz_model_info.experts_copied_from has the number in effect.
    *
-   * Each executor takes GPU memory for the copies, two buffers of at most 32 MiB, or of one matrix of the largest
-   * expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts that the GPU
-   * has no kernels for. */
+   * Each executor takes GPU memory for the copies: two buffers of at most 32 MiB, or of one matrix of the largest
+   * expert if that is larger. No step copies experts in a model with RZ_MODEL_DETERMINISTIC, or experts without GPU
+   * kernels. */
   uint32_t experts_copied_from;
   uint32_t reserved;  /* 0. */
 } rz_model_params;
 
-/* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
+/* Sampling parameters that the model's authors recommend, in the terms of rz_sampler_params. Since 0.1.0. */
 typedef struct rz_model_sampling {
   uint32_t struct_size;  /* sizeof(rz_model_sampling), set by the caller. */
-  /* RZ_SAMPLING_... bits of the fields that are advised, or-ed together; 0: there is no advice. */
-  uint32_t advised;
-  float temperature;  /* 0: always the most likely token. 1 where it is not advised. */
-  uint32_t top_k;     /* This and the fields below are 0 where they are not advised. */
+  uint32_t advised;      /* RZ_SAMPLING_... bits of the recommended fields, combined with |; 0: no recommendation. */
+  float temperature;     /* 0: always the most likely token. 1 if there is no recommendation. */
+  uint32_t top_k;        /* This field and those below are 0 if there is no recommendation. */
   float top_p;
   float min_p;
   float repeat_penalty;
@@ -816,33 +817,33 @@ typedef struct rz_model_sampling {
 
 /* Loads a model.
  *
- * `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder with
- * a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as reading the
- * file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_RESOURCES (the system gives no
+ * `path`, NUL-terminated, names a .gguf file (the first one of a split model), a .safetensors file, or a folder with a
+ * config.json. `params` may be NULL. The caller frees `*out` with rz_model_free. Any thread; blocks while the file is
+ * read. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_RESOURCES (the system cannot create a
  * thread, see rz_runtime_params.threads), RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (an architecture or tensor type
  * that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_load(const char *path, const rz_model_params *RZ_NULLABLE params, rz_model **out, rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the weights go with the last of
- * them. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the last of them frees the
+ * weights. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_model_free(rz_model *RZ_NULLABLE model);
 
-/* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
- * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Replies of
- * conversations without a sampler follow it; for a sampler of the caller nothing of it takes effect by itself.
+/* Returns the sampling parameters that the model's authors recommend: the `general.sampling` keys of a GGUF file, or
+ * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Replies of conversations without
+ * a sampler use them; a sampler created by the caller never applies them by itself.
  *
- * `out->struct_size` is set by the caller. Advice out of its range is not told; the log has a line for it. Any thread.
+ * The caller sets `out->struct_size`. Recommendations out of range are left out, with a line in the log. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_sampling_get(const rz_model *model, rz_model_sampling *out, rz_error *RZ_NULLABLE err);
 
-/* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
- * its length and kind, such as "[24 integers]".
+/* Writes the metadata value of `key` (NUL-terminated, such as "general.name") as text; for an array its length and
+ * element type, such as "[24 integers]".
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND for a key that the model does not have. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_meta_into(const rz_model *model,
@@ -852,10 +853,9 @@ rz_model_meta_into(const rz_model *model,
                    size_t *len,
                    rz_error *RZ_NULLABLE err);
 
-/* Writes key `index` of the model's metadata, in alphabetical order; keys are asked for from 0 until
- * RZ_ERR_NOT_FOUND.
+/* Writes metadata key `index` of the model, in alphabetical order; callers iterate from 0 until RZ_ERR_NOT_FOUND.
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last key. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_meta_key_into(const rz_model *model,
@@ -865,12 +865,12 @@ rz_model_meta_key_into(const rz_model *model,
                        size_t *len,
                        rz_error *RZ_NULLABLE err);
 
-/* Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are
- * asked for from 0 until RZ_ERR_NOT_FOUND.
+/* Writes element `index` of the metadata array `key` (NUL-terminated) as text; callers iterate from 0 until
+ * RZ_ERR_NOT_FOUND.
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_NOT_FOUND (no such key, beyond the last element),
- * RZ_ERR_INVALID_ARGUMENT (no array), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see
+ * RZ_ERR_INVALID_ARGUMENT (not an array), RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see
  * rz_token_bytes_into. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_meta_element_into(const rz_model *model,
@@ -887,26 +887,26 @@ rz_model_meta_element_into(const rz_model *model,
 
 enum rz_template_flag {
   RZ_TEMPLATE_PRESENT = 1,  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
-  /* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
-   * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
+  /* Bit of rz_model_info.chat_template: the template itself writes the token that begins a text (BOS). Tokenize
+   * rendered text without RZ_TOKENIZE_ADD_SPECIAL. */
   RZ_TEMPLATE_WRITES_BOS = 2,
 };
 
 enum rz_capability {
-  /* Bit of rz_model_info.capabilities: the model makes logits, so that it can generate tokens. Not set for models that
-   * make embeddings alone, nor with RZ_MODEL_TEXT_ONLY. */
+  /* Bit of rz_model_info.capabilities: the model computes logits and can generate tokens. Not set for embedding models,
+   * nor with RZ_MODEL_TEXT_ONLY. */
   RZ_CAN_GENERATE = 1,
-  /* Bit of rz_model_info.capabilities: the chat template has a place for system messages. Without the bit their text
-   * goes into user messages (rz_chat_render_into). */
+  /* Bit of rz_model_info.capabilities: the chat template supports system messages. Without the bit their text is merged
+   * into user messages (rz_chat_render_into). */
   RZ_CAN_SYSTEM = 2,
-  /* Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is
-   * known. */
+  /* Bit of rz_model_info.capabilities: tool calling (function calling): the chat template renders "tools", and the
+   * format of the model's tool calls is known. */
   RZ_CAN_TOOLS = 4,
   RZ_CAN_REASON = 8,  /* Bit of rz_model_info.capabilities: replies may begin with reasoning. */
-  /* Bit of rz_model_info.capabilities: reasoning can be switched, RZ_REASONING_ON and RZ_REASONING_OFF. */
+  /* Bit of rz_model_info.capabilities: reasoning can be switched with RZ_REASONING_ON and RZ_REASONING_OFF. */
   RZ_CAN_SWITCH_REASONING = 16,
-  /* Bit of rz_model_info.capabilities: the chat template has a place for images in user messages. They need an encoder
-   * (rz_encoder_load). Models whose template lacks the place take images too if there is an encoder for them. */
+  /* Bit of rz_model_info.capabilities: the chat template supports images in user messages. Images need an encoder
+   * (rz_encoder_load). Models whose template has no placeholder accept images too if they have an encoder. */
   RZ_CAN_IMAGES = 32,
   RZ_CAN_AUDIO = 64,   /* Bit of rz_model_info.capabilities: the same for audio. */
   RZ_CAN_VIDEO = 128,  /* Bit of rz_model_info.capabilities: the same for video. */
@@ -916,41 +916,44 @@ enum rz_capability {
 typedef struct rz_model_info {
   uint32_t struct_size;         /* sizeof(rz_model_info), set by the caller. */
   char architecture[32];        /* Family of the network, such as "llama" or "qwen3". */
-  char name[64];                /* The model's own name; empty where the file gives none. */
+  char name[64];                /* Name of the model; empty if the file has none. */
   uint32_t n_layers;            /* Transformer layers. */
   uint32_t hidden_dim;          /* Width of the residual stream, in values. */
   uint32_t ffn_dim;             /* Width of the feed-forward block, in values. */
   uint32_t n_heads;             /* Query heads. */
   uint32_t n_kv_heads;          /* Key and value heads. */
-  uint32_t head_dim;            /* Values of a head. */
-  uint32_t vocab_size;          /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
-  uint32_t context_length;      /* Tokens the model was made for, as the file declares. */
-  uint32_t device;              /* Index of the device it was loaded to; of several GPUs the first. */
+  uint32_t head_dim;            /* Values per head. */
+  uint32_t vocab_size;          /* Number of token ids, which run from 0 to vocab_size - 1; also the number of logits. */
+  uint32_t context_length;      /* Context length in tokens that the model was trained for, as declared in the file. */
+  uint32_t device;              /* Index of the device that the model was loaded to; with several GPUs the first. */
   uint32_t bos_token;           /* Token that begins a text, or RZ_TOKEN_NONE. */
   uint32_t eos_token;           /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
-  uint64_t n_params;            /* Parameters. */
+  uint64_t n_params;            /* Number of parameters. */
   uint64_t weight_bytes;        /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
-  uint32_t gpu_layers;          /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
-  uint32_t chat_template;       /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
-  uint32_t n_unknown;           /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
-  uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
-  uint64_t experts_host;        /* Bytes of experts on the host whose layers are on GPUs. */
+  uint32_t gpu_layers;          /* Number of layers on GPUs; the CPU computes the others, which come first. */
+  uint32_t chat_template;       /* RZ_TEMPLATE_... bits, combined with |; 0: no usable template. */
+  uint32_t n_unknown;           /* Number of keys and tensors that RZ_MODEL_ALLOW_UNKNOWN ignored. */
+  uint32_t experts_host_first;  /* First GPU layer whose experts are on the CPU, from 0. */
+  uint64_t experts_host;        /* Bytes of experts on the host that belong to layers on GPUs. */
   uint64_t experts_device;      /* Bytes of experts on GPUs. */
-  /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
+  /* Number of layers from `experts_host_first` to the last layer whose experts are on the CPU; 0: none. */
   uint32_t experts_host_layers;
-  /* 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens. */
+  /* 1 if the model is an encoder-decoder (it generates from a source text: rz_media_from_tokens), else 0. */
   uint32_t reads_source;
-  /* Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none. */
+  /* Instruction set of matrix products on the CPU, such as "avx2" or "amx-bf16"; empty if no product is computed
+   * there. */
   char isa[32];
-  /* Steps of at least this many tokens copy the experts that are on the CPU to the GPU; RZ_NONE: no step does. */
+  /* Minimum number of tokens of a step that copies the experts from the CPU to the GPU; RZ_NONE: no step copies. */
   uint32_t experts_copied_from;
-  /* What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together. */
+  /* RZ_CAN_... bits, combined with |: what conversations of the model support, and whether the model generates. */
   uint32_t capabilities;
-  uint32_t embedding_dim;  /* Floats of the embedding of a text by rz_embed_into; 0: the model makes none. */
-  /* The pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: its file names none, so that the caller
-   * has to. */
+  /* Number of floats in a text embedding from rz_embed_into; 0: the model computes no embeddings. */
+  uint32_t embedding_dim;
+  /* Pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: the file declares none, so that the caller
+   * must choose. */
   uint32_t pooling;
-  uint32_t n_scores;   /* Scores of its classifier (RZ_POOLING_RANK); 0: it has none. */
+  /* Number of scores of the model's classifier (RZ_POOLING_RANK, reranking); 0: it has no classifier. */
+  uint32_t n_scores;
   uint32_t n_devices;  /* Number of GPUs that have layers (rz_model_device_get). */
 } rz_model_info;
 
@@ -961,14 +964,13 @@ typedef struct rz_model_device {
   uint32_t n_layers;     /* Number of layers on the GPU. */
 } rz_model_device;
 
-/* Describes a model. `out->struct_size` is set by the caller. All of it was computed by the load. Any thread. Since
- * 0.1.0. */
+/* Describes a model, with values computed by the load. The caller sets `out->struct_size`. Any thread. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *RZ_NULLABLE err);
 
-/* Describes GPU number `index`, from 0 to rz_model_info.n_devices - 1, of the GPUs that have layers of the model, in
- * the order of the layers. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the
- * last. Since 0.1.0. */
+/* Describes one of the GPUs that have layers of the model: `index` runs from 0 to rz_model_info.n_devices - 1, in the
+ * order of the layers. The caller sets `out->struct_size`. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_device_get(const rz_model *model, uint32_t index, rz_model_device *out, rz_error *RZ_NULLABLE err);
 
@@ -978,15 +980,14 @@ rz_model_device_get(const rz_model *model, uint32_t index, rz_model_device *out,
 
 enum rz_source_kind {
   RZ_SOURCE_MEMORY = 1,  /* Kind of a source: `size` bytes at `data`. */
-  /* Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its
-   * end. */
+  /* Kind of a source: `size` bytes from `offset` on of the regular file open at `fd`; size 0: up to its end. */
   RZ_SOURCE_FD = 2,
-  RZ_SOURCE_READER = 3,  /* Kind of a source: `size` bytes that `read` gives. */
+  RZ_SOURCE_READER = 3,  /* Kind of a source: `size` bytes, delivered by `read`. */
 };
 
-/* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0;
- * RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or the errno
- * that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the
+/* Fills `out` with `n` bytes from `offset` on, all of which lie within the size of the source. Returns 0;
+ * RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or an errno,
+ * with which the load fails as RZ_ERR_IO. Several threads may call it at once, during the load only. It may call the
  * library. It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_source_callback)(uint64_t offset, void *out, size_t n, void *RZ_NULLABLE user);
 
@@ -994,32 +995,31 @@ typedef int32_t (RZ_CALL *rz_source_callback)(uint64_t offset, void *out, size_t
 typedef struct rz_source {
   uint32_t struct_size;  /* sizeof(rz_source), the same in all sources of a call. */
   uint32_t kind;         /* RZ_SOURCE_... */
-  /* The file's name, NUL-terminated, as it would be in the folder of the model ("config.json",
-   * "model-00001-of-00002.gguf"). NULL where there is only one. */
+  /* Name of the file, NUL-terminated, as in the folder of the model ("config.json", "model-00001-of-00002.gguf").
+   * May be NULL if there is only one source. */
   const char *RZ_NULLABLE name;
   const void *RZ_NULLABLE data;  /* The bytes of RZ_SOURCE_MEMORY. */
   uint64_t size;                 /* Number of bytes. */
-  /* The open file descriptor of RZ_SOURCE_FD, which stays the caller's. Its position is neither used nor changed. */
+  /* Open file descriptor of RZ_SOURCE_FD, which remains the caller's. Its position is neither used nor changed. */
   int32_t fd;
   uint32_t reserved;                    /* 0. */
   uint64_t offset;                      /* Offset of the bytes in the file of RZ_SOURCE_FD. */
-  rz_source_callback RZ_NULLABLE read;  /* Function of RZ_SOURCE_READER. */
-  void *RZ_NULLABLE user;               /* Handed to `read` as it is. */
+  rz_source_callback RZ_NULLABLE read;  /* Callback of RZ_SOURCE_READER. */
+  void *RZ_NULLABLE user;               /* Passed to `read`. */
 } rz_source;
 
-/* rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
- * .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the
- * weights.
+/* Like rz_model_load, for a model from caller-provided bytes: a .gguf file (all files of a split model), a
+ * .safetensors file, or the needed files of a folder, such as config.json, tokenizer.json and the weights.
  *
- * Several sources each have the name of their file, by which the others find it. Sources are read during the call
- * only: memory, descriptors and what `user` points to may go afterwards.
+ * Each of several sources has the name of its file, by which other files refer to it. Sources are only read during the
+ * call: memory, descriptors and the target of `user` may be released afterwards.
  *
- * With RZ_MODEL_MMAP all sources are of the kind RZ_SOURCE_FD, whose bytes are mapped where they are, at any offset,
- * and used without a copy, such as an uncompressed asset of an Android package; the mapping stays when the descriptor
- * is closed. Other kinds are RZ_ERR_UNSUPPORTED then. `params` may be NULL. `*out` is freed with rz_model_free. Any
- * thread. Errors: those of rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of its source
- * (RZ_ERR_FORMAT from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the set that is not among the
- * sources. Since 0.1.0. */
+ * With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds are RZ_ERR_UNSUPPORTED. Their bytes are
+ * mapped in place, at any offset, and used without a copy, such as an uncompressed asset of an Android package; the
+ * mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with rz_model_free. Any thread.
+ * Errors: as for rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of its source (RZ_ERR_FORMAT
+ * from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the model that is not among the sources.
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_load_from(const rz_source *RZ_NULLABLE sources,
                    size_t n,

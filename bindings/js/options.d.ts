@@ -15,21 +15,20 @@ export type Filter =
   | "topNSigma" | "topK" | "typicalP" | "topP" | "minP" | "xtc" | "temperature";
 
 export interface RuntimeParams {
-  /** Threads that compute: the calling one and threads - 1 workers, so 1 makes no worker. 0: one per processor that
-   * the process may use (hardware threads of one core are several processors), or one per fast core if cores
-   * differ. At most 1024. */
+  /** Number of compute threads: the calling thread and threads - 1 workers; 1 creates no worker. 0: one per
+   * processor that the process may use (hardware threads of a core count separately), or one per fast core if
+   * cores differ. At most 1024. */
   threads?: number;
-  /** Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0:
-   * none. */
+  /** Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none. */
   memoryLimit?: number;
 }
 
 export interface LoadParams {
   /** Index of a device; 0: chosen by the library. */
   device?: number;
-  /** Results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
-   * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results
-   * still differ between devices, and with the number of layers that are on them. */
+  /** Deterministic, batch-invariant results: they do not depend on the number of threads, on how a prompt was split
+   * into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU the flag costs speed,
+   * mostly in prefill. Results still differ between devices, and with the number of layers on them. */
   deterministic?: boolean;
   /** Weights that need no packing stay in the file, which is mapped and must not change meanwhile. */
   mmap?: boolean;
@@ -39,7 +38,7 @@ export interface LoadParams {
   mtp?: boolean;
   /** Passes over keys and tensors that the library does not know, and counts them. */
   allowUnknown?: boolean;
-  /** Products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for BF16, if a
+  /** Compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with AMX-BF16, if a
    * product that the first such load of a process measures takes less time than with exact sums. */
   bf16Products?: boolean;
   /** Number of layers on GPUs; 0: none; absent: as many as fit. */

@@ -9,12 +9,12 @@ use crate::memory::{self, Host};
 use super::guard::{CALLED, guarded_first};
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any
-/// thread, several at once, and must not call the library. It must return normally: no longjmp, no C++ exception.
+/// Returns `size` bytes (never 0) aligned to `align` (a power of two), or NULL if there is no memory. Several threads
+/// may call it at once. The callback must not call the library and must return normally: no longjmp, no C++ exception.
 pub type rz_alloc_callback = Option<unsafe extern "C" fn(size: usize, align: usize, user: *mut c_void) -> *mut c_void>;
 
-/// Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at
-/// once, and must not call the library. It must return normally: no longjmp, no C++ exception.
+/// Frees memory from rz_alloc_callback, with the same size and alignment. Several threads may call it at once. The
+/// callback must not call the library and must return normally: no longjmp, no C++ exception.
 pub type rz_free_callback =
     Option<unsafe extern "C" fn(ptr: *mut c_void, size: usize, align: usize, user: *mut c_void)>;
 
@@ -26,29 +26,28 @@ pub struct rz_allocator {
     pub struct_size: u32,
     /// 0.
     pub reserved: u32,
-    /// Gives memory.
+    /// Allocates memory.
     pub alloc: rz_alloc_callback,
-    /// Takes it back.
+    /// Frees memory.
     pub free: rz_free_callback,
-    /// Handed to both as it is; valid as long as the library is loaded.
+    /// Passed to both callbacks; valid as long as the library is loaded.
     pub user: *mut c_void,
 }
 
-/// Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call but
-/// those of rz_abi_version, rz_version, rz_status_name and rz_layout_get; again with the same values it changes
-/// nothing.
+/// Sets the allocator for all memory of the library: the heap, weights, KV caches and scratch memory. The call must
+/// come before any other call except rz_abi_version, rz_version, rz_status_name and rz_layout_get; a repeated call with
+/// the same values changes nothing.
 ///
-/// Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they
-/// are used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
-/// (RZ_MODEL_MMAP), what the C library and a GPU's driver take for themselves.
+/// Without an allocator the library uses malloc, and anonymous mappings for large blocks, whose pages cost nothing
+/// until they are used; it clears large blocks from a custom allocator itself. The allocator does not serve thread
+/// stacks, mapped files (RZ_MODEL_MMAP), the C library and the GPU driver.
 ///
-/// An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With
-/// the first call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last
-/// handle that is freed gives them back. Work that could not stop midway begins with a larger block, which is given
-/// back untouched where memory lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice
-/// with a grammar, 64 MiB to compile one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after another
-/// call), RZ_ERR_INVALID_ARGUMENT (also when another allocator is set), RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as
-/// much at once, or not aligned; nothing is set then). Since 0.1.0.
+/// If the allocator returns NULL or a misaligned pointer, the call fails with RZ_ERR_OUT_OF_MEMORY. The first call
+/// reserves about 256 KiB, so that a call that runs out of memory can clean up; freeing the last handle returns them.
+/// Work that cannot stop midway first reserves a larger block per thread, and returns it unused if memory suffices: 8
+/// MiB to tokenize a text or to render a chat template, 16 MiB to sample with a grammar, 64 MiB to compile a grammar.
+/// Any thread. Errors: RZ_ERR_BUSY (after another call), RZ_ERR_INVALID_ARGUMENT (also if another allocator is set),
+/// RZ_ERR_OUT_OF_MEMORY (`alloc` cannot provide the first reserve, or misaligns it; no allocator is set). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_allocator_set(allocator: *const rz_allocator, err: *mut rz_error) -> rz_status {
     guarded_first!(err, |call| {

@@ -23,39 +23,40 @@ pub struct rz_device_info {
     pub struct_size: u32,
     /// Index of the device; it may differ between processes.
     pub index: u32,
-    /// Identifier, the same in every process on this machine, whatever other devices are visible: "cpu", or the UUID of
-    /// a GPU, such as "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools show after "GPU-" or "MIG-"; empty
-    /// if unknown. Two GPUs of the same model have different ids.
+    /// Identifier, equal in every process on this machine: "cpu", or the UUID of a GPU, such as
+    /// "8d4f7a0e-2c31-4b7e-9d55-0f6e1a2b3c4d", which NVIDIA's tools print after "GPU-" or "MIG-"; empty if unknown. Two
+    /// GPUs of the same model have different ids.
     pub id: [c_char; 64],
     /// Name, such as "cuda:0 NVIDIA H200".
     pub name: [c_char; 64],
     /// RZ_DEVICE_CPU or RZ_DEVICE_GPU.
     pub kind: u32,
-    /// 1 when models can be loaded to it, else 0.
+    /// 1 if models can be loaded onto the device, else 0.
     pub available: u32,
     /// Instruction set or compute capability, such as "avx512vnni" or "sm_90".
     pub isa: [c_char; 32],
-    /// Bytes of memory in all; 0 where unknown.
+    /// Total memory in bytes; 0 if unknown.
     pub memory_total: u64,
-    /// Bytes of memory free right now; 0 where unknown.
+    /// Free memory in bytes; 0 if unknown.
     pub memory_free: u64,
-    /// Reason why the device cannot be used; empty for one that can.
+    /// Reason why the device cannot be used; empty if it can.
     pub unavailable: [c_char; 256],
 }
 
-/// Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
-/// Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since
+/// Returns the number of devices, including unavailable ones. Their indices run from 1 to this number; 1 is always the
+/// CPU. Wherever a device is asked for, 0 means "choose for me", as rz_model_params.device explains. Any thread. Since
 /// 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_device_count() -> u32 {
     guarded_or!(1, |_call| Ok(u32::try_from(engine::devices().len()).unwrap_or(u32::MAX)))
 }
 
-/// Describes device `index`; 0 is the CPU here, because a choice depends on the model: rz_model_info.device tells it.
+/// Describes device `index`; index 0 is the CPU here, because an automatic choice depends on the model (see
+/// rz_model_info.device).
 ///
-/// `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may
-/// be no driver for it, or it has computed something else than the CPU when a model was to be put on it. Any thread.
-/// Errors: RZ_ERR_NOT_FOUND for an index beyond rz_device_count(). Since 0.1.0.
+/// The caller sets `out->struct_size`. Devices that cannot be used are described too, with the reason: for example, a
+/// missing driver, or a self-test whose results differed from the CPU. Any thread. Errors: RZ_ERR_NOT_FOUND for an
+/// index beyond rz_device_count(). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_device_info_get(index: u32, out: *mut rz_device_info, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

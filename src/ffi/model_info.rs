@@ -13,25 +13,25 @@ use super::structs::count;
 
 /// Bit of rz_model_info.chat_template: rz_chat_render_into works.
 pub const RZ_TEMPLATE_PRESENT: u32 = 1;
-/// Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
-/// rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL.
+/// Bit of rz_model_info.chat_template: the template itself writes the token that begins a text (BOS). Tokenize rendered
+/// text without RZ_TOKENIZE_ADD_SPECIAL.
 pub const RZ_TEMPLATE_WRITES_BOS: u32 = 2;
 
-/// Bit of rz_model_info.capabilities: the model makes logits, so that it can generate tokens. Not set for models that
-/// make embeddings alone, nor with RZ_MODEL_TEXT_ONLY.
+/// Bit of rz_model_info.capabilities: the model computes logits and can generate tokens. Not set for embedding models,
+/// nor with RZ_MODEL_TEXT_ONLY.
 pub const RZ_CAN_GENERATE: u32 = 1;
-/// Bit of rz_model_info.capabilities: the chat template has a place for system messages. Without the bit their text
-/// goes into user messages (rz_chat_render_into).
+/// Bit of rz_model_info.capabilities: the chat template supports system messages. Without the bit their text is merged
+/// into user messages (rz_chat_render_into).
 pub const RZ_CAN_SYSTEM: u32 = 2;
-/// Bit of rz_model_info.capabilities: the chat template writes "tools", and the form of the model's tool calls is
-/// known.
+/// Bit of rz_model_info.capabilities: tool calling (function calling): the chat template renders "tools", and the
+/// format of the model's tool calls is known.
 pub const RZ_CAN_TOOLS: u32 = 4;
 /// Bit of rz_model_info.capabilities: replies may begin with reasoning.
 pub const RZ_CAN_REASON: u32 = 8;
-/// Bit of rz_model_info.capabilities: reasoning can be switched, RZ_REASONING_ON and RZ_REASONING_OFF.
+/// Bit of rz_model_info.capabilities: reasoning can be switched with RZ_REASONING_ON and RZ_REASONING_OFF.
 pub const RZ_CAN_SWITCH_REASONING: u32 = 16;
-/// Bit of rz_model_info.capabilities: the chat template has a place for images in user messages. They need an encoder
-/// (rz_encoder_load). Models whose template lacks the place take images too if there is an encoder for them.
+/// Bit of rz_model_info.capabilities: the chat template supports images in user messages. Images need an encoder
+/// (rz_encoder_load). Models whose template has no placeholder accept images too if they have an encoder.
 pub const RZ_CAN_IMAGES: u32 = 32;
 /// Bit of rz_model_info.capabilities: the same for audio.
 pub const RZ_CAN_AUDIO: u32 = 64;
@@ -46,7 +46,7 @@ pub struct rz_model_info {
     pub struct_size: u32,
     /// Family of the network, such as "llama" or "qwen3".
     pub architecture: [c_char; 32],
-    /// The model's own name; empty where the file gives none.
+    /// Name of the model; empty if the file has none.
     pub name: [c_char; 64],
     /// Transformer layers.
     pub n_layers: u32,
@@ -58,57 +58,57 @@ pub struct rz_model_info {
     pub n_heads: u32,
     /// Key and value heads.
     pub n_kv_heads: u32,
-    /// Values of a head.
+    /// Values per head.
     pub head_dim: u32,
-    /// Token ids run from 0 to vocab_size - 1; also the number of logits.
+    /// Number of token ids, which run from 0 to vocab_size - 1; also the number of logits.
     pub vocab_size: u32,
-    /// Tokens the model was made for, as the file declares.
+    /// Context length in tokens that the model was trained for, as declared in the file.
     pub context_length: u32,
-    /// Index of the device it was loaded to; of several GPUs the first.
+    /// Index of the device that the model was loaded to; with several GPUs the first.
     pub device: u32,
     /// Token that begins a text, or RZ_TOKEN_NONE.
     pub bos_token: u32,
     /// Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end.
     pub eos_token: u32,
-    /// Parameters.
+    /// Number of parameters.
     pub n_params: u64,
     /// Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY.
     pub weight_bytes: u64,
-    /// Layers on GPUs; the others, the first ones, are computed on the CPU.
+    /// Number of layers on GPUs; the CPU computes the others, which come first.
     pub gpu_layers: u32,
-    /// RZ_TEMPLATE_... bits, or-ed together; 0: no template that works.
+    /// RZ_TEMPLATE_... bits, combined with |; 0: no usable template.
     pub chat_template: u32,
-    /// Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over.
+    /// Number of keys and tensors that RZ_MODEL_ALLOW_UNKNOWN ignored.
     pub n_unknown: u32,
-    /// The first of the layers on GPUs whose experts are on the CPU, from 0.
+    /// First GPU layer whose experts are on the CPU, from 0.
     pub experts_host_first: u32,
-    /// Bytes of experts on the host whose layers are on GPUs.
+    /// Bytes of experts on the host that belong to layers on GPUs.
     pub experts_host: u64,
     /// Bytes of experts on GPUs.
     pub experts_device: u64,
-    /// Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none.
+    /// Number of layers from `experts_host_first` to the last layer whose experts are on the CPU; 0: none.
     pub experts_host_layers: u32,
-    /// 1: the model writes a text of another one, with which its caches begin: rz_media_from_tokens.
+    /// 1 if the model is an encoder-decoder (it generates from a source text: rz_media_from_tokens), else 0.
     pub reads_source: u32,
-    /// Instruction set of the model's products on the CPU, such as "avx2" or "amx-bf16"; empty where it has none.
+    /// Instruction set of matrix products on the CPU, such as "avx2" or "amx-bf16"; empty if no product is computed
+    /// there.
     pub isa: [c_char; 32],
-    /// Steps of at least this many tokens copy the experts that are on the CPU to the GPU; RZ_NONE: no step does.
+    /// Minimum number of tokens of a step that copies the experts from the CPU to the GPU; RZ_NONE: no step copies.
     pub experts_copied_from: u32,
-    /// What conversations of the model may have, and whether it generates: RZ_CAN_..., or-ed together.
+    /// RZ_CAN_... bits, combined with |: what conversations of the model support, and whether the model generates.
     pub capabilities: u32,
-    /// Floats of the embedding of a text by rz_embed_into; 0: the model makes none.
+    /// Number of floats in a text embedding from rz_embed_into; 0: the model computes no embeddings.
     pub embedding_dim: u32,
-    /// The pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: its file names none, so that the caller
-    /// has to.
+    /// Pooling of the model's embeddings, RZ_POOLING_...; RZ_POOLING_MODEL: the file declares none, so that the caller
+    /// must choose.
     pub pooling: u32,
-    /// Scores of its classifier (RZ_POOLING_RANK); 0: it has none.
+    /// Number of scores of the model's classifier (RZ_POOLING_RANK, reranking); 0: it has no classifier.
     pub n_scores: u32,
     /// Number of GPUs that have layers (rz_model_device_get).
     pub n_devices: u32,
 }
 
-/// Describes a model. `out->struct_size` is set by the caller. All of it was computed by the load. Any thread. Since
-/// 0.1.0.
+/// Describes a model, with values computed by the load. The caller sets `out->struct_size`. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_info_get(
     model: *const rz_model,
@@ -181,9 +181,9 @@ pub struct rz_model_device {
     pub n_layers: u32,
 }
 
-/// Describes GPU number `index`, from 0 to rz_model_info.n_devices - 1, of the GPUs that have layers of the model, in
-/// the order of the layers. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the
-/// last. Since 0.1.0.
+/// Describes one of the GPUs that have layers of the model: `index` runs from 0 to rz_model_info.n_devices - 1, in the
+/// order of the layers. The caller sets `out->struct_size`. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_device_get(
     model: *const rz_model,

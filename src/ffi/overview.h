@@ -1,7 +1,7 @@
-/* realizar: language models inside your own process.
+/* realizar: an embeddable LLM inference library (GGUF and safetensors models, CPU and GPU).
  *
- * A model is loaded from a file and immutable from then on. A conversation holds messages with it, and streams its
- * replies; each line that this program reads is a question:
+ * A model is loaded from a file and immutable after that. A conversation holds the messages of a chat and streams the
+ * replies of the model. This program answers each line that it reads:
  *
  *   #include <realizar.h>
  *   #include <stdio.h>
@@ -30,65 +30,64 @@
  *     return failed;
  *   }
  *
- * A conversation keeps its tokens in a cache, which can be used by itself: one text of a model, the tokens so far
- * and what the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
+ * A conversation keeps its tokens in an rz_cache: the KV cache of one text, with its tokens and the state of recurrent
+ * layers. Programs that need more control use a cache directly: rz_prefill appends a prompt, rz_decode_token appends
+ * one token and returns the next.
  *
- * What holds for every function:
+ * Rules for every function:
  *
- * - A function that can fail returns an rz_status: 0 is success, positive is progress, negative is failure. Its last
- *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
- * - Results are written on success only, and a call that fails leaves its handles as they were. The exceptions: with
- *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written; rz_generate_into keeps the tokens that it has made before it
- *   fails: in the cache, in `out`, and counted in `*n`; and a cancelled rz_conversation_say keeps what was said.
- * - An output of many values is an array, its `capacity`, and the place of their count (`*n`, for text `*len`).
- *   NULL with a capacity of 0 asks for the count: the result is RZ_OK, the count is written, and nothing is taken from
- *   the handle or changes. rz_generate_into makes no token then.
- * - Any function may be called from any thread. A handle passed as const may be used by any number of such calls at
- *   once; one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once. While it
- *   runs, a call that takes the handle as const gets RZ_ERR_BUSY too, if its errors name it; functions that read state,
- *   such as rz_job_info_get and rz_conversation_json_into, succeed at any moment.
- * - A handle that a function writes, whatever the function is called, is given back to the _free of its type
- *   (rz_model_free for an rz_model); NULL is fine. Handles are freed in any order, because each keeps alive what it
- *   needs. With the last one the library's last thread ends.
- * - Strings are UTF-8. One that is given with its length in bytes (`len`, `json_len`) needs no NUL; every other one,
- *   such as a path, a key, a role or a stop string, ends with a NUL. A text in a buffer of the caller's has its length
- *   in `*len` and no NUL; texts in structs that are written and texts that are returned end with one.
- * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
- *   the default. RZ_INIT(rz_model_params, params) declares one so, in C and C++: later versions append fields. A field
- *   or a flag that the library is too old for is RZ_ERR_VERSION.
- * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised.
- *   Fields that the library does not know become zero.
- * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
- *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
- *   where nothing was measured.
+ * - Results. A function that can fail returns an rz_status: 0 is success, a positive number is progress, a negative
+ *   number is failure. Its last argument is a caller-owned rz_error, or NULL. The library keeps no per-thread state.
+ * - Failure. Results are written only on success, and a call that fails leaves its handles unchanged. Exceptions:
+ *   RZ_ERR_BUFFER_TOO_SMALL writes the needed count; rz_generate_into keeps the tokens it generated before the failure
+ *   (in the cache, in `out`, and counted in `*n`); a cancelled rz_conversation_say keeps the text generated so far.
+ * - Arrays. An output of many values takes an array, its `capacity` and a pointer to the count (`*n`; `*len` for text).
+ *   NULL with a capacity of 0 queries the count: the call returns RZ_OK, writes the count and changes nothing.
+ *   rz_generate_into generates no token in this case.
+ * - Threads. Any function may be called from any thread. Any number of calls may use a handle passed as const at once.
+ *   A handle that is not const serves one call at a time; a second call gets RZ_ERR_BUSY at once. While that call
+ *   runs, calls that take the handle as const get RZ_ERR_BUSY too if their errors list it; functions that read state,
+ *   such as rz_job_info_get and rz_conversation_json_into, always succeed.
+ * - Ownership. The caller frees every handle that a function writes with the _free function of its type (rz_model_free
+ *   for an rz_model); NULL is fine. Handles are reference-counted inside and may be freed in any order. Freeing the
+ *   last handle ends the last thread of the library.
+ * - Strings are UTF-8. A string passed with its length in bytes (`len`, `json_len`) needs no NUL; every other string,
+ *   such as a path, a key, a role or a stop sequence, is NUL-terminated. Text in a caller's buffer has its length in
+ *   `*len` and no NUL; text in structs and returned strings are NUL-terminated.
+ * - Parameter structs begin with struct_size, which the caller sets to sizeof the struct; zero in every other field is
+ *   the default. RZ_INIT(rz_model_params, params) declares one, in C and C++. Later versions append fields. A field or
+ *   flag that the library is too old for is RZ_ERR_VERSION.
+ * - Result structs begin with struct_size too, from 4 to 4096; their other fields may be uninitialized. Fields that the
+ *   library does not know become zero.
+ * - Times that the caller passes are in microseconds (us_from_now, budget_us): 0 means that no time is left,
+ *   RZ_NO_LIMIT means no limit. Measured times are in nanoseconds (sum_ns), and 0 if nothing was measured.
  * - Structs without struct_size, such as rz_error and rz_part, never change.
- * - Constants are enumerators, fields fixed-width integers. g++ -Wextra warns in C++ if one of each are the two results
- *   of `?:`, as in `ended ? info.end_reason : RZ_END_LENGTH`: write uint32_t(RZ_END_LENGTH) there.
- * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
- *   no program may rely on it.
- * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, the results that depend on
- *   them are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, ranking scores and rows of
- *   media. The message names the position of the token, the text or the row. Only the affected job or reply fails; a
- *   call for several caches fails as a whole.
- * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
- *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says. Damage is what makes no sense, such
- *   as a count beyond the end, or weights that are not finite; weights with other finite values are not recognized.
- * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no
- *   destructor of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver
- *   may stay.
- * - A call needs 64 KiB of its thread's stack.
- * - A child made with fork() may go on with models, and what was made of them, that no other thread was calling with at
- *   that moment; the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the
- *   parent.
+ * - Constants are enumerators; fields have fixed-width integer types. g++ -Wextra warns in C++ if the two results of
+ *   `?:` mix them, as in `ended ? info.end_reason : RZ_END_LENGTH`: write uint32_t(RZ_END_LENGTH) there.
+ * - A freed handle, or a handle of another type, usually gives RZ_ERR_INVALID_ARGUMENT; programs must not rely on it.
+ * - A result is never NaN or infinite. If weights are NaN, or so large that sums overflow, results that depend on them
+ *   are RZ_ERR_FORMAT: logits, tokens and values computed from logits, embeddings, reranking scores and rows of media.
+ *   The message names the position of the token, the text or the row. Only the affected job or reply fails; a call for
+ *   several caches fails as a whole.
+ * - A damaged or hostile file gives a status and a message. Exceptions are documented where they apply: RZ_MODEL_MMAP,
+ *   and pointers that do not point to what this header says. Damage means data that makes no sense, such as a count
+ *   beyond the end of the file or weights that are not finite; other wrong weights are not detected.
+ * - Side effects. The library prints nothing, reads no environment variable and sets no signal handler. It leaves no
+ *   thread-local destructor behind, so a program can unload it (dlclose) after freeing all handles; a GPU driver may
+ *   stay loaded.
+ * - A call needs 64 KiB of stack.
+ * - fork(). The child may use models, and everything made from them, that no other thread was using at the time of the
+ *   fork. Worker threads do not survive a fork, so that calls in the child compute on the calling thread only. GPUs
+ *   stay with the parent.
  *
- * What waits for what: the workers of a runtime compute one step at a time. Calls of several threads, on one model or
- * on several of a runtime, take turns in the order in which they came: a step that goes on for some milliseconds while
- * another call waits lets that one go first, between two shares of its work, so that a token never waits for the whole
- * of somebody's prompt. Steps of jobs with a budget go ahead of other calls, every second turn at most. Prompts of
- * several threads are read a piece at a time in turn. While a call waits it heeds its cancels, deadlines and budget as
- * it does at work, within some milliseconds. A runtime with one thread has no workers: nothing waits, and each call
- * computes on its own thread. A call on a handle in use never waits, it gets RZ_ERR_BUSY. Many requests are answered
- * fastest by one thread with rz_jobs_step or rz_decode_batch, which read the weights once for all of them; threads
- * share the time, and nothing else. Calls beside one another each take scratch memory of their own, on the CPU up to
- * nine times that of one step, within rz_runtime_params.memory_limit. */
+ * Scheduling: the workers of a runtime compute one step at a time. Concurrent calls of several threads, on one or
+ * several models of a runtime, are served in the order of arrival. A step that runs for some milliseconds while another
+ * call waits yields to that call between two chunks of work, so that one token never waits for a whole prompt of
+ * another caller. Steps of jobs with a budget take precedence over other calls, at most every second time. Prefills of
+ * several threads advance in chunks, in turn. A waiting call checks its cancels, deadline and budget as often as a
+ * computing one, every few milliseconds. A runtime with one thread has no workers: no call waits, and each call
+ * computes on its own thread. A call on a handle in use never waits; it gets RZ_ERR_BUSY. For the highest throughput,
+ * one thread runs many requests with rz_jobs_step or rz_decode_batch (continuous batching), which read the weights once
+ * for all of them. Concurrent calls each need their own scratch memory, on the CPU up to nine times that of one
+ * step, within rz_runtime_params.memory_limit. */
 

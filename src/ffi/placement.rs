@@ -1,4 +1,4 @@
-//! Parts of a model that go to another device than their layers: expert offload.
+//! Expert offload: parts of a model on another device than their layers.
 
 use crate::engine::{Copied, Placement};
 use crate::error::{Error, Result, try_vec};
@@ -18,11 +18,11 @@ pub const RZ_PLACE_CPU: u32 = 1;
 /// others.
 pub const RZ_PLACE_GPU: u32 = 2;
 
-/// A part of a model and its place (rz_model_params.placements). Since 0.1.0.
+/// Part of a model and its place (rz_model_params.placements). Since 0.1.0.
 ///
 /// For a layer whose experts are on the CPU, the GPU computes attention, router and shared expert, the CPU computes the
-/// experts that the router has chosen, and the GPU adds their sum. So GPUs hold the weights that every token needs, of
-/// a model several times as large as their memory.
+/// chosen experts, and the GPU adds their sum. GPUs thus hold the weights that every token needs, of a model several
+/// times as large as their memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_placement {
@@ -32,14 +32,14 @@ pub struct rz_placement {
     pub what: u32,
     /// RZ_PLACE_...
     pub place: u32,
-    /// With RZ_PLACE_CPU: the first layer that the placement applies to, from 0. Otherwise 0.
+    /// With RZ_PLACE_CPU: first layer that the placement applies to, from 0. Otherwise 0.
     pub first_layer: u32,
-    /// With RZ_PLACE_CPU: number of layers with experts, from `first_layer` on, that the placement applies to; 0: all
-    /// of them. For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. Otherwise 0.
+    /// With RZ_PLACE_CPU: number of MoE layers, from `first_layer` on, that the placement applies to; 0: all of them.
+    /// For a model with experts in all layers, 16 is llama.cpp's --n-cpu-moe 16. Otherwise 0.
     pub n_layers: u32,
     /// 0.
     pub reserved: u32,
-    /// With RZ_PLACE_GPU: the most bytes of experts on all GPUs together, not 0. Otherwise 0.
+    /// With RZ_PLACE_GPU: maximum bytes of experts on all GPUs together, not 0. Otherwise 0.
     pub bytes: u64,
 }
 

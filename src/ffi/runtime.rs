@@ -12,9 +12,9 @@ use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
-/// Worker threads, a log and a ceiling on memory, shared by the models that are loaded with it. Any number of threads
-/// may use it at once. rz_runtime_threads_set and rz_runtime_memory_limit_set alone change it. A model that is loaded
-/// without one gets its own, with all defaults.
+/// Thread pool, log and memory ceiling, shared by the models that are loaded with it. Any number of threads may use a
+/// runtime at once. Only rz_runtime_threads_set and rz_runtime_memory_limit_set change it. A model that is loaded
+/// without a runtime gets its own, with defaults.
 pub struct rz_runtime(pub(super) Arc<Runtime>);
 
 impl Handle for rz_runtime {
@@ -29,103 +29,102 @@ impl Handle for rz_runtime {
 pub const RZ_LOG_ERROR: i32 = 1;
 /// Log level: something is worse than the caller may expect.
 pub const RZ_LOG_WARNING: i32 = 2;
-/// Log level: what a model is and where it was loaded to.
+/// Log level: description of a model and where it was loaded.
 pub const RZ_LOG_INFO: i32 = 3;
 
-/// Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
-/// thread, several at once. It may call the library; a call on a handle in use gets RZ_ERR_BUSY. It must return
+/// Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Several threads may
+/// call it at once. The callback may call the library; a call on a handle in use gets RZ_ERR_BUSY. It must return
 /// normally: no longjmp, no C++ exception.
 pub type rz_log_callback =
     Option<unsafe extern "C" fn(level: i32, message: *const c_char, len: usize, user: *mut c_void)>;
 
-/// Computes chunk `i` of a step, below the `n` of rz_parallel_callback, whose `context` it takes. Called by the host,
-/// from any thread.
+/// Computes chunk `i` of a step; `i` is less than the `n` of rz_parallel_callback, which also passes `context`. The
+/// host calls it, from any thread.
 pub type rz_chunk_callback = Option<unsafe extern "C" fn(i: u32, context: *mut c_void)>;
 
-/// Calls `chunk(i, context)` for each i below `n` once, in any order, any number of them at once, on any threads, one
-/// or the caller's own among them, and returns when all have returned: 0, or another number where it could not, which
-/// makes the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes
-/// from the threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads
-/// may all be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++
-/// exception.
+/// Calls `chunk(i, context)` exactly once for each i less than `n`, in any order, with any number of calls at once, on
+/// any threads (a single thread and the calling thread included), and returns after all calls have returned. Returns 0,
+/// or another number on failure; the library call then fails with RZ_ERR_INVALID_ARGUMENT, and also if the callback
+/// returns too soon. The library invokes the callback on threads that call the library, hundreds of times per token,
+/// once at a time per runtime. If all threads of the host may be waiting in library calls, the calling thread must
+/// help. The callback must return normally: no longjmp, no C++ exception.
 ///
-/// Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may
-/// not compute with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill,
-/// rz_decode_token, rz_job_step and all others that wait for the workers). Another runtime may be used, and handles may
-/// be made and freed.
+/// Schedulers often run other tasks on a thread that waits. Such a task must not compute with the same runtime, because
+/// it would wait for itself: rz_prefill, rz_decode_token, rz_job_step and all other calls that need the workers get
+/// RZ_ERR_BUSY at once. It may use another runtime, and create and free handles.
 pub type rz_parallel_callback =
     Option<unsafe extern "C" fn(n: u32, chunk: rz_chunk_callback, context: *mut c_void, user: *mut c_void) -> i32>;
 
-/// Role of a thread: it computes tokens.
+/// Thread role: computes tokens.
 pub const RZ_THREAD_COMPUTE: u32 = 1;
-/// Role of a thread: it reads, packs or hashes weights; it ends with the call, a load or the first save or store of a
+/// Thread role: reads, packs or hashes weights. The thread ends with the call: a load, or the first save or store of a
 /// model with mapped weights.
 pub const RZ_THREAD_LOAD: u32 = 2;
-/// Role of a thread: it renders chat templates and compiles grammars.
+/// Thread role: renders chat templates and compiles grammars.
 pub const RZ_THREAD_TEMPLATE: u32 = 3;
-/// Role of a thread: it writes the files of an rz_store.
+/// Thread role: writes the files of an rz_store.
 pub const RZ_THREAD_STORE: u32 = 4;
 
-/// Runs on each thread that the library starts for the runtime: with `starts` 1 before the thread does anything else,
-/// and with 0 as the last thing that it does. `role` is RZ_THREAD_..., `index` the number of the thread within its
-/// role: from 1 for RZ_THREAD_COMPUTE, whose number 0 is the calling thread, else from 0. The callback does not run on
-/// threads of the host, nor on threads of calls in a child made with fork().
+/// Runs on each thread that the library starts for the runtime: with `starts` 1 as the first action of the thread, and
+/// with 0 as the last. `role` is RZ_THREAD_..., `index` the number of the thread within its role: from 1 for
+/// RZ_THREAD_COMPUTE (0 is the calling thread), from 0 for the other roles. The callback does not run on threads of the
+/// host, nor on threads in a child made with fork().
 ///
-/// For hosts that attach threads to a virtual machine or a profiler, or give them a name, a priority or processors: the
-/// callback changes those of the thread that it runs on. All signals are blocked there. Threads are joined, and their
-/// ends told, before the call returns that ends them: rz_runtime_threads_set, a load, the first save or store of a
-/// model with mapped weights, and the rz_..._free that frees the last handle with the runtime. Several threads call at
-/// once. It must not call the library, and must return normally: no longjmp, no C++ exception.
+/// It allows hosts to attach threads to a virtual machine or a profiler, and to set their name, priority or processors.
+/// All signals are blocked on these threads. The call that ends a thread returns after the thread was joined and its
+/// end reported: rz_runtime_threads_set, a load, the first save or store of a model with mapped weights, and the
+/// rz_..._free that frees the last handle with the runtime. Several threads may call it at once. It must not call the
+/// library and must return normally: no longjmp, no C++ exception.
 pub type rz_thread_callback = Option<unsafe extern "C" fn(role: u32, index: u32, starts: i32, user: *mut c_void)>;
 
-/// Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of an rz_runtime. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_runtime_params {
     /// sizeof(rz_runtime_params).
     pub struct_size: u32,
-    /// Threads that compute: the calling one and `threads` - 1 workers, so 1 makes no worker. 0: one per processor
-    /// that the process may use (hardware threads of one core are several processors), or one per fast core if cores
+    /// Number of compute threads: the calling thread and `threads` - 1 workers; 1 creates no worker. 0: one per
+    /// processor that the process may use (hardware threads of a core count separately), or one per fast core if cores
     /// differ. At most 1024.
     ///
-    /// The first load of a model with a tokenizer starts as many further threads, at most four and at least one. They
-    /// render chat templates and compile grammars, one call at a time each in the order of arrival, and sleep
-    /// otherwise; each has 64 MiB of stack, most of which is never touched. If the system gives none, that load fails
-    /// with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a folder,
-    /// loads, and the first save or store of a model with mapped weights; the threads of the last two end with the
-    /// call, and with one thread there are none. In a child made with fork(), which has none of these threads, a call
-    /// with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES.
+    /// The first load of a model with a tokenizer starts one to four further threads, depending on `threads`. They
+    /// render chat templates and compile grammars, one call per thread in the order of arrival, and sleep otherwise;
+    /// each has a stack of 64 MiB, most of which is never touched. If the system cannot create any of them, the load
+    /// fails with RZ_ERR_RESOURCES. Later calls start no threads, except rz_runtime_threads_set, rz_store_new with a
+    /// folder, loads, and the first save or store of a model with mapped weights; the threads of the last two end with
+    /// the call, and a runtime with one thread starts none for them. In a child made with fork(), which has none of
+    /// these threads, a call with a template or a grammar starts a thread for itself, or fails with RZ_ERR_RESOURCES.
     pub threads: u32,
-    /// Ceiling in bytes on weights, caches and scratch memory in host memory, what lies on a GPU not counted; 0: none.
-    /// Beyond it calls fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
+    /// Ceiling in bytes on weights, KV caches and scratch memory in host memory, GPU memory not included; 0: none.
+    /// Calls that would exceed it fail with RZ_ERR_LIMIT: a load, a new cache, a first step.
     /// rz_runtime_memory_limit_set changes it.
     pub memory_limit: u64,
-    /// Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
-    /// Copied. The calling thread is never bound.
+    /// Processors (as the system numbers them) to which the workers are pinned, one each, round robin; NULL: none.
+    /// Copied. The calling thread is never pinned.
     pub cpus: *const u32,
     /// Number of `cpus`.
     pub n_cpus: usize,
-    /// Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody.
+    /// Receives log messages until the last handle that uses the runtime is freed; NULL: no log.
     pub log: rz_log_callback,
-    /// Handed to `log` as it is.
+    /// Passed to `log`.
     pub log_user: *mut c_void,
-    /// Runs the computation on the host's threads instead of workers; the library then starts no worker, and one
-    /// thread for chat templates and grammars. `threads` is the number of shares of a job, and `cpus` must be NULL.
+    /// Runs the computation on the host's threads instead of workers. The library then starts no worker, and one thread
+    /// for chat templates and grammars. `threads` is the maximum number of chunks of a call, and `cpus` must be NULL.
     /// NULL: workers.
     pub parallel: rz_parallel_callback,
-    /// Handed to `parallel` as it is.
+    /// Passed to `parallel`.
     pub parallel_user: *mut c_void,
-    /// Runs on each thread of the library as it starts and as it ends; NULL: nothing does.
+    /// Runs on each thread of the library when it starts and ends; NULL: no callback.
     pub on_thread: rz_thread_callback,
-    /// Handed to `on_thread` as it is.
+    /// Passed to `on_thread`.
     pub on_thread_user: *mut c_void,
 }
 
-/// Makes a runtime and starts its workers; they sleep while there is no work.
+/// Creates a runtime and starts its workers, which sleep while there is no work.
 ///
-/// `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
-/// threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
-/// RZ_ERR_RESOURCES (the system gives no more threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `params` may be NULL. The caller frees `*out` with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
+/// many threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` on a system that cannot pin threads),
+/// RZ_ERR_RESOURCES (the system cannot create the threads), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_new(
     params: *const rz_runtime_params,
@@ -140,17 +139,17 @@ pub unsafe extern "C" fn rz_runtime_new(
     })
 }
 
-/// Frees the handle; NULL is fine. Models that were loaded with it keep the runtime alive; with the last of them the
-/// workers end and are joined. Any thread. Since 0.1.0.
+/// Frees the handle; NULL is fine. Models loaded with the runtime keep it alive; the workers end and are joined with
+/// the last of them. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_free(runtime: *mut rz_runtime) {
     guarded_or!((), |call| call.release(runtime))
 }
 
-/// Changes the number of threads that compute, from the next step on; 0: as for rz_runtime_params.threads. A step that
-/// runs now keeps those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
-/// threads), RZ_ERR_RESOURCES (the system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since
-/// 0.1.0.
+/// Changes the number of compute threads from the next step on; 0 as in rz_runtime_params.threads. A running step keeps
+/// its threads. Results do not depend on the number of threads. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many
+/// threads), RZ_ERR_RESOURCES (the system cannot create more threads; the existing ones stay), RZ_ERR_OUT_OF_MEMORY.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_threads_set(
     runtime: *mut rz_runtime,
@@ -164,12 +163,12 @@ pub unsafe extern "C" fn rz_runtime_threads_set(
     })
 }
 
-/// Changes the ceiling in bytes on weights and caches in host memory (rz_runtime_params.memory_limit); 0: none.
+/// Changes the ceiling in bytes on host memory (rz_runtime_params.memory_limit); 0: none.
 ///
-/// It may be less than what is in use, as when the system asks programs to use less: what is there stays, and calls
-/// that need more fail with RZ_ERR_LIMIT until enough was freed, also steps that need more scratch memory.
-/// rz_cache_release, rz_store_clear and the functions that free handles give memory back. Any thread, while other calls
-/// run. Since 0.1.0.
+/// The ceiling may be below current use, for example when the system asks programs to use less memory: allocations
+/// stay, and calls that need more memory, including steps that need more scratch memory, fail with RZ_ERR_LIMIT until
+/// enough was freed. rz_cache_release, rz_store_clear and the functions that free handles free memory. Any thread, also
+/// while other calls run. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_memory_limit_set(
     runtime: *mut rz_runtime,
@@ -182,28 +181,28 @@ pub unsafe extern "C" fn rz_runtime_memory_limit_set(
     })
 }
 
-/// The state of a runtime. Since 0.1.0.
+/// State of a runtime. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_runtime_info {
     /// sizeof(rz_runtime_info), set by the caller.
     pub struct_size: u32,
-    /// Threads that compute from the next step on, the calling one among them; with rz_runtime_params.parallel the
-    /// number of shares of a job.
+    /// Number of compute threads from the next step on, including the calling thread; with rz_runtime_params.parallel
+    /// the maximum number of chunks of a call.
     pub threads: u32,
-    /// Threads for chat templates and grammars; 0 before the first load of a model with a tokenizer.
+    /// Number of threads for chat templates and grammars; 0 before the first load of a model with a tokenizer.
     pub template_threads: u32,
     /// 0.
     pub reserved: u32,
-    /// Bytes of host memory that count against the ceiling now: weights, caches, scratch memory.
+    /// Bytes of host memory that count against the ceiling now: weights, KV caches, scratch memory.
     pub memory_used: u64,
-    /// The most that memory_used was since the runtime was made.
+    /// Peak of memory_used since the runtime was created.
     pub memory_peak: u64,
-    /// The ceiling; 0: none.
+    /// Ceiling; 0: none.
     pub memory_limit: u64,
 }
 
-/// Fills in `*out`, whose `struct_size` the caller has set. Any thread, while other calls run. Since 0.1.0.
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread, also while other calls run. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_info_get(
     runtime: *const rz_runtime,

@@ -1,4 +1,4 @@
-//! Models whose bytes the caller has: in memory, in a range of a file descriptor, behind a function.
+//! Models loaded from caller-provided bytes: memory, a range of a file descriptor, or a read callback.
 
 use std::ffi::{c_char, c_void};
 use std::io;
@@ -16,14 +16,14 @@ use super::status::{RZ_ERR_FORMAT, RZ_OK, rz_error, rz_status};
 
 /// Kind of a source: `size` bytes at `data`.
 pub const RZ_SOURCE_MEMORY: u32 = 1;
-/// Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its end.
+/// Kind of a source: `size` bytes from `offset` on of the regular file open at `fd`; size 0: up to its end.
 pub const RZ_SOURCE_FD: u32 = 2;
-/// Kind of a source: `size` bytes that `read` gives.
+/// Kind of a source: `size` bytes, delivered by `read`.
 pub const RZ_SOURCE_READER: u32 = 3;
 
-/// Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0;
-/// RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or the errno
-/// that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the
+/// Fills `out` with `n` bytes from `offset` on, all of which lie within the size of the source. Returns 0;
+/// RZ_ERR_FORMAT if the file ends before the last of these bytes (the load then fails with RZ_ERR_FORMAT), or an errno,
+/// with which the load fails as RZ_ERR_IO. Several threads may call it at once, during the load only. It may call the
 /// library. It must return normally: no longjmp, no C++ exception.
 pub type rz_source_callback =
     Option<unsafe extern "C" fn(offset: u64, out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
@@ -36,38 +36,37 @@ pub struct rz_source {
     pub struct_size: u32,
     /// RZ_SOURCE_...
     pub kind: u32,
-    /// The file's name, NUL-terminated, as it would be in the folder of the model ("config.json",
-    /// "model-00001-of-00002.gguf"). NULL where there is only one.
+    /// Name of the file, NUL-terminated, as in the folder of the model ("config.json", "model-00001-of-00002.gguf").
+    /// May be NULL if there is only one source.
     pub name: *const c_char,
     /// The bytes of RZ_SOURCE_MEMORY.
     pub data: *const c_void,
     /// Number of bytes.
     pub size: u64,
-    /// The open file descriptor of RZ_SOURCE_FD, which stays the caller's. Its position is neither used nor changed.
+    /// Open file descriptor of RZ_SOURCE_FD, which remains the caller's. Its position is neither used nor changed.
     pub fd: i32,
     /// 0.
     pub reserved: u32,
     /// Offset of the bytes in the file of RZ_SOURCE_FD.
     pub offset: u64,
-    /// Function of RZ_SOURCE_READER.
+    /// Callback of RZ_SOURCE_READER.
     pub read: rz_source_callback,
-    /// Handed to `read` as it is.
+    /// Passed to `read`.
     pub user: *mut c_void,
 }
 
-/// rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
-/// .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the
-/// weights.
+/// Like rz_model_load, for a model from caller-provided bytes: a .gguf file (all files of a split model), a
+/// .safetensors file, or the needed files of a folder, such as config.json, tokenizer.json and the weights.
 ///
-/// Several sources each have the name of their file, by which the others find it. Sources are read during the call
-/// only: memory, descriptors and what `user` points to may go afterwards.
+/// Each of several sources has the name of its file, by which other files refer to it. Sources are only read during the
+/// call: memory, descriptors and the target of `user` may be released afterwards.
 ///
-/// With RZ_MODEL_MMAP all sources are of the kind RZ_SOURCE_FD, whose bytes are mapped where they are, at any offset,
-/// and used without a copy, such as an uncompressed asset of an Android package; the mapping stays when the descriptor
-/// is closed. Other kinds are RZ_ERR_UNSUPPORTED then. `params` may be NULL. `*out` is freed with rz_model_free. Any
-/// thread. Errors: those of rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of its source
-/// (RZ_ERR_FORMAT from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the set that is not among the
-/// sources. Since 0.1.0.
+/// With RZ_MODEL_MMAP all sources must be of the kind RZ_SOURCE_FD; other kinds are RZ_ERR_UNSUPPORTED. Their bytes are
+/// mapped in place, at any offset, and used without a copy, such as an uncompressed asset of an Android package; the
+/// mapping outlives the descriptor. `params` may be NULL. The caller frees `*out` with rz_model_free. Any thread.
+/// Errors: as for rz_model_load; RZ_ERR_FORMAT also for a file that ends within the range of its source (RZ_ERR_FORMAT
+/// from `read`); RZ_ERR_IO also for an errno of `read`, and for a file of the model that is not among the sources.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_load_from(
     sources: *const rz_source,

@@ -8,82 +8,83 @@ use crate::error::Error;
 use super::faults;
 use super::field::write_message;
 
-/// Outcome of a call: 0 is success, a positive number is progress, a negative one is failure.
+/// Result of a call: 0 is success, a positive number is progress, a negative number is failure.
 pub type rz_status = i32;
 
 /// Success.
 pub const RZ_OK: rz_status = 0;
-/// Progress, and there is more to come: call again, of a reply without a part right now after a step.
+/// Progress: call again for more. A reply may have no new part after a step.
 pub const RZ_AGAIN: rz_status = 1;
-/// It has ended: nothing more will come.
+/// Completed: there is nothing more to come.
 pub const RZ_DONE: rz_status = 2;
-/// An argument that can never work: NULL, out of range, not UTF-8.
+/// An argument is NULL, out of range, not UTF-8, or otherwise never valid.
 pub const RZ_ERR_INVALID_ARGUMENT: rz_status = -1;
-/// The handle is in use by another call right now.
+/// Another call is using the handle.
 pub const RZ_ERR_BUSY: rz_status = -2;
-/// The host's memory ran out.
+/// Host memory is exhausted.
 pub const RZ_ERR_OUT_OF_MEMORY: rz_status = -3;
-/// A device's memory ran out.
+/// Device memory is exhausted.
 pub const RZ_ERR_DEVICE_OUT_OF_MEMORY: rz_status = -4;
-/// A ceiling set by the caller, or a bound of this library, would be passed.
+/// The call would exceed a ceiling set by the caller, or a bound of this library.
 pub const RZ_ERR_LIMIT: rz_status = -5;
 /// A file could not be read or written.
 pub const RZ_ERR_IO: rz_status = -6;
-/// A file is damaged, or weights of a model make a result NaN or infinite.
+/// A file is damaged, or the weights of a model make a result NaN or infinite.
 pub const RZ_ERR_FORMAT: rz_status = -7;
 /// The request is valid, but this library does not implement it.
 pub const RZ_ERR_UNSUPPORTED: rz_status = -8;
-/// A field or a flag that this library is too old for.
+/// A field or a flag needs a newer library.
 pub const RZ_ERR_VERSION: rz_status = -9;
 /// An `rz_cancel` was fired, or a callback asked to stop.
 pub const RZ_ERR_CANCELLED: rz_status = -10;
-/// The time allowed has passed.
+/// The deadline has passed.
 pub const RZ_ERR_DEADLINE: rz_status = -11;
-/// The cache has no room for the tokens.
+/// The tokens do not fit into the context window (the capacity of the cache).
 pub const RZ_ERR_CONTEXT_FULL: rz_status = -12;
 /// The buffer is too small; the needed count was written.
 pub const RZ_ERR_BUFFER_TOO_SMALL: rz_status = -13;
 /// The device cannot be used; the message says why.
 pub const RZ_ERR_DEVICE_UNAVAILABLE: rz_status = -14;
-/// The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other
-/// devices, is of no use any more; the CPU and other models go on, on the same device too, because each model has a
-/// context of its own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no
-/// memory), that they leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new
-/// process has the devices again.
+/// The device failed, or did not answer for 60 seconds; its work is lost. The model is unusable, including its layers
+/// on other devices. The CPU and other models continue to work, on the same device too, because each model has its own
+/// context. According to NVIDIA's documentation some kernel faults, such as error 700 (illegal address), make CUDA
+/// unusable in the whole process: then every model on a GPU returns this status, and only a new process can use the
+/// devices again.
 pub const RZ_ERR_DEVICE_LOST: rz_status = -15;
-/// Things of different models in one call.
+/// One call combines objects of different models.
 pub const RZ_ERR_MISMATCH: rz_status = -16;
-/// A bug of this library, caught. Please report the message.
+/// Caught bug of this library. Please report the message.
 pub const RZ_ERR_PANIC: rz_status = -17;
-/// A call on this handle ended in RZ_ERR_PANIC, whose message this error repeats: free it.
+/// An earlier call on this handle ended with RZ_ERR_PANIC, whose message this error repeats. Free the handle.
 pub const RZ_ERR_POISONED: rz_status = -18;
-/// There is nothing of this name or number: a key, a device, a medium, an entry beyond the last one.
+/// No such name or number: a key, a device, a medium, or an index beyond the last entry.
 pub const RZ_ERR_NOT_FOUND: rz_status = -19;
-/// The call has to come after another one: there are no logits before a prefill, and no rows before the last step.
+/// Another call must come first: there are no logits before a prefill, and no rows before the last step.
 pub const RZ_ERR_NOT_READY: rz_status = -20;
-/// The system refuses a thread or another resource; the same call may succeed later.
+/// The system cannot create a thread or another resource; the same call may succeed later.
 pub const RZ_ERR_RESOURCES: rz_status = -21;
 
-/// An explicit zero (none) for 32-bit fields whose 0 stands for the default. Only fields whose comments name RZ_NONE
-/// take it.
+/// Explicit zero (none) for 32-bit fields whose value 0 means the default. Only fields whose comments name RZ_NONE
+/// accept it.
 pub const RZ_NONE: u32 = u32::MAX;
 
-/// Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
+/// Error record in caller-owned memory, which may be uninitialized (on the stack, for example). Its layout never
+/// changes.
 ///
-/// Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
-/// record in on every return: on success with the status, zeros and an empty message. Since 0.1.0.
+/// Every function whose last argument is an `rz_error *` accepts NULL there. Otherwise it fills in the record on every
+/// return: on success with the status, zeros and an empty message. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_error {
-    /// The status that was returned.
+    /// Returned status.
     pub code: i32,
-    /// `errno` of the system call that failed, on Windows what GetLastError told, else 0.
+    /// `errno` of the failed system call, on Windows the value of GetLastError; 0 if there is none.
     pub system_code: i32,
-    /// The capacity that would have been enough: tokens of the cache for RZ_ERR_CONTEXT_FULL, to which the tokens of a
-    /// reply are to be added; the size of the buffer for RZ_ERR_BUFFER_TOO_SMALL; else 0.
+    /// Capacity that would have been sufficient: for RZ_ERR_CONTEXT_FULL tokens of the cache, without the tokens of the
+    /// reply; for RZ_ERR_BUFFER_TOO_SMALL the buffer size; else 0.
     pub needed: u64,
-    /// The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
-    /// is left out.
+    /// Reason, then the file: UTF-8, NUL-terminated, without control characters. The middle of a message that is too
+    /// long is left out.
     pub message: [c_char; 496],
 }
 

@@ -5,29 +5,28 @@ use std::ffi::c_char;
 use super::status::{name, rz_status};
 use crate::os;
 
-/// The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
-/// built against an older header could notice, so a program that loads the library at run time compares it first:
-/// rz_abi_version() == RZ_ABI_VERSION. Functions that are added leave it as it is: whoever wants to run with older
-/// libraries too looks such a one up with dlsym, or compares rz_version().
+/// Version of the interface, also part of the library's SONAME. It grows with every change that a program built against
+/// an older header could notice. A program that loads the library at run time checks it first: rz_abi_version() ==
+/// RZ_ABI_VERSION. New functions do not change it: a program that also runs with older libraries looks a new function
+/// up with dlsym, or compares rz_version().
 pub const RZ_ABI_VERSION: u32 = 1;
 
-/// RZ_ABI_VERSION of the header that the library was built with; a program works with a library that has its own.
-/// Any thread. Since 0.1.0.
+/// Returns RZ_ABI_VERSION of the header that the library was built with. A program needs a library with the value of
+/// its own header. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_abi_version() -> u32 {
     RZ_ABI_VERSION
 }
 
-/// Version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are those of the
-/// header. The string is static. Any thread. Since 0.1.0.
+/// Returns the version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are the
+/// version of the header. The string is static. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Version of the library as a number, as RZ_VERSION_NUMBER is for the header: 1,000,000 times the major, 1,000
-/// times the minor and the patch version, so that 0.1.0 is 1000 and a newer version is a greater number. Any thread.
-/// Since 0.1.0.
+/// Returns the version of the library as a number in the form of RZ_VERSION_NUMBER: 1,000,000 times the major, 1,000
+/// times the minor and the patch version. 0.1.0 is 1000; a newer version has a greater number. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_version_number() -> u32 {
     number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
@@ -35,17 +34,17 @@ pub extern "C" fn rz_version_number() -> u32 {
         + number(env!("CARGO_PKG_VERSION_PATCH"))
 }
 
-/// Bit of rz_features: kernels of a GPU are built in. Today those are kernels in CUDA, for NVIDIA GPUs.
+/// Bit of rz_features: the library contains GPU kernels (CUDA, for NVIDIA GPUs).
 pub const RZ_FEATURE_GPU: u32 = 1;
-/// Bit of rz_features: PNG, JPEG, WebP and GIF files are decoded; without it BMP files alone.
+/// Bit of rz_features: the library decodes PNG, JPEG, WebP and GIF files; without it only BMP files.
 pub const RZ_FEATURE_IMAGES: u32 = 2;
-/// Bit of rz_features: MP3, FLAC and Ogg Vorbis files are decoded; without it WAV files alone.
+/// Bit of rz_features: the library decodes MP3, FLAC and Ogg Vorbis files; without it only WAV files.
 pub const RZ_FEATURE_SOUNDS: u32 = 4;
-/// Bit of rz_features: the library starts threads; without it all work is done on the calling thread.
+/// Bit of rz_features: the library starts threads; without it all work runs on the calling thread.
 pub const RZ_FEATURE_THREADS: u32 = 8;
 
-/// What this build of the library has: RZ_FEATURE_..., or-ed together. Whether a device can be used is in
-/// rz_device_info_get. Any thread. Since 0.1.0.
+/// Returns the features of this build: RZ_FEATURE_... combined with |. rz_device_info_get tells whether a device is
+/// usable. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_features() -> u32 {
     let has = [
@@ -57,8 +56,8 @@ pub extern "C" fn rz_features() -> u32 {
     has.iter().filter(|(has, _)| *has).fold(0, |all, (_, bit)| all | bit)
 }
 
-/// Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
-/// Any thread. Since 0.1.0.
+/// Returns the name of a status, such as "RZ_ERR_FORMAT". The string is static; for an unknown number it is
+/// "RZ_UNKNOWN", never NULL. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn rz_status_name(status: rz_status) -> *const c_char {
     name(status).as_ptr()

@@ -106,10 +106,10 @@ namespace Realizar
     {
         /// <summary>Index of a device; 0: chosen by the library.</summary>
         public int Device;
-        /// <summary>Results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor
-        /// on the other caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in
-        /// prompts; results still differ between devices, and with the number of layers that are on
-        /// them.</summary>
+        /// <summary>Deterministic, batch-invariant results: they do not depend on the number of threads, on how a
+        /// prompt was split into chunks, or on other sequences of a batch. On the CPU this always holds. On a GPU
+        /// the flag costs speed, mostly in prefill. Results still differ between devices, and with the number of
+        /// layers on them.</summary>
         public bool Deterministic;
         /// <summary>Weights that need no packing stay in the file, which is mapped and must not change
         /// meanwhile.</summary>
@@ -123,8 +123,8 @@ namespace Realizar
         public bool Mtp;
         /// <summary>Passes over keys and tensors that the library does not know, and counts them.</summary>
         public bool AllowUnknown;
-        /// <summary>Products on the CPU are in BF16 where that is faster for prompts: on processors with AMX for
-        /// BF16, if a product that the first such load of a process measures takes less time than with exact
+        /// <summary>Compute matrix products on the CPU in BF16 if that makes prefill faster: on processors with
+        /// AMX-BF16, if a product that the first such load of a process measures takes less time than with exact
         /// sums.</summary>
         public bool Bf16Products;
         /// <summary>Number of layers on GPUs; 0: none; null: as many as fit.</summary>
