@@ -1,4 +1,4 @@
-//! A low-rank adapter on the devices of its model: each part of the layers has the factors of its own products.
+//! LoRA adapters on the devices of a model: each part of the layers has the factors of its own matrices.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::graph::weights::{Beside, LowRank, MatrixSource};
 
 pub struct Adapter {
     pub(super) cpu: Option<Arc<CpuAdapter>>,
-    /// The parts on GPUs, in the order of the layers.
+    /// The parts on GPUs, in layer order.
     pub(super) gpus: Vec<Arc<dyn GpuAdapter>>,
     digest: u64,
     largest_factor: f64,
 }
 
-/// The factors of an adapter: those of its products, in their places.
+/// The factors of an adapter, and the matrices they apply to.
 pub struct Factors<'a> {
     pub sources: &'a [&'a dyn MatrixSource],
     pub products: &'a [LowRank],
 }
 
 impl Factors<'_> {
-    /// Hands `load` the factors of a part of a program, in which `beside` tells the place of a product.
+    /// Passes the factors of one part to `load`; `beside` converts the location of a product to the part.
     pub(super) fn of_part<T>(
         &self,
         beside: impl Fn(Beside) -> Option<Beside>,
@@ -50,7 +50,7 @@ impl Factors<'_> {
 }
 
 impl Adapter {
-    /// The parts of an adapter with some products.
+    /// Combines the parts of an adapter.
     pub(super) fn new(cpu: Option<Arc<CpuAdapter>>, gpus: Vec<Arc<dyn GpuAdapter>>, products: &[LowRank]) -> Adapter {
         let mut hash = XxHash64::with_seed(0);
         cpu.iter().for_each(|cpu| hash.write_u64(cpu.digest()));
@@ -59,19 +59,19 @@ impl Adapter {
         Adapter { cpu, gpus, digest: hash.finish(), largest_factor }
     }
 
-    /// Bytes of the host.
+    /// Bytes on the host.
     pub fn host_bytes(&self) -> u64 {
         self.cpu.as_ref().map_or(0, |cpu| cpu.bytes())
     }
 
-    /// The largest size of a factor on a product.
+    /// The largest absolute scale of a product.
     pub fn largest_factor(&self) -> f64 {
         self.largest_factor
     }
 }
 
 impl AdapterSet<Adapter> {
-    /// A number that tells it from sets of other factors or in another order; 0 for an empty one.
+    /// Identifies the set, including its scales and order; 0 if empty.
     pub fn digest(&self) -> u64 {
         if self.is_empty() {
             return 0;
@@ -84,7 +84,7 @@ impl AdapterSet<Adapter> {
         hash.finish().max(1)
     }
 
-    /// The set as a device has it, whose part `of` gives.
+    /// The set for one device, whose part of an adapter `of` returns.
     pub(super) fn on<A: ?Sized>(&self, of: impl Fn(&Adapter) -> Option<&Arc<A>>) -> AdapterSet<A> {
         let scaled = self.iter().filter_map(|(adapter, factor)| Some((of(adapter)?.clone(), *factor)));
         AdapterSet::new(scaled.collect())

@@ -1,4 +1,4 @@
-//! A model on its device or devices: the closed list of the kinds that there are.
+//! A model on its device or devices: the closed list of backends.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,17 +30,17 @@ use crate::graph::step::StepLimits;
 use crate::graph::weights::{Beside, Progress, Weights};
 use crate::sampling::{MAX_ENTRIES, SamplingRule};
 
-/// Number of the processors of the host in `devices()`, from 1.
+/// Number of the CPU in `devices()`, from 1.
 pub const CPU_DEVICE: u32 = 1;
 
-/// Every device there is, the CPU first.
+/// All devices, the CPU first.
 pub fn devices() -> Vec<DeviceInfo> {
     let mut devices = vec![cpu::device(fastest())];
     devices.extend(drivers::devices());
     devices
 }
 
-/// Fails where the devices that somebody asked for are no GPUs that can be used.
+/// Fails unless the named devices are available GPUs.
 fn check_gpus(named: &[u32]) -> Result<()> {
     let all = devices();
     let check = |&device: &u32| match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
@@ -63,7 +63,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Brings the weights of a program to a device.
+    /// Loads the weights of a program to the selected devices.
     pub fn load(
         program: &Arc<Program>,
         weights: &Weights,
@@ -129,7 +129,7 @@ impl Backend {
             return Err(Error::invalid("cannot place experts on a GPU: no GPU is named"));
         }
         if named.is_empty() {
-            // Choices that only a CPU has, or that say where layers are.
+            // False for options that only a CPU supports, or that place layers.
             let is_free = options.packed_path.is_none() && load.isa.is_none() && options.gpu_layers == 0;
             let is_free = is_free && options.placement == Placement::WithLayers;
             let measured = &LoadOptions { plan: false, ..*options };
@@ -138,7 +138,7 @@ impl Backend {
                 false => Vec::new(),
             };
             let gpus = if options.plan {
-                // Their contexts end first, which take memory.
+                // The drivers' contexts, which take memory, end first.
                 let numbers: Vec<u32> = chosen.into_iter().map(|gpu| drivers::number(&*gpu)).collect();
                 open(&numbers).unwrap_or_default()
             } else {
@@ -146,7 +146,7 @@ impl Backend {
             };
             return match on_gpus(&gpus, progress) {
                 Err(e) if gpus.is_empty() || matches!(e, Error::Cancelled | Error::Deadline) => Err(e),
-                // A GPU that nobody asked for fails nobody.
+                // A GPU that was not requested must not fail the load.
                 Err(_) => on_cpu(progress),
                 loaded => loaded,
             };
@@ -158,7 +158,7 @@ impl Backend {
         on_gpus(&open(named)?, progress)
     }
 
-    /// The parts that are on GPUs, in the order of the layers.
+    /// The parts on GPUs, in layer order.
     fn on_gpus(&self) -> &[Arc<dyn GpuModel>] {
         match self {
             Backend::Cpu(_) => &[],
@@ -167,7 +167,7 @@ impl Backend {
         }
     }
 
-    /// The part that is on the CPU.
+    /// The part on the CPU.
     fn cpu(&self) -> Option<&Arc<CpuBackend>> {
         match self {
             Backend::Cpu(cpu) => Some(cpu),
@@ -176,7 +176,7 @@ impl Backend {
         }
     }
 
-    /// Experts of layers on GPUs, where the host has some.
+    /// Experts on the host for layers on GPUs, if any.
     fn host_experts(&self) -> Option<&HostExperts> {
         match self {
             Backend::Pipeline(pipeline) => pipeline.host_experts(),
@@ -184,7 +184,7 @@ impl Backend {
         }
     }
 
-    /// The weights of the host, where it has some.
+    /// The weights of the host, if any.
     fn on_host(&self) -> Option<&Arc<CpuBackend>> {
         match self {
             Backend::Pipeline(pipeline) => pipeline.on_host(),
@@ -192,8 +192,8 @@ impl Backend {
         }
     }
 
-    /// Layers on GPUs whose experts the host has, from the first to the last, and the bytes of experts of layers on
-    /// GPUs: on the host, and on the devices.
+    /// Layers on GPUs with experts on the host, from the first to the last, and the bytes of experts of layers on GPUs:
+    /// on the host, and on the devices.
     pub fn experts(&self, program: &Program, weights: &Weights) -> Result<(Range<usize>, [u64; 2])> {
         let layers = self.host_experts().map_or(0..0, |host| host.layers.clone());
         let on_host = self.host_experts().map_or(Ok(0), HostExperts::bytes)?;
@@ -207,18 +207,18 @@ impl Backend {
         Ok((layers, [on_host, on_devices]))
     }
 
-    /// Number of rows from which on steps copy experts of the host to a device; `None`: no step does.
+    /// Minimum rows of a step that copies experts of the host to a device; `None`: never.
     pub fn copied_from(&self) -> Option<usize> {
         self.host_experts().and_then(|host| host.copied_from)
     }
 
-    /// Tells whether the CPU has layers.
+    /// True if the CPU has layers.
     pub fn is_on_cpu(&self) -> bool {
         self.cpu().is_some()
     }
 
-    /// The device that has all weights of a program of this model beside the one that was loaded, and the program as
-    /// one of that device; where there is none, all devices of the model.
+    /// If one device holds every weight of `program`, returns that device and the program renumbered for it; otherwise
+    /// `self`.
     pub fn of_program(&self, program: &Arc<Program>) -> Result<(Backend, Arc<Program>)> {
         let Backend::Pipeline(pipeline) = self else { return Ok((self.clone(), program.clone())) };
         let Some((part, own)) = pipeline.on_one(program)? else { return Ok((self.clone(), program.clone())) };
@@ -229,8 +229,8 @@ impl Backend {
         })
     }
 
-    /// This model, which is on the CPU, on the last device of another one, whose keys and values `program` reads: a
-    /// copy where that is a GPU.
+    /// Returns this model, which is on the CPU, for use with the KV cache of `other`, which `program` reads: a copy on
+    /// the last device of `other` if that is a GPU.
     pub fn beside(&self, other: &Backend, program: &Program) -> Result<Backend> {
         match (self, other) {
             (Backend::Cpu(_), Backend::Cpu(_)) => Ok(self.clone()),
@@ -246,7 +246,7 @@ impl Backend {
         }
     }
 
-    /// A program for sequences of this model as one for their part on the last device.
+    /// Renumbers a program for the part of this model's sequences on the last device.
     fn for_last(&self, program: &Program) -> Result<Arc<Program>> {
         match self {
             Backend::Pipeline(pipeline) => pipeline.for_last(program),
@@ -254,23 +254,22 @@ impl Backend {
         }
     }
 
-    /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
+    /// Number in `devices()`, from 1, of the first GPU, otherwise of the CPU.
     pub fn device_number(&self) -> u32 {
         self.on_gpus().first().map_or(CPU_DEVICE, |gpu| number(&**gpu))
     }
 
-    /// Bytes of each GPU that the model, its caches and executors take or would take now, and page-locked ones of the
-    /// host.
+    /// For each GPU, bytes that the model, its caches and executors take or would take now, and pinned host bytes.
     pub fn taken(&self) -> Vec<[u64; 2]> {
         self.on_gpus().iter().map(|gpu| gpu.taken()).collect()
     }
 
-    /// Name of the instruction set of products on the CPU, where there are some.
+    /// Name of the instruction set of matrix products on the CPU, if any.
     pub fn isa(&self) -> &'static str {
         self.on_host().map_or("", |cpu| cpu.isa())
     }
 
-    /// Names of the devices whose kind the model counts as: of a division the GPUs.
+    /// Names of the GPUs, otherwise of the CPU.
     pub fn device_names(&self) -> String {
         let names: Vec<String> = match self {
             Backend::Cpu(cpu) => vec![cpu.device().name.clone()],
@@ -279,12 +278,12 @@ impl Backend {
         names.join(" and ")
     }
 
-    /// The reason why the host's packed weights are not in a file, although a file was requested.
+    /// Why the host's packed weights are not in a file although one was requested.
     pub fn unwritten(&self) -> Option<&Error> {
         self.on_host().and_then(|cpu| cpu.unwritten())
     }
 
-    /// Kind of each device and the bytes of weights it holds, the kind of the last layers first.
+    /// Kind and weight bytes of each device, first the kind of the last layers.
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
         let on_gpus = self.on_gpus().iter().map(|gpu| gpu.weight_bytes()).reduce(|a, b| a + b);
         let on_gpus = on_gpus.map(|bytes| (DeviceKind::Gpu, bytes));
@@ -292,7 +291,7 @@ impl Backend {
         on_gpus.into_iter().chain(on_host)
     }
 
-    /// A number that tells the weights from others, for caches that are saved.
+    /// Identifies the weights, for saved caches.
     pub fn digest(&self) -> u64 {
         match self {
             Backend::Cpu(cpu) => cpu.digest(),
@@ -304,7 +303,7 @@ impl Backend {
         }
     }
 
-    /// Brings the factors of an adapter to the devices of this model. `host_bytes`: the ceiling on bytes of the host.
+    /// Loads the factors of a LoRA adapter to the devices of this model. `host_bytes`: limit of host memory.
     pub fn load_adapter(&self, factors: &Factors, host_bytes: u64) -> Result<Adapter> {
         let on_cpu = |cpu: &CpuBackend, factors: &Factors| {
             cpu.load_adapter(factors.sources, factors.products, host_bytes).map(Arc::new)
@@ -338,18 +337,18 @@ impl Backend {
         Ok(Adapter::new(cpu, gpus, factors.products))
     }
 
-    /// The part of the weights of the host that is vectors.
+    /// Bytes of the host's weights that are vectors.
     pub fn vector_bytes(&self) -> u64 {
         self.on_host().map_or(0, |cpu| cpu.vector_bytes())
     }
 
-    /// Bytes of the host that are held beside weights while they are loaded.
+    /// Bytes of host staging memory during a load.
     pub fn staging_bytes(&self) -> u64 {
         let on_gpus = self.on_gpus().iter().map(|gpu| gpu.staging_bytes());
         on_gpus.chain(self.on_host().map(|cpu| cpu.staging_bytes())).max().unwrap_or(0)
     }
 
-    /// Number of layers on each GPU, of `n`, and the number of the device.
+    /// Device number and number of layers of each GPU; `n`: number of all layers.
     pub fn gpus(&self, n: usize) -> Vec<(u32, usize)> {
         let layers = match self {
             Backend::Pipeline(pipeline) => pipeline.gpu_layers().collect(),
@@ -358,7 +357,7 @@ impl Backend {
         self.on_gpus().iter().map(|gpu| number(&**gpu)).zip(layers).collect()
     }
 
-    /// An empty sequence.
+    /// Creates an empty sequence.
     pub fn new_sequence(&self, spec: &SequenceSpec) -> Result<Sequence> {
         spec.check()?;
         match self {
@@ -368,12 +367,12 @@ impl Backend {
         }
     }
 
-    /// True where steps choose tokens by a rule.
+    /// True if steps can sample by this rule on the device.
     pub fn chooses(&self, rule: &SamplingRule) -> bool {
         !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES && rule.params.suits_devices()
     }
 
-    /// Memory of the host that an executor takes, in bytes.
+    /// Bytes of host memory of an executor.
     pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
         let of_layers = match self.is_on_cpu() {
             true => limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab,
@@ -383,7 +382,7 @@ impl Backend {
         4 * (of_layers + of_experts) as u64
     }
 
-    /// An executor with scratch for `limits`. `program` is the one that was loaded.
+    /// Creates an executor with scratch for `limits`. `program`: the loaded one, or one with the same layers.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
         let device = match self {
             Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
@@ -395,8 +394,8 @@ impl Backend {
         Ok(Executor::new(program, limits, device))
     }
 
-    /// An executor of a program on the last device of another model, whose keys and values it reads. This is
-    /// `beside` it.
+    /// Creates an executor of a program on the last device of `other`, whose KV cache the program reads. `self` is from
+    /// `beside`.
     pub fn new_executor_beside(&self, other: &Backend, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
         let Backend::Gpu(gpu) = self else { return self.new_executor(program, limits) };
         let own = other.for_last(program)?;
@@ -407,7 +406,7 @@ impl Backend {
     }
 }
 
-/// Position in `devices()` from 1.
+/// Number in `devices()`, from 1.
 fn number(gpu: &dyn GpuModel) -> u32 {
     drivers::number(&*gpu.device())
 }

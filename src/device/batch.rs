@@ -1,4 +1,4 @@
-//! A step of sequences, and the check that it fits them, the program and the executor.
+//! The inputs of a step with its sequences, and their validation against the program and the executor.
 
 use super::sequence::Sequence;
 use crate::error::{Error, Result};
@@ -6,16 +6,16 @@ use crate::graph::program::Program;
 use crate::graph::step::{CHOSEN_BEFORE, MEDIA_ROW, StepInputs, StepLimits};
 use crate::sampling::MAX_ENTRIES;
 
-/// The inputs of a step with the sequences that it goes on with.
+/// The inputs of a step, and the sequences that it extends.
 pub struct Batch<'a, 's> {
     pub inputs: StepInputs<'a>,
-    /// The sequences, each once, by their number in the inputs.
+    /// The sequences, each once, indexed by the sequence numbers of the inputs.
     pub sequences: &'a mut [&'s mut Sequence],
 }
 
 impl Batch<'_, '_> {
-    /// Refuses a batch that fits neither itself, nor the program, nor the room. `follows`: `CHOSEN_BEFORE` has a
-    /// meaning.
+    /// Fails if the batch is inconsistent, or does not fit the program or `limits`. `follows`: true if the executor
+    /// accepts `CHOSEN_BEFORE`.
     pub fn check(&self, program: &Program, limits: StepLimits, follows: bool) -> Result<()> {
         let StepInputs { ids, positions, sequences: numbers, outputs, rules, media, turns, spans, .. } = self.inputs;
         let (n, n_outputs) = (ids.len(), outputs.len());
@@ -86,7 +86,7 @@ impl Batch<'_, '_> {
                 return Err(Error::invalid(format!("position {position} of {} learned ones", program.max_positions)));
             }
             let is_first = i == tokens.start;
-            // A step ahead goes on after one that is not committed yet.
+            // A pipelined step follows an uncommitted one.
             let is_ahead = follows && is_first && id == CHOSEN_BEFORE;
             if !program.recurrent.is_empty() && position != next && !is_ahead {
                 return Err(Error::invalid(format!(

@@ -1,21 +1,21 @@
-//! The positions at which recurrent states of a sequence are kept. A recurrence cannot be computed backwards, so that a
-//! rewind goes to a checkpoint, from which the tokens after it are computed again.
+//! Checkpoints of a sequence's recurrent states. A recurrence cannot be undone, so a rewind goes to a checkpoint, and
+//! the tokens after it are recomputed.
 //!
-//! Owns which of a few buffers holds the states after which number of tokens, and which of them a step overwrites. A
-//! step reads one buffer and writes another, so that one that fails changes nothing.
+//! Decides which of a few buffers holds the states after how many tokens, and which one a step overwrites. A step reads
+//! one buffer and writes another, so a failed step changes nothing.
 
 use crate::graph::sequence_spec::RECURRENT_BUFFERS as BUFFERS;
 
-/// Buffers of recurrent states, with the number of tokens that each has processed.
+/// For each buffer of recurrent states, the number of tokens that it has processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checkpoints {
     positions: [Option<usize>; BUFFERS],
-    /// A position whose buffer no step overwrites.
+    /// A position whose buffer is protected.
     kept: Option<usize>,
 }
 
 impl Default for Checkpoints {
-    /// Starts with the zeros of an empty sequence in the first buffer.
+    /// The first buffer holds the zeros of an empty sequence.
     fn default() -> Checkpoints {
         let mut positions = [None; BUFFERS];
         positions[0] = Some(0);
@@ -24,12 +24,12 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// Checkpoints at the positions of buffers.
+    /// Checkpoints at the given positions.
     pub fn restored(positions: [Option<usize>; BUFFERS]) -> Checkpoints {
         Checkpoints { positions, kept: None }
     }
 
-    /// Has steps overwrite other buffers than the one of a position.
+    /// Protects the buffer of a position.
     pub fn keep(&mut self, position: Option<usize>) {
         self.kept = position;
     }
@@ -39,12 +39,12 @@ impl Checkpoints {
         &self.positions
     }
 
-    /// The buffer of the states after exactly `len` tokens.
+    /// The buffer with the states after exactly `len` tokens.
     pub fn at(&self, len: usize) -> Option<usize> {
         self.positions.iter().position(|p| *p == Some(len))
     }
 
-    /// The largest position of at most `len`.
+    /// The largest position up to `len`.
     pub fn newest(&self, len: usize) -> Option<usize> {
         self.positions.iter().flatten().copied().filter(|p| *p <= len).max()
     }
@@ -54,17 +54,16 @@ impl Checkpoints {
         (0..BUFFERS).filter(|i| self.positions[*i].is_some())
     }
 
-    /// Forgets what stands after `len` tokens.
+    /// Drops checkpoints after `len` tokens.
     pub fn truncate(&mut self, len: usize) {
         self.positions.iter_mut().filter(|p| p.is_some_and(|p| p > len)).for_each(|p| *p = None);
     }
 
-    /// The buffer that the step after `len` tokens writes, of which the first `committed` are committed and the others
-    /// under way: an unused one, else the one before these that rewinds miss least and that is not kept.
+    /// The buffer that the step after `len` tokens writes, `committed` of which are committed: an unused one, otherwise
+    /// the unprotected committed one whose loss costs rewinds least.
     ///
-    /// Without the checkpoint at `p`, ahead of which one stands at `a` and after which one at `b`, rewinds to `p..b`
-    /// compute `p - a` tokens more. Rewinds to `r` are taken to be as frequent as `1 / (len - r + 1)`, so that many
-    /// checkpoints stand near the end.
+    /// Without the checkpoint at `p`, between neighbors `a` and `b`, a rewind to `p..b` recomputes `p - a` more tokens.
+    /// Rewinds to `r` are assumed to have frequency `1 / (len - r + 1)`, which puts many checkpoints near the end.
     pub fn target(&self, len: usize, committed: usize) -> usize {
         if let Some(unused) = self.positions.iter().position(Option::is_none) {
             return unused;
@@ -82,7 +81,7 @@ impl Checkpoints {
         losses.min_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2))).map_or(0, |(i, ..)| i)
     }
 
-    /// Forgets the buffer that the step after `len` tokens writes: what it holds is undefined until `commit`.
+    /// Invalidates the buffer that the step after `len` tokens writes, until `commit`.
     pub fn begin(&mut self, len: usize, committed: usize) {
         let target = self.target(len, committed);
         self.positions[target] = None;
@@ -128,7 +127,7 @@ mod tests {
         }
         let held = positions(&c);
         assert_eq!(held.len(), BUFFERS);
-        // A rewind to any place computes less than a third of the sequence again.
+        // A rewind to any place recomputes less than a third of the sequence.
         for r in 0..len {
             assert!(3 * (r - c.newest(r).unwrap_or(0)) < len, "{held:?}");
         }
@@ -160,7 +159,7 @@ mod tests {
         assert_eq!(positions(&c).len(), BUFFERS - 1);
     }
 
-    /// Steps of one token each, up to three under way at a time.
+    /// Single-token steps, up to three in flight.
     #[test]
     fn what_is_committed_outlasts_the_steps_ahead() {
         steps_ahead(None);
@@ -176,7 +175,7 @@ mod tests {
         }
         (0..2000).for_each(|_| advance(&mut c, &mut len, 1));
         assert_eq!((c.newest(len - 1), c.newest(310)), (Some(len - 1), Some(300)));
-        // A position that has no checkpoint keeps nothing.
+        // A position without a checkpoint protects nothing.
         c.keep(Some(301));
         (0..2000).for_each(|_| advance(&mut c, &mut len, 1));
         assert_eq!(c.at(300), None);

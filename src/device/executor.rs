@@ -1,4 +1,4 @@
-//! Runs the steps of a program on the device or devices of its model.
+//! Executes the steps of a program on the devices of its model.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::graph::program::Program;
 use crate::graph::step::{OpenStep, StepLimits};
 use crate::graph::step_budget::StepBudget;
 
-/// Executes the ops of one step at a time, between `begin` and `end` those of one batch. After an error the step is
-/// abandoned with `end`; the next `begin` starts clean.
+/// Executes one step at a time, from `begin` to `end`. After an error the step must be abandoned with `end`; the next
+/// `begin` starts clean.
 pub struct Executor {
     program: Arc<Program>,
     limits: StepLimits,
     device: DeviceExecutor,
-    /// The number of the GPU among those of its sequences.
+    /// The index of its GPU in sequences.
     pub(super) gpu: usize,
 }
 
@@ -43,7 +43,7 @@ impl DeviceExecutor {
 }
 
 impl Executor {
-    /// `program` and `limits` are those that the device's executor was made for.
+    /// `program` and `limits` must be those of the device's executor.
     pub fn new(program: &Arc<Program>, limits: StepLimits, device: DeviceExecutor) -> Executor {
         Executor { program: program.clone(), limits, device, gpu: 0 }
     }
@@ -56,7 +56,7 @@ impl Executor {
         }
     }
 
-    /// False where more threads have come than there is scratch for; the executor works on with those it knows.
+    /// False if the number of threads has outgrown the scratch memory; the executor keeps using fewer threads.
     pub fn fits_threads(&self) -> bool {
         match &self.device {
             DeviceExecutor::Cpu(cpu) => cpu.fits_threads(),
@@ -70,7 +70,7 @@ impl Executor {
         0..self.program.ops.len()
     }
 
-    /// Opens a step of a range of the program's ops.
+    /// Begins a step of a range of the program's ops.
     pub fn begin(&mut self, batch: &mut Batch, ops: Range<usize>) -> Result<()> {
         let follows = match &self.device {
             DeviceExecutor::Cpu(_) => false,
@@ -89,8 +89,8 @@ impl Executor {
         }
     }
 
-    /// Executes ops in order until none is left or `budget`, asked between chunks of them, pauses; true when all are
-    /// done. After a pause the step goes on with the same batch; others may have the threads meanwhile.
+    /// Executes ops in order until complete or until `budget`, checked between chunks, pauses; returns true if
+    /// complete. After a pause the step must continue with the same batch; others may use the threads meanwhile.
     pub fn advance(&mut self, batch: &mut Batch, budget: &StepBudget) -> Result<bool> {
         match &mut self.device {
             DeviceExecutor::Cpu(cpu) => cpu.advance(&batch.inputs, &mut OnCpu(batch.sequences), budget),
@@ -99,37 +99,31 @@ impl Executor {
         }
     }
 
-    /// `OpenStep::token`
     pub fn token(&mut self, i: usize) -> Result<u32> {
         self.device.step().token(i)
     }
 
-    /// `OpenStep::read_logits`
     pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
         self.device.step().read_logits(i, out)
     }
 
-    /// `OpenStep::write`
     pub fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
         self.device.step().write(tensor, values)
     }
 
-    /// `OpenStep::read`
     pub fn read(&mut self, tensor: TensorId, out: &mut [f32]) -> Result<()> {
         self.device.step().read(tensor, out)
     }
 
-    /// `OpenStep::read_rows`
     pub fn read_rows(&mut self, tensor: TensorId, first: usize, out: &mut [f32]) -> Result<()> {
         self.device.step().read_rows(tensor, first, out)
     }
 
-    /// `OpenStep::end`
     pub fn end(&mut self) -> Result<()> {
         self.device.step().end()
     }
 
-    /// Time that the CPU worked on the step that was begun last, where it has the first of several parts.
+    /// CPU time of the last step, if the CPU has the first of several parts.
     pub fn first_share(&self) -> Duration {
         match &self.device {
             DeviceExecutor::Pipeline(pipeline) => pipeline.first_share(),
@@ -137,7 +131,7 @@ impl Executor {
         }
     }
 
-    /// Times of the parts of steps since this was asked last; zeros where nothing is measured.
+    /// Times of the parts of steps since the last call; zeros if not measured.
     pub fn times(&mut self) -> Times {
         match &mut self.device {
             DeviceExecutor::Cpu(_) => Times::default(),
@@ -146,7 +140,7 @@ impl Executor {
         }
     }
 
-    /// Number of steps that may be submitted before the oldest is collected; 0 where none can be.
+    /// Maximum number of steps in flight before the oldest one is collected; 0: no pipelining.
     pub fn ahead(&self) -> usize {
         match &self.device {
             DeviceExecutor::Cpu(_) => 0,
@@ -155,8 +149,8 @@ impl Executor {
         }
     }
 
-    /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the
-    /// tokens after its outputs, which `collect` returns and the next step can have for its own (`CHOSEN_BEFORE`).
+    /// Ends the step without waiting for it, so that the next one can begin. Only its sampled tokens remain available,
+    /// from `collect` and to the next step (`CHOSEN_BEFORE`).
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Gpu(gpu) => gpu.submit(),
@@ -165,7 +159,7 @@ impl Executor {
         }
     }
 
-    /// Waits for the oldest step that was submitted: the tokens after its first outputs.
+    /// Waits for the oldest submitted step, and returns the tokens sampled after its first outputs.
     pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Gpu(gpu) => gpu.collect(tokens),

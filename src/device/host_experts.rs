@@ -1,8 +1,8 @@
-//! Experts of layers on GPUs that are on the host, and their part of a step.
+//! Expert offload: experts on the host for layers on GPUs, and their part of a step.
 //!
-//! The CPU multiplies as it does those of its own layers, with the same bits for the same inputs, while the device goes
-//! on with what it was given behind these. In steps of many rows the device multiplies, and the experts are copied to
-//! it a piece at a time, where a measurement says that this takes less time.
+//! The CPU multiplies them like those of its own layers, bit-identical for equal inputs, while the device continues
+//! with work queued before their result. In steps of many rows, if measured to be faster, the device multiplies, and
+//! experts are copied to it in pieces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::MatrixSource;
 
 pub struct HostExperts {
-    /// The weights of the host, which may have those of layers too.
+    /// The weights of the host, which may include layers.
     pub cpu: Arc<CpuBackend>,
-    /// An op for the experts of each layer, by the numbers of these weights.
+    /// One op per layer's experts, numbered by the weights of `cpu`.
     pub program: Arc<Program>,
-    /// Layers whose experts these are, from the first to the last.
+    /// Layers with experts on the host, from the first to the last.
     pub layers: Range<usize>,
-    /// Steps of so many rows or more copy them to a device; `None`: no step does.
+    /// Minimum rows of a step that copies them to a device; `None`: never.
     pub copied_from: Option<usize>,
 }
 
@@ -39,8 +39,8 @@ impl HostExperts {
         Ok(needed.into_iter().map(|weight| self.cpu.bytes_of(weight)).sum())
     }
 
-    /// Decides which steps copy experts to a device, for pieces of so many bytes: by what a copy of one layer's takes,
-    /// and what the host takes to multiply by them.
+    /// Decides which steps copy experts to a device in pieces of `piece` bytes, from the measured time of a layer's
+    /// copy and of the host's multiplication.
     pub fn copy(&mut self, device: &dyn GpuModel, piece: usize, copied: Copied) -> Result<()> {
         self.copied_from = match copied {
             Copied::Never => None,
@@ -71,12 +71,12 @@ impl HostExperts {
             cpu.advance(&inputs, &mut OnCpu(&mut []), &StepBudget::unlimited())?;
             Ok::<_, Error>(started.elapsed().as_secs_f64())
         };
-        // The first run finds memory that was not in use.
+        // The first run touches new memory.
         let few = time(FEW)?.min(time(FEW)?);
         Ok(rows_from(copy, few, time(MANY)?))
     }
 
-    /// Seconds that a copy of the matrices of one op takes, by that of a few pieces.
+    /// Seconds to copy the matrices of one op, extrapolated from a few pieces.
     fn time_of_copy(&self, cpu: &mut CpuExecutor, e: &Experts, device: &dyn GpuModel, piece: usize) -> Result<f64> {
         let matrices = matrices(&self.cpu, e);
         let sources = each_of(&matrices);
@@ -102,22 +102,22 @@ impl HostExperts {
     }
 }
 
-/// Rows by which the time of the host is measured.
+/// Numbers of rows for which the host is measured.
 const FEW: usize = 32;
 const MANY: usize = 256;
 
-/// Pieces whose copy is measured, the first of which is not counted.
+/// Number of pieces copied for the measurement; the first one is not counted.
 const PIECES: usize = 5;
 
-/// The least number of rows, a power of two, in which copies that take `copy` seconds take less time than the host,
-/// which takes `few` seconds for `FEW` rows and `many` for `MANY`; `None` where the measurement says nothing.
+/// The minimum number of rows, a power of two, for which copies of `copy` seconds are faster than the host, which takes
+/// `few` seconds for `FEW` rows and `many` for `MANY`; `None` for invalid measurements.
 fn rows_from(copy: f64, few: f64, many: f64) -> Option<usize> {
     let row = (many - few) / (MANY - FEW) as f64;
     let rows = FEW as f64 + ((copy - few) / row).max(0.0);
     (row > 0.0 && copy.is_finite() && rows < f64::from(u16::MAX)).then(|| (rows.ceil() as usize).next_power_of_two())
 }
 
-/// The matrices of an op: gate, or up where it is alone or one matrix with it, up, down.
+/// The matrices of an op: gate (or up, if there is no gate or both are one matrix), up, down.
 fn matrices<'a>(cpu: &'a CpuBackend, e: &Experts) -> [Option<HeldMatrix<'a>>; 3] {
     let up = e.gate.filter(|gate| *gate != e.up).map(|_| e.up);
     [Some(e.gate.unwrap_or(e.up)), up, Some(e.down)].map(|weight| weight.map(|weight| cpu.source(weight)))
@@ -127,40 +127,40 @@ fn each_of<'a>(matrices: &'a [Option<HeldMatrix>; 3]) -> [Option<&'a dyn MatrixS
     matrices.each_ref().map(|matrix| matrix.as_ref().map(|matrix| matrix as &dyn MatrixSource))
 }
 
-/// The rows of a piece, of `stack` experts in a matrix.
+/// The rows of a piece in a matrix of `stack` experts.
 fn rows_of(of: &dyn MatrixSource, piece: &Piece, stack: usize) -> Range<usize> {
     let rows = of.rows() / stack;
     piece.experts.start * rows..piece.experts.end * rows
 }
 
-/// The part of the host in steps of several devices.
+/// The host's part of steps on several devices.
 pub struct HostExecutor {
     cpu: CpuExecutor,
     weights: Arc<CpuBackend>,
     program: Arc<Program>,
     /// `HostExperts::copied_from`
     copied_from: Option<usize>,
-    /// Memory of each GPU for copies, where steps make any.
+    /// Memory for copies on each GPU, if steps make any.
     copies: Vec<Option<Box<dyn PieceWay>>>,
-    /// Pieces of the experts at hand that were copied.
+    /// Number of copied pieces of the current experts.
     sent: usize,
-    /// The way from each GPU to the host and back.
+    /// Transfers between each GPU and the host.
     ways: Vec<Box<dyn HostWay>>,
-    /// `[max_tokens]`, of which no op reads more than their number.
+    /// `[max_tokens]`; ops read only their number.
     ids: Vec<u32>,
-    /// `[max_tokens, width]` of the widest inputs of experts, or of their results.
+    /// `[max_tokens, width]` of the widest inputs or results of experts.
     room: Vec<f32>,
-    /// Rows that were sent last, and whether they are computed as in steps of their own.
+    /// Number of rows sent last. `separate`: true if rows are computed as in single-row steps.
     rows: usize,
     separate: bool,
-    /// The experts at hand have their inputs.
+    /// True if the current experts have their inputs.
     begun: bool,
-    /// Time of the step.
+    /// Compute time of the step.
     busy: Duration,
 }
 
 impl HostExecutor {
-    /// `gpus`: the parts that are on GPUs, and their programs.
+    /// `gpus`: the parts on GPUs, and their programs.
     pub fn new<'a>(
         host: &HostExperts,
         gpus: impl ExactSizeIterator<Item = (&'a Arc<dyn GpuModel>, &'a Program)>,
@@ -200,7 +200,7 @@ impl HostExecutor {
         })
     }
 
-    /// Begins with a step, and forgets the one before. `separate`: its rows are computed as in steps of their own.
+    /// Begins a step and drops the previous one. `separate`: rows are computed as in single-row steps.
     pub fn begin(&mut self, separate: bool) -> Result<()> {
         (self.busy, self.separate) = (Duration::ZERO, separate);
         self.end()
@@ -211,7 +211,7 @@ impl HostExecutor {
         self.cpu.end()
     }
 
-    /// Does the host's part of the op that a GPU has come to; false where `budget` pauses it.
+    /// Runs the host's part of the op that a GPU has reached; returns false if `budget` pauses.
     pub fn cross(&mut self, gpu: usize, executor: &mut dyn GpuExecutor, budget: &StepBudget) -> Result<bool> {
         let crossing = executor.crossing();
         if let Some(Op::ToHost { x, .. }) = crossing {
@@ -265,7 +265,7 @@ impl HostExecutor {
         Ok(true)
     }
 
-    /// Copies experts to a GPU, a piece at a time, and has it multiply; false where `budget` pauses that.
+    /// Copies experts to a GPU in pieces and multiplies there; returns false if `budget` pauses.
     fn multiply_on(
         &mut self,
         gpu: usize,
@@ -303,7 +303,7 @@ impl HostExecutor {
         self.cpu.fits_threads()
     }
 
-    /// Time that the CPU worked on the step.
+    /// CPU time of the step.
     pub fn busy(&self) -> Duration {
         self.busy
     }
@@ -319,11 +319,11 @@ mod tests {
 
     #[test]
     fn copies_begin_where_the_host_takes_longer() {
-        // A millisecond for each row, and 8 more.
+        // 1 ms per row, and 8 ms more.
         let from = |copy: f64| rows_from(copy, 0.040, 0.264);
         assert_eq!([0.001, 0.040, 0.0401, 0.130, 0.1355, 0.137].map(from), [32, 32, 64, 128, 128, 256].map(Some));
         assert_eq!((from(10.0), from(1e3)), (Some(16_384), None));
-        // What cannot be.
+        // Impossible measurements.
         assert_eq!(rows_from(0.1, 0.2, 0.2), None);
         assert_eq!(rows_from(f64::NAN, 0.1, 0.2), None);
         assert_eq!(rows_from(f64::INFINITY, 0.1, 0.2), None);

@@ -1,9 +1,9 @@
-//! The devices that execute programs, as the engine sees them: a `Backend` has the weights of a model, an `Executor`
-//! runs its steps, a `Sequence` is what both remember of one text, an `Adapter` is added to products of both.
+//! The devices that execute programs, as the engine sees them: a `Backend` holds the weights of a model, an `Executor`
+//! runs its steps, a `Sequence` holds the KV cache and recurrent state of a text, an `Adapter` is a LoRA adapter.
 //!
 //! A model is on the CPU, on a GPU, or divided among several devices: `partition` decides which layers go where,
-//! `placement` which experts stay on the host, `pipeline` runs them in a row. `select` chooses the device of a load
-//! that names none, after `self_test` has compared it with the CPU.
+//! `placement` which experts stay on the host, `pipeline` runs the parts. `select` chooses the device of a load that
+//! names none, after `self_test` has compared it with the CPU.
 
 pub mod adapter;
 pub mod backend;

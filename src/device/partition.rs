@@ -1,8 +1,8 @@
-//! The division of a program's layers among devices.
+//! Division of a program's layers among devices.
 //!
-//! Owns which layers go where: the first ones on the CPU, as few as the GPUs cannot execute or have no room for, the
-//! others on GPUs in a row. The last GPU has the head, because logits and their arg-max are then where they are wanted,
-//! while the first part only looks a few rows of the embedding up.
+//! The first layers are on the CPU, as few as the GPUs do not support or have no memory for; the others are on GPUs in
+//! order. The last GPU has the output matrix, so that logits and samples are where they are needed; the first part only
+//! looks up a few embedding rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use crate::graph::program::Program;
 use crate::graph::sequence_spec::SequenceSpec;
 use crate::graph::weights::Weights;
 
-/// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
+/// Memory that a driver needs in addition to allocations: kernels, streams, CUDA graphs.
 const RESERVE: u64 = 256 << 20;
 
-/// GPUs of one model, at most.
+/// Maximum number of GPUs of a model.
 pub const MAX_GPUS: usize = 16;
 
 /// Layers of each device.
 pub struct Division {
-    /// Number of layers on the CPU, the first ones.
+    /// Number of layers on the CPU, which are the first ones.
     pub cpu_layers: usize,
-    /// GPUs that have layers, in the order of these.
+    /// GPUs with layers, in layer order.
     pub gpus: Vec<(Arc<dyn GpuDevice>, Range<usize>)>,
-    /// These have room for them.
+    /// True if the GPUs have enough memory.
     pub fits: bool,
 }
 
-/// The ops of some layers: with the first layer what stands ahead of it, with the last one the head.
+/// The ops of some layers; the first layer includes the ops before it, the last one includes the head.
 pub fn ops(program: &Program, layers: &Range<usize>) -> Range<usize> {
     let start = |layer: usize| program.layers.get(layer).map_or(program.ops.len(), |ops| ops.start);
     if layers.start == 0 { 0..start(layers.end) } else { start(layers.start)..start(layers.end) }
 }
 
-/// Some ops of a program, and the weights that they need.
+/// The program of some ops, and the weights that it needs.
 pub fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Result<(Arc<Program>, Weights<'a>)> {
     let (part, needed) = program.part(ops)?;
     Ok((Arc::new(part), weights.with(&needed)))
 }
 
-/// The matrices that some programs need beside those of another one.
+/// The matrices that `programs` need in addition to `own`.
 pub fn beside(own: &[Weight], programs: &[Arc<Program>]) -> Result<Vec<Weight>> {
     let mut further = Vec::new();
     for program in programs {
@@ -55,8 +55,8 @@ pub fn beside(own: &[Weight], programs: &[Arc<Program>]) -> Result<Vec<Weight>> 
     Ok(further)
 }
 
-/// Divides a program among the CPU and some GPUs, so that the fullest of these is as empty as can be. `gpu_layers`:
-/// maximum number of layers on GPUs, which are not asked whether they have room for them; `None`: as many as fit.
+/// Divides a program among the CPU and GPUs; balances the GPUs by minimizing the largest memory use relative to size.
+/// `gpu_layers`: maximum number of layers on GPUs, without a check of their memory; `None`: as many as fit.
 pub fn divide(
     devices: &[Arc<dyn GpuDevice>],
     program: &Program,
@@ -124,20 +124,21 @@ pub fn divide(
     Ok(Division { cpu_layers: n, gpus: Vec::new(), fits: false })
 }
 
-/// Free memory of a device for each of its places in a list.
+/// Free memory of a device per occurrence in the list.
 fn room(device: &dyn GpuDevice, devices: &[Arc<dyn GpuDevice>]) -> u64 {
     let place = |device: &dyn GpuDevice| (device.driver(), device.ordinal());
     let places = devices.iter().filter(|other| place(&***other) == place(device)).count();
     device.info().memory_free.saturating_sub(RESERVE) / places.max(1) as u64
 }
 
-/// The layers of a program as what is divided.
+/// Properties of the layers for their division.
 struct Layers {
-    /// Bytes of the weights and the cache of each, with the ops that `ops` adds to it.
+    /// Bytes of each layer's weights and cache, including the ops that `ops` adds.
     bytes: Vec<u64>,
-    /// A sequence remembers something of the layer.
+    /// True for layers with a KV cache or recurrent state.
     remembers: Vec<bool>,
-    /// Layers ahead of which no cut can be, because one before them shares keys and values with one after.
+    /// True for layers before which no cut is possible, because an earlier layer shares its KV cache with this or a
+    /// later one.
     shared: Vec<bool>,
 }
 
@@ -162,7 +163,7 @@ impl Layers {
             used.dedup();
             states.sort_unstable();
             states.dedup();
-            // A state lies where it is named first.
+            // A shared KV cache belongs to the first layer that names it.
             let mut own = Vec::new();
             for state in states {
                 match first_named[state] {
@@ -188,25 +189,26 @@ impl Layers {
         Ok(layers)
     }
 
-    /// Tells whether some layers can be a part: each part has a cache of its own.
+    /// True if the layers can be a part: each part needs a cache of its own.
     fn can_be(&self, part: Range<usize>) -> bool {
         let is_shared = |cut: usize| self.shared.get(cut).copied().unwrap_or(false);
         let is_whole = part.len() == self.bytes.len();
         is_whole || (!is_shared(part.start) && !is_shared(part.end) && self.remembers[part].contains(&true))
     }
 
-    /// Divides the layers from `first` on in parts, so that the largest in relation to its size is as small as can be.
-    /// `may_be_empty`: parts may have no layer. `None`: there is no such division.
+    /// Divides the layers from `first` on into parts, minimizing the largest ratio of bytes to size. `may_be_empty`:
+    /// parts may have no layers. `None` if impossible.
     fn balance(&self, first: usize, sizes: &[f64], may_be_empty: bool) -> Option<Vec<Range<usize>>> {
         let n = self.bytes.len();
-        // Of each number of parts and each end of the last of them: the largest part, and where the last one begins.
+        // Dynamic programming, by number of parts and end of the last one: the largest ratio, and the start of the last
+        // part.
         let mut best: Vec<Vec<Option<(f64, usize)>>> = vec![vec![None; n + 1]];
         best[0][first] = Some((0.0, first));
         for (i, size) in sizes.iter().enumerate() {
             let mut ends = vec![None; n + 1];
             for (end, best_end) in ends.iter_mut().enumerate().skip(first) {
                 let mut bytes = 0u64;
-                // From the shortest on, so that earlier devices are filled first.
+                // Shortest first, so that ties fill earlier devices.
                 for start in (first..=end).rev() {
                     if start < end {
                         bytes = bytes.saturating_add(self.bytes[start]);

@@ -1,9 +1,8 @@
-//! A program on several devices: the first layers on the CPU or a GPU, the others on GPUs in a row.
+//! A program on several devices: the first layers on the CPU or a GPU, the others on GPUs in order.
 //!
-//! Owns what passes from part to part. Each part is a program of its own with its own memory of a sequence; the
-//! activations that ops on both sides of a cut name, for most networks the residual stream, cross once a step. Between
-//! two GPUs they are queued after the work that makes them, so that the host waits for no part but the last.
-//! `partition` says which layers go where.
+//! Each part is a program of its own with its own KV cache; the activations used on both sides of a cut, usually the
+//! residual stream, are transferred once per step. Between two GPUs the transfer is queued after the work that produces
+//! them, so the host waits only for the last part. `partition` decides which layers go where.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,37 +27,37 @@ use crate::graph::step::{OpenStep, StepLimits};
 use crate::graph::step_budget::StepBudget;
 use crate::graph::weights::{Beside, Progress, Weights};
 
-/// A model in parts, in the order of the layers.
+/// A model in parts, in layer order.
 pub struct Pipeline {
-    /// The weights of the host, where it has some: of the first part, then of experts of layers on GPUs.
+    /// The weights of the host, if any: of the first part, then of experts of layers on GPUs.
     on_host: Option<Arc<CpuBackend>>,
-    /// Number of parts on the CPU: the first one, or none.
+    /// Number of parts on the CPU: 0, or 1 for the first part.
     on_cpu: usize,
-    /// The other parts, of which there are some.
+    /// The other parts, at least one.
     gpus: Vec<Arc<dyn GpuModel>>,
-    /// Experts of layers on GPUs, where the host has some.
+    /// Experts on the host for layers on GPUs, if any.
     host: Option<HostExperts>,
-    /// Bytes in which steps copy those to a GPU; 0 where none does.
+    /// Size in bytes of the pieces in which steps copy them to a GPU; 0: never.
     piece: usize,
-    /// The program that was loaded, in parts.
+    /// The loaded program; next, its parts.
     program: Arc<Program>,
     parts: Arc<Vec<Part>>,
 }
 
 struct Part {
     program: Arc<Program>,
-    /// Ops of the whole program.
+    /// Range of ops in the whole program.
     ops: Range<usize>,
     layers: Range<usize>,
-    /// The matrices of the part, as the whole program numbers them.
+    /// The matrices of the part, as indices of the whole program.
     matrices: Vec<Weight>,
-    /// Activations that come from the part before.
+    /// Activations from the previous part.
     crossing: Vec<TensorId>,
 }
 
 impl Pipeline {
-    /// Loads the parts of a division, the last of which is on a GPU. `placed`: the programs where experts of layers on
-    /// GPUs are on the host. `cpu_load`: the load of the weights of the host.
+    /// Loads the parts of a division, the last of which must be on a GPU. `placed`: the programs with experts on the
+    /// host. `cpu_load`: the load of the host's weights.
     pub fn load(
         division: &Division,
         placed: Option<&Placed>,
@@ -94,7 +93,7 @@ impl Pipeline {
             on_gpus.push((device, weights));
             parts.push(part);
         }
-        // The bytes of a part are counted after those of the parts before it.
+        // Progress counts the bytes of a part after those of earlier parts.
         let mut before = 0u64;
         let on_host: Vec<&Program> =
             parts.iter().map(|part| &*part.program).take(on_cpu).chain(experts.as_deref()).collect();
@@ -132,7 +131,7 @@ impl Pipeline {
         Ok(Pipeline { on_host, on_cpu, gpus, host, piece, program: program.clone(), parts: Arc::new(parts) })
     }
 
-    /// The parts of a program of this model, with the layers of the one that was loaded.
+    /// Divides another program with the same layers into parts.
     fn parts_of(&self, program: &Arc<Program>) -> Result<Arc<Vec<Part>>> {
         if Arc::ptr_eq(program, &self.program) {
             return Ok(self.parts.clone());
@@ -151,22 +150,22 @@ impl Pipeline {
         Ok(Arc::new(parts))
     }
 
-    /// The weights of the host, where it has some.
+    /// The weights of the host, if any.
     pub fn on_host(&self) -> Option<&Arc<CpuBackend>> {
         self.on_host.as_ref()
     }
 
-    /// The weights of the host, where these are of the first part.
+    /// The weights of the host, if they belong to the first part.
     pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
         self.on_host().filter(|_| self.on_cpu > 0)
     }
 
-    /// Experts of layers on GPUs, where the host has some.
+    /// Experts on the host for layers on GPUs, if any.
     pub fn host_experts(&self) -> Option<&HostExperts> {
         self.host.as_ref()
     }
 
-    /// The last part that has all weights of a program, and the program by the numbers that they have there.
+    /// The last part that has all weights of a program, and the program renumbered for it.
     pub fn on_one(&self, program: &Program) -> Result<Option<(usize, Arc<Program>)>> {
         let (mut own, needed) = program.part(0..program.ops.len())?;
         for (i, part) in self.parts.iter().enumerate().rev() {
@@ -183,7 +182,7 @@ impl Pipeline {
         part.checked_sub(self.on_cpu).map(|gpu| &self.gpus[gpu])
     }
 
-    /// A program for sequences of this model as one for their part on the last GPU.
+    /// Renumbers a program for the part of this model's sequences on the last GPU.
     pub fn for_last(&self, program: &Program) -> Result<Arc<Program>> {
         let before = |n: fn(&Program) -> usize| self.parts.iter().rev().skip(1).map(|part| n(&part.program)).sum();
         let [layers, recurrent]: [usize; 2] =
@@ -209,7 +208,7 @@ impl Pipeline {
         self.parts.iter().skip(self.on_cpu).map(|part| part.layers.len())
     }
 
-    /// The place of a product in a part, by its place in the whole program; `None` in those that do not have it.
+    /// Converts the location of an adapted product to a part; `None` if the part lacks it.
     pub fn beside(&self, part: usize, beside: Beside) -> Option<Beside> {
         let part = &self.parts[part];
         match beside {
@@ -240,7 +239,7 @@ impl Pipeline {
 }
 
 impl Part {
-    /// The part of some layers. `placed`: the same program where experts of layers on GPUs are on the host.
+    /// The part of some layers. `placed`: the same program with experts on the host.
     fn new(program: &Program, placed: Option<&Program>, layers: Range<usize>) -> Result<Part> {
         let (ops, placed) = (partition::ops(program, &layers), placed.unwrap_or(program));
         let own = partition::ops(placed, &layers);
@@ -256,20 +255,21 @@ pub struct PipelineExecutor {
     on_cpu: usize,
     cpu: Option<CpuExecutor>,
     gpus: Vec<Box<dyn GpuExecutor>>,
-    /// The part of experts that the host has.
+    /// The host's part of experts.
     host: Option<Box<HostExecutor>>,
-    /// The ways from each GPU to the next one.
+    /// Transfers from each GPU to the next one.
     ways: Vec<Box<dyn Transfer>>,
-    /// Ways from the last GPU to those that look tokens up, by their number, where the host need not know a token.
+    /// Transfers of sampled tokens from the last GPU to those that look up embeddings, by index, so that the host need
+    /// not see a token.
     token_ways: Vec<(usize, Box<dyn Transfer>)>,
     /// Activations that the program keeps, each with the last part that names it.
     kept: Vec<(TensorId, usize)>,
-    /// The part that executes, and the end of those that have ops to execute.
+    /// The current part; next, the end of the parts that have ops to execute.
     at: usize,
     end: usize,
     begun: Instant,
     first_share: Duration,
-    /// `[max_tokens, width]` of the widest activation that comes from the CPU.
+    /// `[max_tokens, width]` of the widest activation from the CPU.
     room: Vec<f32>,
 }
 
@@ -340,7 +340,7 @@ impl PipelineExecutor {
                 (Some(cpu), 0) => cpu.begin(&batch.inputs, &OnCpu(batch.sequences), start..end)?,
                 (cpu, i) => {
                     let gpu = i - usize::from(cpu.is_some());
-                    // A part whose experts are on the host has ops of its own, which run as a whole.
+                    // A part with experts on the host has its own ops, which run as a whole.
                     let ops = if self.host.is_some() { 0..part.program.ops.len() } else { start..end };
                     self.gpus[gpu].begin(&batch.inputs, &OnGpu(batch.sequences, gpu), ops)?;
                 }
@@ -369,7 +369,7 @@ impl PipelineExecutor {
         }
     }
 
-    /// Works on the part of a GPU, and on that of the host in it.
+    /// Runs the part of a GPU, including the host's experts in it.
     fn advance_gpu(&mut self, gpu: usize, budget: &StepBudget) -> Result<bool> {
         let executor = &mut *self.gpus[gpu];
         while executor.advance(budget)? {
@@ -381,7 +381,7 @@ impl PipelineExecutor {
         Ok(false)
     }
 
-    /// Hands what a part computes to the next one.
+    /// Transfers the results of a part to the next one.
     fn cross(&mut self) -> Result<()> {
         let part = &self.parts[self.at + 1];
         if let Some(from) = self.at.checked_sub(self.on_cpu) {
@@ -393,7 +393,7 @@ impl PipelineExecutor {
             cpu.read(tensor, values)?;
             self.gpus[0].write(tensor, values)?;
         }
-        // Gives its threads back to others.
+        // Releases its threads.
         cpu.end()?;
         self.first_share = self.begun.elapsed();
         Ok(())
@@ -404,20 +404,20 @@ impl PipelineExecutor {
             && self.host.as_ref().is_none_or(|host| host.fits_threads())
     }
 
-    /// The part with the results, once the work of those before it has ended well: what came of a fault looks like
-    /// results.
+    /// The part with the results, after checking that all earlier parts succeeded: results computed from a fault look
+    /// valid.
     fn head(&mut self) -> Result<&mut dyn GpuExecutor> {
         let Some((head, before)) = self.gpus.split_last_mut() else { return Err(Error::invalid("no GPU")) };
         before.iter_mut().try_for_each(|part| part.finish())?;
         Ok(&mut **head)
     }
 
-    /// Time of the CPU.
+    /// CPU time.
     pub fn first_share(&self) -> Duration {
         self.first_share + self.host.as_ref().map_or(Duration::ZERO, |host| host.busy())
     }
 
-    /// Tells whether the host has a part of each step.
+    /// True if the host has a part of each step.
     fn is_in_part_on_host(&self) -> bool {
         self.cpu.is_some() || self.host.is_some()
     }
@@ -432,19 +432,19 @@ impl PipelineExecutor {
         sum
     }
 
-    /// Number of steps that may be submitted ahead: none where the CPU has a part of them.
+    /// Maximum number of steps in flight: 0 if the CPU has a part of them.
     pub fn ahead(&self) -> usize {
         let steps = self.gpus.iter().map(|part| part.ahead()).min();
         steps.filter(|_| !self.is_in_part_on_host()).unwrap_or(0)
     }
 
-    /// Tells whether a token can be the one that was chosen in the step before.
+    /// True if a token may be the previous step's sample.
     pub fn follows(&self) -> bool {
         !self.is_in_part_on_host() && self.gpus.iter().all(|part| part.follows())
     }
 
-    /// Ends the step without waiting for its work. The next one begins after it on all devices, because it looks its
-    /// token up.
+    /// Ends the step without waiting for it. The next step begins after it on all devices, because it looks up its
+    /// token.
     pub fn submit(&mut self) -> Result<()> {
         let Some(last) = self.gpus.last().filter(|_| !self.is_in_part_on_host()) else {
             return Err(Error::unsupported("steps ahead of the CPU"));
@@ -452,11 +452,11 @@ impl PipelineExecutor {
         for (i, way) in &mut self.token_ways {
             way.hand_tokens(&**last, &*self.gpus[*i])?;
         }
-        // The head first, which refuses a step without logits.
+        // The head first, because it rejects a step without logits.
         self.gpus.iter_mut().rev().try_for_each(|part| part.submit())
     }
 
-    /// Waits for the parts in order, so that a fault of one is reported ahead of what came of it.
+    /// Waits for the parts in order, so that the original fault is reported first.
     pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         let n = self.gpus.len();
         self.gpus[..n - 1].iter_mut().try_for_each(|part| part.collect(&mut []))?;
@@ -481,7 +481,7 @@ impl OpenStep for PipelineExecutor {
         self.head()?.read_logits(i, out)
     }
 
-    /// Sets an activation of the part that executes now.
+    /// Sets an activation of the current part.
     fn write(&mut self, tensor: TensorId, values: &[f32]) -> Result<()> {
         self.part(self.at).write(tensor, values)
     }
@@ -501,7 +501,7 @@ impl OpenStep for PipelineExecutor {
         self.part(part).read_rows(tensor, first, out)
     }
 
-    /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.
+    /// Ends all parts. Returns the first error, because later parts depend on earlier ones.
     fn end(&mut self) -> Result<()> {
         let on_cpu = self.cpu.as_mut().map_or(Ok(()), CpuExecutor::end);
         let on_cpu = on_cpu.and(self.host.as_mut().map_or(Ok(()), |host| host.end()));

@@ -1,7 +1,7 @@
-//! The experts of layers on GPUs that the CPU multiplies by: which these are, and the programs of both sides.
+//! Expert offload (`n-cpu-moe`): which layers on GPUs have their experts on the CPU, and the programs of both sides.
 //!
-//! Owns the division of a layer at its mixture. The device hands the input of the experts and the scores of the router
-//! to the host, goes on with what needs no result of theirs, such as a shared expert, and takes their sum back.
+//! A layer is divided at its MoE block. The device sends the experts' input and the router's scores to the host,
+//! continues with work that does not need their result, such as a shared expert, and receives their sum.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub fn check(placement: Placement, program: &Program) -> Result<()> {
     let Placement::Host { first, n } = placement else { return Ok(()) };
     let (layers, there) = (program.layers.len(), mixtures(program).iter().filter(|layer| **layer >= first).count());
     match n {
-        // Nothing to place is no mistake where no layer is named.
+        // Without a named layer, having no experts is not an error.
         None if first == 0 => Ok(()),
         _ if first >= layers => Err(Error::invalid(format!(
             "the first layer of a placement is {first}; it must be below the number of layers, {layers}"
@@ -34,7 +34,7 @@ pub fn check(placement: Placement, program: &Program) -> Result<()> {
     }
 }
 
-/// The layers that have experts.
+/// The layers with experts.
 fn mixtures(program: &Program) -> Vec<usize> {
     let has_experts = |layer: &usize| experts_of(program, *layer).next().is_some();
     (0..program.layers.len()).filter(has_experts).collect()
@@ -47,7 +47,7 @@ fn experts_of(program: &Program, layer: usize) -> impl Iterator<Item = &Experts>
     })
 }
 
-/// The matrices of the experts of a layer.
+/// The expert matrices of a layer.
 pub fn expert_weights<'a>(program: &Program, layer: usize, weights: &Weights<'a>) -> Weights<'a> {
     let mut used: Vec<Weight> =
         experts_of(program, layer).flat_map(|e| e.gate.into_iter().chain([e.up, e.down])).collect();
@@ -57,17 +57,17 @@ pub fn expert_weights<'a>(program: &Program, layer: usize, weights: &Weights<'a>
     Weights { matrices, ..Weights::default() }
 }
 
-/// A program whose experts are in part on the host.
+/// A program with some experts on the host.
 pub struct Placed {
     /// The program of the devices.
     pub program: Program,
-    /// The experts of the host, an op each, by the numbers that ops of the other program name them with.
+    /// The host's experts, one op each; the other program refers to them by index.
     pub experts: Program,
-    /// Layers whose experts these are, from the first to the last.
+    /// Layers with experts on the host, from the first to the last.
     pub layers: Range<usize>,
 }
 
-/// Divides a program among the CPU and some GPUs, and its experts between the layers on these and the host.
+/// Divides a program among the CPU and GPUs, and places the experts of layers on GPUs.
 pub fn divide(
     devices: &[Arc<dyn GpuDevice>],
     program: &Program,
@@ -89,7 +89,7 @@ pub fn divide(
         true => partition::divide(devices, program, weights, load, gpu_layers),
         false => partition::divide(devices, &place(host.clone())?.program, weights, load, gpu_layers),
     };
-    // The layers from one on, up to the last of so many that have experts.
+    // The layers from `first` up to the `n`th one with experts.
     let from = |first: usize, n: Option<usize>| {
         let there = mixtures.iter().filter(|layer| **layer >= first);
         first..there.take(n.unwrap_or(usize::MAX)).last().map_or(first, |last| last + 1)
@@ -108,7 +108,7 @@ pub fn divide(
             first(n)
         }
         (Placement::Auto, _) => {
-            // The fewest with which the layers have room that shall be on GPUs.
+            // Binary search for the fewest layers with which the requested GPU layers fit.
             let gpu_layers = wanted.or(Some(program.layers.len()));
             let mut range = 0..mixtures.len();
             while !range.is_empty() {
@@ -122,15 +122,14 @@ pub fn divide(
         }
     };
     let division = divide(&host, wanted)?;
-    // Layers on the CPU have their experts there.
+    // Layers on the CPU have their experts there anyway.
     let on_gpus = mixtures.iter().filter(|layer| host.contains(layer) && **layer >= division.cpu_layers);
     let placed = on_gpus.min().filter(|_| !division.gpus.is_empty()).map(|first| place(*first..host.end));
     Ok((division, placed.transpose()?))
 }
 
-/// Bytes of a device that steps copy experts of the host to at a time; 0 where none does, as of those with inputs in an
-/// order of their own. Where a caller asks for the same
-/// bits none does: those of the host and of a device differ, so that a row would tell in which company it is computed.
+/// Size in bytes of the pieces in which steps copy experts to a device. Returns 0 if no step may copy: for experts with
+/// a column order, or in deterministic mode, because host and device results differ and rows would depend on the batch.
 fn piece(device: &dyn GpuDevice, experts: &Program, weights: &Weights) -> Result<usize> {
     if device.is_deterministic() || device.supports(experts, weights, 0..experts.ops.len()).is_err() {
         return Ok(0);
@@ -148,21 +147,21 @@ fn piece(device: &dyn GpuDevice, experts: &Program, weights: &Weights) -> Result
     Ok(piece)
 }
 
-/// The programs of a network where experts of some layers are on the host. `piece`: `OnHost::piece`, 0 where no step
-/// copies any.
+/// The device and host programs with the experts of layers `host` on the host. `piece`: `OnHost::piece`, 0 if no step
+/// copies.
 pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
     let writes = |op: &Op, tensors: [TensorId; 2]| {
         let mut writes = false;
         op.for_each_written(|written| writes |= tensors.contains(&written));
         writes
     };
-    // The new ops, each with the place of the op that it stands ahead of, in ascending order.
+    // The new ops, with the index of the op before which each is inserted, in ascending order.
     let (mut experts, mut new) = (Vec::new(), Vec::new());
     let mut numbers = vec![None; program.ops.len()];
     for layer in &program.layers[host.clone()] {
         let mut free = layer.start;
         for i in layer.clone() {
-            // The host does not have the ids by which some are chosen.
+            // The host does not have the token ids that select some experts.
             let Some(Op::Experts(e)) = program.ops.get(i).filter(|op| !op.is_by_token()) else { continue };
             let number = experts.len();
             let made = (free..i).rfind(|&at| writes(&program.ops[at], [e.x, e.scores]));
@@ -178,7 +177,7 @@ pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
     let mut new = new.into_iter().peekable();
     let (mut ops, mut places) = (Vec::new(), Vec::new());
     for (i, op) in program.ops.iter().map(Some).chain([None]).enumerate() {
-        // A layer ends with what it takes back.
+        // A layer ends with the result that it receives.
         ops.extend(new.next_if(|(at, new)| *at == i && matches!(new, Op::FromHost { .. })).map(|(_, op)| op));
         places.push(ops.len());
         ops.extend(new.next_if(|(at, _)| *at == i).map(|(_, op)| op));
@@ -194,7 +193,7 @@ pub fn place(program: &Program, host: Range<usize>, piece: usize) -> Placed {
     Placed { program: on_devices, experts: alone(program, &experts), layers: host }
 }
 
-/// Experts as a program, those of equal widths with the same activations.
+/// Experts as a program; equal widths share activations.
 fn alone(program: &Program, experts: &[Experts]) -> Program {
     let mut builder = ProgramBuilder::default();
     let mut known: Vec<([usize; 3], [TensorId; 3])> = Vec::new();

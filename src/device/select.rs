@@ -1,8 +1,8 @@
-//! The devices of a model whose caller has named none.
+//! Device selection for a load without a named device.
 //!
-//! Owns the bound below which a GPU is not even asked, and the estimate of a token's time on both sides. A trial of the
-//! model on both would take its weights twice and seconds; instead the rates at which both read memory are measured,
-//! once a process and in milliseconds, and the GPU's is counted at half.
+//! Small models stay on the CPU. Otherwise the time of a token is estimated from measured memory bandwidth, once per
+//! process and in milliseconds; the GPU's is halved to be safe. Loading the model on both would take seconds and twice
+//! the memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,21 +17,21 @@ use crate::gpu::{GpuDevice, Kept};
 use crate::graph::program::Program;
 use crate::graph::weights::Weights;
 
-/// Bytes of weights that are worth the fraction of a second and the hundreds of megabytes that a driver takes for a
-/// context.
+/// Minimum bytes of weights that justify a driver context, which takes a fraction of a second and hundreds of
+/// megabytes.
 const LEAST_BYTES: u64 = 256 << 20;
 
-/// Replaces, in tests, the bound and the measured rate of the CPU, in bytes a second.
+/// Overrides, in tests, the minimum and the measured CPU bandwidth in bytes per second.
 static ASSUMED: Mutex<Option<(u64, f64)>> = Mutex::new(None);
 
-/// Has choices assume a bound and a rate of the CPU; public for tests alone, whose devices are made up.
+/// Sets `ASSUMED`; public only for tests with simulated devices.
 #[doc(hidden)]
 pub fn assume(assumed: Option<(u64, f64)>) {
     *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) = assumed;
 }
 
-/// The GPUs on which a token takes less time than on the CPU: one where the whole program fits one, else several that
-/// take it together; none: the CPU. A GPU that fails its self-test or any call is passed over.
+/// Selects the GPUs on which a token takes less time than on the CPU: one that holds the whole program, otherwise
+/// several together; empty: the CPU. Skips a GPU that fails its self-test or any call.
 pub fn gpus(
     program: &Program,
     weights: &Weights,
@@ -41,12 +41,12 @@ pub fn gpus(
 ) -> Vec<Arc<dyn GpuDevice>> {
     let assumed = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner);
     let least = assumed.map_or(LEAST_BYTES, |(least, _)| least);
-    // A host that has the weights mapped wants no second copy of them.
+    // If the host maps the weights, a second copy is not wanted.
     let is_mapped = weights.matrices.iter().any(|matrix| matrix.mapped().is_some());
     if is_mapped || program.vocab == 0 || !weights.bytes().is_ok_and(|bytes| bytes >= least) {
         return Vec::new();
     }
-    // The time of a token on GPUs that take the whole program and are faster than the CPU.
+    // Seconds per token on GPUs that hold the whole program and are faster than the CPU.
     let seconds = |devices: &[Arc<dyn GpuDevice>]| -> Result<Option<f64>> {
         let division = partition::divide(devices, program, weights, load, load.options.wanted_gpu_layers())?;
         if division.cpu_layers > 0 {

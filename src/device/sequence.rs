@@ -1,8 +1,8 @@
-//! What the devices of a model remember of one sequence, and how far it is: the number of tokens that are committed,
-//! and the positions of a layer with a window that were overwritten since.
+//! The KV cache and recurrent states of one sequence on all devices of its model, with their extent: the number of
+//! committed tokens, and which positions of sliding-window layers were overwritten.
 //!
-//! The first layers may be on the CPU, the others are on GPUs in the order of the layers. Where the memory was given
-//! back, all tokens are to be computed again.
+//! The first layers may be on the CPU, the others are on GPUs in layer order. After a release, all tokens must be
+//! recomputed.
 
 use super::adapter::Adapter;
 use super::checkpoints::Checkpoints;
@@ -14,12 +14,12 @@ use crate::graph::adapter_set::AdapterSet;
 use crate::graph::sequence_spec::{RECURRENT_BUFFERS, RING_ALIGN, SequenceSpec};
 use crate::graph::step::{Sequences, SequencesMut};
 
-/// How far a sequence is, and what of it holds: all of it beside its memory.
+/// The extent of a sequence: everything except its memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Committed tokens.
+    /// Number of committed tokens.
     pub len: usize,
-    /// One more than the highest position written since position 0 last was; what rings keep follows from it.
+    /// One more than the highest position written since the last clear; determines what rings hold.
     pub written: usize,
     pub checkpoints: Checkpoints,
 }
@@ -28,9 +28,9 @@ pub struct Sequence {
     spec: SequenceSpec,
     extent: Extent,
     cpu: Option<CpuSequence>,
-    /// The parts on GPUs, in the order of the layers.
+    /// The parts on GPUs, in layer order.
     gpus: Vec<Box<dyn GpuSequence>>,
-    /// Adapters of every step, which both parts have.
+    /// LoRA adapters of every step, on all parts.
     adapters: AdapterSet<Adapter>,
 }
 
@@ -51,33 +51,33 @@ impl Sequence {
         self.extent.len == 0
     }
 
-    /// Memory set aside, in bytes.
+    /// Allocated bytes.
     pub fn bytes(&self) -> u64 {
         self.host_bytes() + self.gpus.iter().map(|kv| kv.bytes()).sum::<u64>()
     }
 
-    /// Memory that one more position of capacity takes, in bytes.
+    /// Bytes per position of capacity.
     pub fn token_bytes(&self) -> Result<u64> {
         let on_cpu = self.cpu_kv().map_or(0, CpuKv::token_bytes);
         self.gpus.iter().try_fold(on_cpu, |sum, kv| Ok(sum + kv.token_bytes()?))
     }
 
-    /// The part of `bytes` that is memory of the host.
+    /// The host's part of `bytes`.
     pub fn host_bytes(&self) -> u64 {
         self.cpu.as_ref().map_or(0, CpuSequence::bytes)
     }
 
-    /// Keys and values of the layers on the CPU.
+    /// The KV cache of the layers on the CPU.
     pub fn cpu_kv(&self) -> Option<&CpuKv> {
         self.cpu.as_ref().and_then(CpuSequence::kv)
     }
 
-    /// The parts on GPUs, in the order of the layers.
+    /// The parts on GPUs, in layer order.
     pub fn gpus(&self) -> &[Box<dyn GpuSequence>] {
         &self.gpus
     }
 
-    /// The number of the GPU that has a layer, `None` for the CPU, and the number of the layer there.
+    /// The index of the GPU that has a layer (`None`: the CPU), and the layer's index there.
     fn place(&self, layer: usize) -> (Option<usize>, usize) {
         let on_cpu = self.cpu_kv().map_or(0, |kv| kv.spec().layers.len());
         let Some(mut rest) = layer.checked_sub(on_cpu) else { return (None, layer) };
@@ -90,21 +90,21 @@ impl Sequence {
         (None, layer)
     }
 
-    /// A copy of the committed tokens with the same capacity.
+    /// Copies the committed tokens, with the same capacity.
     pub fn fork(&self) -> Result<Sequence> {
-        // A ring holds later positions too where the sequence was rewound.
+        // After a rewind a ring holds later positions too.
         let Extent { len, checkpoints, .. } = self.extent;
         let cpu = self.cpu.as_ref().map(|cpu| cpu.fork(len, checkpoints.held())).transpose()?;
         let gpus = self.gpus.iter().map(|kv| kv.fork(len, &mut checkpoints.held())).collect::<Result<_>>()?;
         Ok(Sequence { spec: self.spec.clone(), extent: self.extent, cpu, gpus, adapters: self.adapters.clone() })
     }
 
-    /// Adapters of every step of the sequence.
+    /// LoRA adapters of every step.
     pub fn adapters(&self) -> &AdapterSet<Adapter> {
         &self.adapters
     }
 
-    /// Sets the adapters of a state that is empty or is computed anew.
+    /// Sets the adapters of a sequence that is empty or will be recomputed.
     pub fn set_adapters(&mut self, adapters: AdapterSet<Adapter>) {
         if let Some(cpu) = &mut self.cpu {
             cpu.adapters = adapters.on(|adapter| adapter.cpu.as_ref());
@@ -127,16 +127,16 @@ impl Sequence {
         }
     }
 
-    /// Hands what the state remembers to `write`; `extent` and the spec say how to read it.
+    /// Writes the KV cache and recurrent states; `extent` and the spec are needed to read them.
     pub fn save(&self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Extent { len, checkpoints, .. } = self.extent;
         for layer in 0..self.spec.layers.len() {
-            // Whole chunks, so that a ring of another state is cut where that of this one was.
+            // Whole chunks, so that rings of other sizes are cut at the same places.
             let positions = Sequence::first_held(&self.spec, layer, &self.extent) / RING_ALIGN * RING_ALIGN..len;
             match (self.place(layer), self.cpu_kv()) {
                 ((Some(gpu), layer), _) => self.gpus[gpu].save(layer, positions, write)?,
                 ((None, layer), Some(kv)) => kv.save(layer, positions, write)?,
-                // A state whose memory was given back remembers nothing.
+                // A released sequence has nothing to save.
                 ((None, _), None) => {}
             }
         }
@@ -144,14 +144,13 @@ impl Sequence {
             if let Some(cpu) = &self.cpu {
                 write(cpu.recurrent.bytes_of(buffer))?;
             }
-            // A GPU has no zeros of an empty sequence.
+            // A GPU does not store the zeros of an empty sequence.
             let on_gpus = if checkpoints.at(0) == Some(buffer) { &[] } else { self.gpus() };
             on_gpus.iter().try_for_each(|kv| kv.save_memory(buffer, write))
         })
     }
 
-    /// Fills an empty state with what one has saved whose spec differs in the capacity alone. After an error it holds
-    /// nothing of use.
+    /// Reads what `save` wrote for a spec that differs only in capacity. After an error the contents are undefined.
     pub fn load(
         &mut self,
         from: &SequenceSpec,
@@ -183,7 +182,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Gives the memory back, and forgets all tokens with it.
+    /// Frees the memory and removes all tokens.
     pub fn release(&mut self) -> Result<()> {
         self.cpu.as_mut().map_or(Ok(()), CpuSequence::release)?;
         self.gpus.clear();
@@ -196,31 +195,31 @@ impl Sequence {
         self.cpu_kv().is_none() && self.gpus.is_empty()
     }
 
-    /// Keeps the recurrent states at a position in favour of others.
+    /// Protects the checkpoint of a position.
     pub fn keep(&mut self, position: Option<usize>) {
         self.extent.checkpoints.keep(position);
     }
 
-    /// Rewinds to the first `len` tokens, where there are more, and forgets the steps that are under way.
+    /// Rewinds to the first `len` tokens if there are more, and drops steps in flight.
     pub fn truncate(&mut self, len: usize) {
         let Extent { len: now, checkpoints, .. } = &mut self.extent;
         *now = len.min(*now);
         checkpoints.truncate(*now);
     }
 
-    /// True where the next token finds what it needs of those before it. After a long rewind layers with a window do
-    /// not hold it, after most rewinds recurrent layers do not.
+    /// True if the state for the next token is complete: long rewinds invalidate sliding-window layers, most rewinds
+    /// invalidate recurrent layers.
     pub fn is_complete(&self) -> bool {
         !self.is_released() && self.holds(self.extent.len)
     }
 
-    /// True where the sequence, rewound to `len` of its tokens, is complete.
+    /// True if the state after a rewind to `len` tokens would be complete.
     fn holds(&self, len: usize) -> bool {
         let is_recurrent = !self.spec.recurrent.is_empty();
         self.holds_windows(len) && (!is_recurrent || self.extent.checkpoints.at(len).is_some())
     }
 
-    /// The largest number of tokens, at most `len`, to which the state can be rewound without computing any again.
+    /// The largest number of tokens, at most `len`, to which the state can be rewound without recomputing.
     pub fn reach(&self, len: usize) -> usize {
         let len = len.min(self.extent.len);
         let newest = match self.spec.recurrent.is_empty() {
@@ -230,7 +229,7 @@ impl Sequence {
         if self.holds(newest) { newest } else { 0 }
     }
 
-    /// True where every layer still holds all positions that the next token sees.
+    /// True if every layer still holds all positions that the next token attends to.
     fn holds_windows(&self, len: usize) -> bool {
         self.spec.layers.iter().enumerate().all(|(i, layer)| {
             let overwritten = self.extent.written.saturating_sub(self.spec.kept(i));
@@ -238,7 +237,7 @@ impl Sequence {
         })
     }
 
-    /// Goes back to the newest position at which the state is complete, and returns it.
+    /// Rewinds to the newest position with a complete state, and returns it.
     pub fn step_back(&mut self) -> usize {
         match self.reach(self.extent.len) {
             0 => self.clear(),
@@ -247,7 +246,7 @@ impl Sequence {
         self.extent.len
     }
 
-    /// Forgets all tokens, and with them what was overwritten.
+    /// Removes all tokens, and the record of overwritten positions.
     fn clear(&mut self) {
         self.extent = Extent::default();
         if let Some(cpu) = &mut self.cpu {
@@ -255,33 +254,33 @@ impl Sequence {
         }
     }
 
-    /// Counts `n` positions from `first` on as written, after the committed tokens and those of steps under way; a step
-    /// that fails may have written them too.
+    /// Marks `n` positions from `first` on as written, after the committed tokens and steps in flight; a failed step
+    /// may have written them too.
     pub fn will_write(&mut self, first: usize, n: usize) {
         let Extent { len, written, checkpoints, .. } = &mut self.extent;
         *written = (*written).max(first + n);
         if first > *len {
-            // Behind a step of one token that is under way.
+            // After a single-token step in flight.
             checkpoints.commit(first - 1, 1);
         }
         checkpoints.begin(first, *len);
     }
 
-    /// The buffer of recurrent states as the step from position `first` on finds them, and that of what they become.
+    /// The buffers of recurrent states that the step from position `first` reads and writes.
     pub fn recurrent_buffers(&self, first: usize) -> Result<(usize, usize)> {
         let incomplete = || Error::invalid("recurrent layers hold nothing of the tokens before the step");
         let Extent { len, checkpoints, .. } = &self.extent;
         Ok((checkpoints.at(first).ok_or_else(incomplete)?, checkpoints.target(first, *len)))
     }
 
-    /// Commits the `n` tokens of a step. Without recurrent layers these may be the first ones of it.
+    /// Commits `n` tokens of a step. Without recurrent layers these may be only its first ones.
     pub fn commit(&mut self, n: usize) {
         self.extent.checkpoints.commit(self.extent.len, n);
         self.extent.len += n;
     }
 }
 
-/// The parts of sequences that are on the CPU.
+/// The parts of sequences on the CPU.
 pub(super) struct OnCpu<'a, 's>(pub &'a mut [&'s mut Sequence]);
 
 impl Sequences<CpuSequence> for OnCpu<'_, '_> {
@@ -304,7 +303,7 @@ impl SequencesMut<CpuSequence> for OnCpu<'_, '_> {
     }
 }
 
-/// The parts of sequences that are on a GPU, by its number among those of the model.
+/// The parts of sequences on a GPU, by its index in the model.
 pub(super) struct OnGpu<'a, 's>(pub &'a [&'s mut Sequence], pub usize);
 
 impl Sequences<dyn GpuSequence> for OnGpu<'_, '_> {

@@ -1,7 +1,5 @@
-//! The part of a GPU's self-test that an adapter asks for: products with factors of its types and widths beside them,
-//! for the rows of one sequence of two.
-//!
-//! Owns the program of that test. The products themselves are those of small matrices in binary16.
+//! Self-test of LoRA on a GPU: matrix products with adapters of the required types and widths, with two sequences, only
+//! one of which has the adapter. The base matrices are small, in FP16.
 
 use std::sync::Arc;
 
@@ -17,24 +15,25 @@ use crate::graph::weights::{Beside, LowRank};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Rows of a product: an odd number.
+/// Rows of a matrix, an odd number.
 const ROWS: usize = 67;
-/// The second is launched as a record of the first; the others have rows without the adapter, in one group and in two.
+/// The second step replays the first one's CUDA graph; the last two have rows without the adapter, in one group and in
+/// two.
 const STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [1, 1], [3, 7]];
 
-/// The properties of an adapter's product that its test depends on.
+/// Properties of an adapted product that its test depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Factored {
-    /// Types of A and of B.
+    /// Types of A and B.
     pub types: [DType; 2],
     pub cols: usize,
     pub rank: usize,
-    /// It is added to logits.
+    /// True if it is added to logits.
     pub is_head: bool,
 }
 
-/// Tests what products of an adapter need of a device and was not tested yet; makes a device unavailable that fails.
-/// Returns the largest error as a part of what is allowed.
+/// Tests the adapted products that were not tested yet on a device; marks the device unavailable on failure. Returns
+/// the largest error relative to its tolerance.
 pub fn check_adapter(device: &Arc<dyn GpuDevice>, products: impl IntoIterator<Item = Factored>) -> Result<f64> {
     let (mut known, mut largest) = (Vec::new(), 0.0f64);
     if device.plans() {
@@ -50,8 +49,8 @@ pub fn check_adapter(device: &Arc<dyn GpuDevice>, products: impl IntoIterator<It
     Ok(largest)
 }
 
-/// A norm, which products apply to their input, and three products or a head with a cap, of which an adapter adds to
-/// the first and the last.
+/// A norm fused into the products' input, and three products or a head with softcap; the adapter applies to the first
+/// and the last.
 fn case(device: &dyn GpuDevice, Factored { types, cols, rank, is_head }: Factored) -> Result<Case> {
     let mut b = ProgramBuilder::default();
     let input = b.tensor(cols);

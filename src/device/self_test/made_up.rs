@@ -1,4 +1,4 @@
-//! The made-up weights and inputs of a self-test, which follow from the numbers of rows and columns.
+//! Synthetic weights and inputs of a self-test, functions of row and column.
 
 use std::ops::Range;
 
@@ -10,18 +10,17 @@ use crate::graph::weights::{MatrixSource, Weights};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Rows of the head: more than one block of the arg-max looks at, and more than a list of tokens to draw from has room
-/// for.
+/// Rows of the output matrix: more than one block of the arg-max, and more than a candidate list.
 const VOCAB: usize = 2111;
 
-/// Values that an activation starts with.
+/// Initial values of an activation.
 #[derive(Clone, Copy)]
 pub enum Input {
-    /// Multiples of 1/64 that 8 bits hold exactly, with a factor.
+    /// Multiples of 1/64 that are exact in 8 bits, times a factor.
     Values(f32),
     /// The same without signs.
     Positive,
-    /// Scores of experts, no two of a row alike.
+    /// Expert scores, all different within a row.
     Scores,
     /// Every second position.
     Places,
@@ -34,37 +33,37 @@ impl Input {
             Input::Values(factor) => factor * value,
             Input::Positive => value.abs() / 2.0,
             Input::Places => 2.0 * i as f32,
-            // Multiples of the golden ratio lie apart.
+            // Multiples of the golden ratio are well separated.
             Input::Scores => ((i + 3 * row) % width) as f32 * 0.618_034 % 1.0 * 4.0 - 2.0,
         }
     }
 }
 
-/// A number that looks random.
+/// A pseudo-random number.
 fn scatter(a: usize, b: usize) -> u64 {
     let mut x = (a as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (b as u64).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
     x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x ^ (x >> 32)
 }
 
-/// A matrix of blocks out of a few.
+/// A matrix that repeats a few blocks.
 pub struct MadeUp {
     pub dtype: DType,
     pub rows: usize,
     pub cols: usize,
-    /// Empty until the test is run.
+    /// Empty until the test runs.
     pub blocks: Vec<u8>,
 }
 
-/// Number of blocks that a matrix is made of, a prime.
+/// Number of different blocks of a matrix, a prime.
 const BLOCKS: usize = 61;
 
 impl MadeUp {
-    /// Makes the blocks.
+    /// Creates the blocks.
     pub fn fill(&mut self) -> Result<()> {
         if self.blocks.is_empty() {
             let format = quant::format(self.dtype)?;
-            // Products are then around 1, where activations bend.
+            // Products are then around 1, in the nonlinear range of activation functions.
             let unit = (self.cols.ilog2() / 2).min(5);
             let value = |i| ((scatter(5, i) % 255) as f32 - 127.0) / 64.0 / (1 << unit) as f32;
             let values: Vec<f32> = (0..BLOCKS * format.block_len).map(value).collect();
@@ -101,12 +100,12 @@ impl MatrixSource for MadeUp {
     }
 }
 
-/// The values that an activation of some ops starts with: within the range of what recurrences and routers are given.
+/// Initial values of an activation of some ops, in the range expected by recurrent layers and routers.
 pub fn input_of(ops: &[Op], tensor: TensorId) -> Input {
     ops.iter().find_map(|op| own_input(op, tensor)).unwrap_or(Input::Values(1.0))
 }
 
-/// The values that an op needs of an activation; `None` if any do.
+/// The values that an op needs for an activation; `None` if any will do.
 fn own_input(op: &Op, tensor: TensorId) -> Option<Input> {
     match op {
         Op::Experts(e) => (e.scores == tensor).then_some(Input::Scores),
@@ -120,7 +119,7 @@ fn own_input(op: &Op, tensor: TensorId) -> Option<Input> {
             let is_moved = w.moved.is_some_and(|moved| moved.contains(&tensor));
             is_moved.then(|| Input::Values(0.5 / (w.dim as f32).sqrt()))
         }
-        // A query that equals the key of its position would see that position alone.
+        // A query equal to the key at its position would attend to that position only.
         Op::StoreKv { k, .. } => (*k == tensor).then_some(Input::Values(-1.0)),
         plain_op!()
         | Op::Embed { .. }
@@ -136,18 +135,18 @@ fn own_input(op: &Op, tensor: TensorId) -> Option<Input> {
     }
 }
 
-/// Made-up weights of a test.
+/// Synthetic weights of a test.
 pub struct Made<'a> {
     pub device: &'a dyn GpuDevice,
     pub weights: &'a Weights<'a>,
-    /// Weights of norms are 1 and -1.
+    /// True for norm weights of 1 and -1.
     pub signs: bool,
     pub matrices: Vec<MadeUp>,
     pub vectors: Vec<Vec<f32>>,
 }
 
 impl Made<'_> {
-    /// Gives an op weights of the shapes that its activations ask for.
+    /// Gives an op weights of the shapes that its activations require.
     pub fn weights_of(&mut self, op: &mut Op, width: &dyn Fn(TensorId) -> usize) -> Result<()> {
         let Made { device, weights, signs, matrices, vectors } = self;
         let mut matrix = |weight: &mut Weight, rows: usize, cols: usize| {
@@ -156,7 +155,7 @@ impl Made<'_> {
             *weight = Weight(matrices.len() as u32 - 1);
             Ok::<_, Error>(())
         };
-        // Rates of recurrences are negative, so that these forget; other factors are around 1.
+        // Decay rates are negative; other factors are around 1.
         let sign = if matches!(op, Op::DeltaRule(_) | Op::Scan(_)) { -1.0 } else { 1.0 };
         let is_sign = *signs && matches!(op, Op::Norm { .. });
         let mut vector = |vector: &mut Vector, len: usize| {
@@ -175,7 +174,7 @@ impl Made<'_> {
             }
             Op::Norm { norm, x, .. } => {
                 for v in norm.weight.iter_mut().chain(&mut norm.bias) {
-                    // One for each group, or one for all.
+                    // One per group, or one for all.
                     let is_own = weights.vector(*v)?.len() != norm.group && width(*x) != norm.group;
                     vector(v, if is_own { width(*x) } else { norm.group });
                 }
@@ -188,7 +187,7 @@ impl Made<'_> {
             }
             Op::ProjectHeads { x, weight, heads, out } => {
                 let cols = weights.shape(*weight)?.1;
-                // The rest of a head stays as it is.
+                // The rest of a head is unchanged.
                 matrix(weight, *heads * (width(*out) / *heads + cols - width(*x) / *heads), cols)?;
             }
             Op::Experts(e) => {
@@ -207,7 +206,7 @@ impl Made<'_> {
                 e.biases.iter_mut().zip(lengths).for_each(|(v, len)| v.iter_mut().for_each(|v| vector(v, len)));
                 e.scales.iter_mut().flatten().for_each(|v| vector(v, stack));
                 for (order, width) in e.orders.iter_mut().zip([hidden, hidden, e.ffn]) {
-                    // Each input once, in another place for each expert.
+                    // Each input once, at a different index for each expert.
                     let place = |i: usize| ((i % width) * 7 + i / width) % width;
                     let Some(order) = order else { continue };
                     vectors.push((0..stack * width).map(|i| place(i) as f32).collect());
@@ -219,7 +218,7 @@ impl Made<'_> {
                 matrix(head, vocab, width(*x))?;
                 bias.iter_mut().for_each(|v| vector(v, vocab));
             }
-            // Its places in rows as they are.
+            // Keeps its indices.
             Op::Gather { by, .. } => {
                 vectors.push(weights.vector(*by)?.to_vec());
                 *by = Vector(vectors.len() as u32 - 1);

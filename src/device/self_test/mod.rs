@@ -1,10 +1,9 @@
-//! The test that a GPU passes before a model is put on it: the ops that the model executes together, each kind once, as
-//! a small program of their own, on the device and on the CPU, whose results have to agree.
+//! The self-test that a GPU must pass before a model is loaded on it: each kind of op group (ops that execute together)
+//! of the model, as a small program, on the device and on the CPU; the results must agree.
 //!
-//! Owns how such a program is cut out of a model's, its inputs, and how far results may differ. Columns, heads, vectors
-//! and rotations have the model's widths; rows of matrices, experts and the vocabulary are few and odd, and weights are
-//! made up, so that a test takes milliseconds and depends on no file. Passed tests are remembered by the driver, and by
-//! a file where the caller names one (`Kept`).
+//! Columns, heads, vectors and RoPE have the model's widths. Rows of matrices, experts and the vocabulary are few and
+//! odd, and weights are synthetic, so a test takes milliseconds and needs no file. The driver remembers passed tests,
+//! and so does a file if the caller names one (`Kept`).
 
 mod adapted;
 mod made_up;
@@ -44,50 +43,50 @@ use crate::graph::weights::{LowRank, MatrixSource, Rope, Weights};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Positions ahead of the tested ones, so that these stand around the border of a chunk and of a ring.
+/// Number of positions before the tested ones, which then straddle the border of a chunk and of a ring.
 const FILL: usize = 250;
 const CAPACITY: usize = 512;
 
-/// Tokens of two sequences in a step.
+/// Number of tokens of two sequences in a step.
 type Counts = [usize; 2];
 
 /// A step of a test.
 #[derive(Clone, Copy)]
 struct TestStep {
     counts: Counts,
-    /// It has what pictures add.
+    /// True to add image inputs.
     has_picture: bool,
 }
 
-/// The steps of a test. The second is launched as a record of the first.
+/// The steps of a test. The second one replays the first one's CUDA graph.
 const STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0]];
-/// Those of recurrences, which have kernels for chunks of tokens.
+/// Steps for recurrent layers, which have kernels for chunks of tokens.
 const RECURRENT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [70, 0], [1, 1], [33, 40]];
-/// Those of attention, which has kernels for prompts.
+/// Steps for attention, which has prefill kernels.
 const ATTENTION_STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [37, 0], [1, 1], [1, 4], [20, 33]];
-/// Those of products, which have kernels for many tokens.
+/// Steps for matrix products, which have kernels for many tokens.
 const PRODUCT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [19, 0], [40, 0], [200, 0]];
-/// Those of a head, which sees outputs alone.
+/// Steps for the output matrix, which has only outputs as rows.
 const HEAD_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [40, 0]];
-/// Steps with rows of media, turns and spans, which follow the others where ops read any.
+/// Additional steps with media rows, M-RoPE positions and spans, if ops read any.
 const PICTURE_STEPS: &[Counts] = &[[4, 3], [37, 0]];
 
-/// Types of keys and values in caches, each in either place.
+/// Types of keys and values to test, each at least once in either place.
 const TYPES: &[[DType; 2]] =
     &[[quant::F16; 2], [quant::F32, quant::Q8_0], [quant::Q8_0, quant::Q4_0], [quant::Q4_0, quant::F32]];
 
-/// Types of caches that choices of positions are tested with: floats, which nothing rounds.
+/// Types for tests that select positions: without rounding.
 const EXACT: &[[DType; 2]] = &[[quant::F32; 2]];
 
-/// The relative error, root mean square, that the rounding of products to binary16 and of accumulation explains.
+/// Relative RMS error that FP16 products and accumulation order explain.
 const CLOSE: f64 = 4e-3;
-/// That of activations or keys that one of the two rounds to 8 bits and the other does not, or otherwise.
+/// Relative RMS error if only one side rounds activations or keys to 8 bits, or both do so differently.
 const ROUNDED: f64 = 3e-2;
-/// The relative error of keys or values of 4 bits. Heads that are not turned back differ by more than their size.
+/// Relative RMS error of a 4-bit KV cache. A missing inverse Hadamard transform has an error above 1.
 const FOUR_BITS: f64 = 1.5e-1;
 
-/// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the
-/// largest error as a part of what is allowed. `kept`: the file of what earlier processes have tested.
+/// Tests what a program needs of a device and was not tested yet; marks the device unavailable on failure. Returns the
+/// largest error relative to its tolerance. `kept`: file with the tests of earlier processes.
 pub fn check(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights, kept: Option<&Kept>) -> Result<f64> {
     if device.plans() {
         return Ok(0.0);
@@ -96,7 +95,7 @@ pub fn check(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights, 
     let known = device.verdict().passed.len();
     let had = device.optional_kernel().is_some();
     let result = match check_all(device, program, weights) {
-        // Everything again, with the kernels that stand in.
+        // Repeat everything with the fallback kernels.
         Err(_) if had && device.optional_kernel().is_none() => check_all(device, program, weights),
         result => result,
     };
@@ -133,7 +132,7 @@ fn check_all(device: &Arc<dyn GpuDevice>, program: &Program, weights: &Weights) 
     Ok(largest)
 }
 
-/// The kernel by which activations of some widths go to the host, as a program.
+/// A program for the kernel that sends activations of these widths to the host.
 fn crossing([width, tail_width]: [usize; 2]) -> Program {
     let mut b = ProgramBuilder::default();
     let [x, tail, out] = [width, tail_width, width + tail_width].map(|width| b.tensor(width));
@@ -142,8 +141,8 @@ fn crossing([width, tail_width]: [usize; 2]) -> Program {
     b.finish(0, &[x, tail, out])
 }
 
-/// Returns a program with ops ahead of the others that store what they read of another model's keys and values, whose
-/// attention is tested like any other by that.
+/// Adds stores of another model's keys and values that the program reads, so that its attention is tested like any
+/// other.
 fn storing(program: &Program) -> Program {
     let mut program = program.clone();
     let of = |attends: bool| {
@@ -168,9 +167,10 @@ fn storing(program: &Program) -> Program {
     program
 }
 
-/// The ops of a test: attention is tested with what stores its keys and values, which is not tested alone.
+/// The ops of a test: attention is tested together with the ops that store its keys and values, which have no test of
+/// their own.
 fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Result<Option<Vec<usize>>> {
-    // Crossings to the host are tested apart from what stands around them.
+    // Transfers to the host are tested separately.
     if group.iter().all(|i| {
         matches!(program.ops[*i], Op::ToHost { .. } | Op::OnHost(_) | Op::FromHost { .. } | Op::OfMedia { .. })
     }) {
@@ -195,7 +195,7 @@ fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Resul
     let mut stores =
         stores.cloned().ok_or_else(|| Error::Mismatch(format!("attention to {layer:?}, which no op writes")))?;
     if group.iter().any(|i| matches!(program.ops[*i], Op::Select(_))) {
-        // Keys as they are: others are rounded, by which other ones may be chosen.
+        // Only unrounded keys: rounding could change the selection.
         stores.retain(|i| stored(i) == Some(layer));
     }
     Ok(Some([&stores[..], group].concat()))
@@ -207,20 +207,20 @@ struct Case {
     matrices: Vec<MadeUp>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
-    /// Activations that the caller writes, and those that are compared.
+    /// Activations that the host writes; next, those that are compared.
     inputs: Vec<(TensorId, Input)>,
     results: Vec<TensorId>,
     steps: &'static [Counts],
-    /// Number of the first ops, the last of which stores keys and values; 0 where none does.
+    /// Index after the op that stores keys and values; 0 without one.
     stores: usize,
     limit: f64,
-    /// An adapter of the first sequence: its factors, and the products that they make.
+    /// Factors of an adapter of the first sequence; next, its products.
     factors: Vec<MadeUp>,
     products: Vec<LowRank>,
 }
 
 impl Case {
-    /// `named`: the ops that name each activation of the program.
+    /// `named`: for each activation of the program, the ops that name it.
     fn new(
         device: &dyn GpuDevice,
         program: &Program,
@@ -229,7 +229,7 @@ impl Case {
         named: &[Vec<usize>],
     ) -> Result<Case> {
         let mut ops = tested(program, at);
-        // The result of a norm that products apply to their input is nobody else's.
+        // The result of a norm fused into products is not stored.
         let delayed = match &ops[..] {
             [Op::Norm { x, out, .. }, _, ..] if x != out => Some(*out),
             _ => None,
@@ -243,14 +243,14 @@ impl Case {
             let first = at.iter().copied().find(|i| names(&program.ops[*i], old)).unwrap_or(0);
             let others = || named[old.0 as usize].iter().filter(|i| !at.contains(i));
             let is_kept = program.kept.contains(&old);
-            // No op makes what callers write alone.
+            // Activations that no op writes come from the host.
             let is_made = named[old.0 as usize].iter().any(|i| writes(&program.ops[*i], old));
             if delayed != Some(old) && (is_kept || !is_made || others().next().is_some()) {
                 inputs.push((new, input_of(&ops, old)));
                 results.extend((is_kept || others().any(|i| *i > first)).then_some(new));
             }
         }
-        // Behind such weights the numbers of the input are as many of another size, which 8 bits hold as well.
+        // Norm weights of ±1 keep the input exactly representable in 8 bits.
         let signs = match ops.first() {
             Some(Op::Norm { norm, .. }) => delayed.is_some() && norm.kind == NormKind::Rms && norm.bias.is_none(),
             _ => false,
@@ -263,7 +263,7 @@ impl Case {
         });
         let vocab = vocab.unwrap_or(0);
         if vocab > 0 {
-            // A head sees rows of outputs, which another op has to make.
+            // The output matrix reads output rows, which another op must make.
             let moves = inputs.iter_mut().map(|(tensor, _)| {
                 let kept = std::mem::replace(tensor, b.tensor(b.width(*tensor)));
                 [*tensor, kept]
@@ -277,7 +277,7 @@ impl Case {
         let has_products = !made.matrices.is_empty() && !ops.iter().any(is_table);
         let is_block = |m: &MadeUp| quant::format(m.dtype).is_ok_and(|f| f.block_len > 1);
         let is_rounded = delayed.is_some() && !signs || ops.iter().any(|op| matches!(op, Op::Experts(_)));
-        // Few results may all be small by chance.
+        // With few results, all may be small by chance.
         let few = (1..16).contains(&vocab);
         let limit = if made.matrices.iter().any(is_block) && is_rounded || few { ROUNDED } else { CLOSE };
         ops.into_iter().for_each(|op| b.push(op));
@@ -300,7 +300,7 @@ impl Case {
         Ok(case)
     }
 
-    /// Runs the test unless the device has passed it; the largest error as a part of what is allowed.
+    /// Runs the test unless the device has passed it; returns the largest error relative to its tolerance.
     fn check(&mut self, device: &Arc<dyn GpuDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
         let number = self.number(&**device, types);
         if device.verdict().passed.contains(&number) {
@@ -317,7 +317,7 @@ impl Case {
         Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
     }
 
-    /// A number that tells the test from others.
+    /// Identifies the test.
     fn number(&self, device: &dyn GpuDevice, types: [DType; 2]) -> u64 {
         let mut hash = XxHash64::with_seed(
             u64::from(device.is_deterministic()) + 2 * u64::from(device.optional_kernel().is_some()),
@@ -358,7 +358,7 @@ impl Case {
         Ok(Arc::new(CpuBackend::load(load, &[&self.program], &self.weights(), &mut |_, _| Ok(()))?))
     }
 
-    /// The adapter on both sides, where the test has one.
+    /// The adapter on both sides, if the test has one.
     fn adapter(&self, cpu: &CpuBackend, gpu: &dyn GpuModel) -> Result<AdapterSet<Adapter>> {
         if self.products.is_empty() {
             return Ok(AdapterSet::default());
@@ -369,7 +369,7 @@ impl Case {
         Ok(AdapterSet::new(vec![(Arc::new(Adapter::new(Some(cpu), vec![gpu], &self.products)), 0.75)]))
     }
 
-    /// Runs the test and refuses a device that fails it; the largest error as a part of what is allowed.
+    /// Runs the test and rejects a device that fails it; returns the largest error relative to its tolerance.
     fn run(&self, device: &Arc<dyn GpuDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
         let program = &self.program;
         let steps = self.steps(types);
@@ -378,7 +378,7 @@ impl Case {
         let max_outputs = if self.keeps() { most } else { 0 };
         let limits = StepLimits { max_tokens: most.max(fill), max_outputs };
         let spec = self.spec(limits, types);
-        // The two round to 4 bits after different turns of a head.
+        // Both round to 4 bits, but after different Hadamard transforms.
         let on_host = self.spec(limits, types.map(|dtype| if dtype == quant::Q4_0 { quant::F32 } else { dtype }));
         let cpu = self.on_cpu(pool)?;
         let on_cpu = DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?));
@@ -401,12 +401,12 @@ impl Case {
             Error::DeviceLost { why, .. } => wrong(kernels, tokens, why),
             e => e,
         };
-        // Asked for ahead of the load: another test may leave it out meanwhile.
+        // Queried before the load, because another test may disable it meanwhile.
         let optional = device.optional_kernel();
         let model = device.clone().load(program, &self.weights(), &mut |_, _| Ok(())).map_err(|e| faulty(&[], 0, e))?;
         let new = || Ok(Sequence::new(spec.clone(), None, vec![model.new_sequence(&spec)?]));
         let on_gpu = match new() {
-            // No cache can have these types.
+            // KV caches of these types are unsupported.
             Err(Error::Unsupported(_)) => return Ok(0.0),
             first => first.and_then(|first| Ok([first, new()?])),
         };
@@ -419,7 +419,7 @@ impl Case {
         let mut tested = Executor::new(program, limits, DeviceExecutor::Gpu(gpu));
 
         let all = program.ops.len();
-        // Rotated or not, keys are values.
+        // Keys are the inputs, with or without RoPE.
         let fill =
             (fill > 0).then(|| (self.stores - 1..self.stores, TestStep { counts: [fill, 0], has_picture: false }));
         let steps = steps.into_iter().map(|step| (0..all, step));
@@ -428,7 +428,7 @@ impl Case {
             let n = of.counts.iter().sum();
             let expected = step(self, &mut expected, &mut on_cpu, ops.clone(), of)?;
             let result = step(self, &mut tested, &mut on_gpu, ops, of);
-            // A record tells no names: its kernels are those of the step before.
+            // A replayed CUDA graph has no kernel names; use those of the previous step.
             let launched = tested.kernels();
             if !launched.is_empty() {
                 kernels = launched;
@@ -449,7 +449,7 @@ impl Case {
                 largest = largest.max(error / limit);
             }
         }
-        // Rules are the same for every head with so many rows.
+        // Sampling depends only on the vocabulary size.
         let vocab = program.vocab;
         let choices = XxHash64::oneshot(u64::from(device.is_deterministic()), format!("choices of {vocab}").as_bytes());
         if vocab > 0 && adapter.is_empty() && !device.verdict().passed.contains(&choices) {
@@ -464,7 +464,7 @@ impl Case {
         Ok(largest)
     }
 
-    /// Values of the activations that the caller writes, one row a factor.
+    /// Values of the activations that the host writes, one row per factor.
     fn inputs(&self, first: usize, factors: impl IntoIterator<Item = f32> + Clone) -> Vec<(TensorId, Vec<f32>)> {
         let values = |(tensor, input): &(TensorId, Input)| {
             let width = self.program.width(*tensor);
@@ -477,34 +477,34 @@ impl Case {
         self.inputs.iter().map(values).collect()
     }
 
-    /// The steps with caches of some types.
+    /// The steps for KV caches of some types.
     fn steps(&self, types: [DType; 2]) -> Vec<TestStep> {
         let reads = |op: &Op| match op {
             Op::Embed { index, .. } => *index == Index::Id,
             Op::Rope { rope, .. } => !self.ropes[rope.table.0 as usize].axes.is_empty(),
-            // No network with keys of several positions sees.
+            // No network with pooled keys uses spans.
             Op::Attend(a) => self.program.kv_layers[a.layer.0 as usize].pool == 1 && a.mask.heeds_spans(),
             Op::AddMedia { .. } => true,
             _ => false,
         };
-        // What types of caches change is behind it.
+        // The type of the KV cache does not matter for them.
         let has_pictures = types == TYPES[0] && self.program.ops.iter().any(reads);
         let pictures = if has_pictures { PICTURE_STEPS } else { &[] };
         let steps = |of: &'static [Counts], has_picture| of.iter().map(move |&counts| TestStep { counts, has_picture });
         steps(self.steps, false).chain(steps(pictures, true)).collect()
     }
 
-    /// Tells whether tokens stand before the tested ones.
+    /// True if tokens precede the tested ones.
     fn fills(&self) -> bool {
         self.stores > 0 && self.program.is_causal()
     }
 
-    /// Tells whether rows of outputs alone go on.
+    /// True if only output rows continue.
     fn keeps(&self) -> bool {
         self.program.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }))
     }
 
-    /// Number of positions that the first token of a test skips, where no op keeps anything of earlier ones.
+    /// Number of positions that the first token skips, if no op keeps anything of earlier ones.
     fn skipped(&self) -> usize {
         let is_bound = |op: &Op| matches!(op, Op::Embed { index: Index::Position, .. });
         let is_free = self.stores == 0 && self.program.recurrent.is_empty() && !self.program.ops.iter().any(is_bound);
@@ -512,7 +512,7 @@ impl Case {
     }
 }
 
-/// Executes some ops for tokens after those of two sequences, and returns their results where they are all ops.
+/// Executes some ops for tokens after those of two sequences; returns the results if they are all ops.
 fn step(
     case: &Case,
     executor: &mut Executor,
@@ -533,7 +533,7 @@ fn step(
     let row = |p: u32| (0..media_width).map(|i| Input::Values(0.5).of(p as usize, i, media_width)).collect();
     let media: Vec<Vec<f32>> = positions.iter().filter(|p| is_row(**p)).map(|p| row(*p)).collect();
     let media: Vec<&[f32]> = media.iter().map(Vec::as_slice).collect();
-    // The first token of a sequence stands ahead of a picture, the last one behind it.
+    // The first token of a sequence precedes an image, the last one follows it.
     let span = |(s, p): (&u32, &u32)| {
         let [start, end] = [first[*s as usize] as u32, (first[*s as usize] + counts[*s as usize]) as u32];
         if *p == start || *p + 1 == end { [*p, *p + 1] } else { [start + 1, end - 1] }
@@ -571,7 +571,7 @@ fn step(
     for i in (0..outputs.len()).filter(|_| program.vocab > 0) {
         let mut logits = try_filled("logits", program.vocab, f32::NAN)?;
         executor.read_logits(i, &mut logits)?;
-        // The lowest of equal ones.
+        // Ties: the lowest id.
         let best = logits.iter().enumerate().fold(0, |best, (i, v)| if *v > logits[best] { i } else { best });
         results.push(vec![if executor.token(i)? == best as u32 { 1.0 } else { f32::NAN }]);
         results.push(logits);
@@ -583,7 +583,7 @@ fn step(
     Ok(results)
 }
 
-/// The difference of two results as a part of the size of the first.
+/// RMS difference relative to the expected values.
 fn relative_error(expected: &[f32], got: &[f32]) -> f64 {
     let square = |x: f64| x * x;
     let difference: f64 = expected.iter().zip(got).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();

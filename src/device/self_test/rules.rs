@@ -1,7 +1,5 @@
-//! The part of a GPU's self-test in which it chooses tokens: by a few rules of every kind, and ahead after those, from
-//! the same logits and random numbers as the host.
-//!
-//! Owns the rules.
+//! Self-test of sampling on a GPU: rules of every kind, also pipelined, with the same logits and random numbers as on
+//! the host.
 
 use crate::device::batch::Batch;
 use crate::device::executor::Executor;
@@ -13,19 +11,20 @@ use crate::graph::step::{CHOSEN_BEFORE, StepInputs};
 use crate::graph::step_budget::StepBudget;
 use crate::sampling::{NO_TOKEN, SamplerParams, SamplingRule, Scratch, choose};
 
-/// Factors on the inputs of the rows, one for each rule: logits that are far apart, close together, and all alike.
+/// Scale of the input row of each rule: logits that are far apart, close together, or all equal.
 pub const FACTORS: [f32; 14] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 1.0, 0.25, 1.0, 0.0, 0.0, 1.0, 1.0];
 const ROWS: usize = FACTORS.len();
 
-/// Steps, one after the other, from the same logits: the second is launched as a record of the first, and in the third
-/// newest tokens have moved on twice.
+/// Number of consecutive steps with the same logits: the second one replays the first one's CUDA graph; in the third
+/// one recent tokens have moved on twice.
 const STEPS: usize = 3;
 
-/// Tokens of a row that rules know: the likeliest ones, but in one row the unlikeliest, whose logits are negative.
+/// Number of known tokens per rule: the most likely ones, except for rule `UNLIKELY`, which has the least likely ones,
+/// whose logits are negative.
 const KNOWN: usize = 9;
 const UNLIKELY: usize = 1;
 
-/// The parameters of the rules, by names for messages.
+/// Sampling parameters of the rules, with names for messages.
 fn parameters(vocab: usize, biases: &[(u32, f32)]) -> [(&'static str, SamplerParams); ROWS] {
     let draw = || SamplerParams { temperature: 1.0, ..Default::default() };
     let likely = SamplerParams::default;
@@ -55,7 +54,7 @@ fn parameters(vocab: usize, biases: &[(u32, f32)]) -> [(&'static str, SamplerPar
     ]
 }
 
-/// The rules, after some of the known tokens of their rows. Masks: of every third token, of the unlikely ones, of none.
+/// The rules, after some of the known tokens. Masks allow every third token, the unlikely ones, or none.
 fn rules<'a>(
     params: &'a [(&'static str, SamplerParams); ROWS],
     known: &'a [[Vec<u32>; 2]],
@@ -82,8 +81,8 @@ fn rules<'a>(
     })
 }
 
-/// Has a head choose tokens, for which it gets inputs of `FACTORS.len()` rows. Returns the kernels that choose, and
-/// what they choose otherwise than the host.
+/// Samples from an output matrix, for which `rows` has inputs of `FACTORS.len()` rows. Returns the sampling kernels,
+/// and a message for samples that differ from the host's.
 pub fn check(
     executor: &mut Executor,
     program: &Program,
@@ -127,7 +126,7 @@ pub fn check(
         let recent = [3, 4, 1, 0, 2, 0, 1].map(|nth| ids[nth % ids.len()]);
         known.push([ids, recent.to_vec()]);
     }
-    // Beside such a bias a logit is lost.
+    // Logits are lost next to such a bias.
     let at = [7, 3, 5, 3].map(|nth| (vocab - 1) as u32 * nth / 8);
     let biases: Vec<(u32, f32)> = at.iter().zip([1e30, 5e29, 1e30, 5e29]).map(|(id, bias)| (*id, bias)).collect();
     let mut masks = [0x4924_9249, 0, 0].map(|word| vec![word; vocab.div_ceil(32)]);

@@ -1,4 +1,4 @@
-//! The small program of a self-test: ops of a model with few rows, experts and heads, and with made-up weights.
+//! The small program of a self-test: ops of a model with few rows, experts and heads, and with synthetic weights.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::Weights;
 use crate::quant;
 
-/// Rows of a product: more than a tile has, and odd.
+/// Rows of a matrix: more than a tile, and odd.
 const ROWS: usize = 131;
-/// Rows of a table of embeddings.
+/// Rows of an embedding table.
 pub const TABLE: usize = 107;
-/// Positions that are chosen, fewer than keys stand ahead of the tested ones where a few positions share each.
+/// Number of selected positions: fewer than keys precede the tested ones, even if a few positions share a key.
 const CHOSEN: usize = 40;
 /// Width of experts whose types have no blocks.
 const EXPERT: [usize; 2] = [52, 44];
 
-/// Columns of the widest block of some matrices; 1 where these have none.
+/// Maximum block length of some matrices; 1 without blocks.
 fn widest_block(device: &dyn GpuDevice, weights: &Weights, matrices: &[Weight]) -> Result<usize> {
     let mut widest = 1;
     for weight in matrices {
@@ -31,7 +31,7 @@ fn widest_block(device: &dyn GpuDevice, weights: &Weights, matrices: &[Weight]) 
     Ok(widest)
 }
 
-/// Makes matrices, experts and tables of some ops small, and returns the widths of their activations.
+/// Shrinks matrices, experts and tables of some ops; returns the widths of their activations.
 pub fn shrink(
     program: &Program,
     device: &dyn GpuDevice,
@@ -68,7 +68,7 @@ pub fn shrink(
                 let in_group = (r.n_used.div_ceil(r.groups_used) + 2).next_multiple_of(r.sharing);
                 let in_group = in_group.min(e.n_experts / r.groups);
                 e.n_experts = r.groups * in_group;
-                // No id has a bound without a table of tokens.
+                // Without a table of tokens, ids have no bound.
                 e.routing.by_id = None;
                 let hidden = cols(&[e.gate.unwrap_or(e.up), e.up], EXPERT[0])?.min(program.width(e.x));
                 e.ffn = cols(&[e.down], EXPERT[1])?.min(e.ffn);
@@ -100,7 +100,7 @@ pub fn shrink(
             | Op::Logits { .. } => {}
         }
     }
-    // A norm that is applied to the input of the others.
+    // A norm fused into the input of the others.
     if let [Op::Norm { norm, x, out }, _, ..] = ops
         && x != out
     {
@@ -110,7 +110,7 @@ pub fn shrink(
     Ok(widths)
 }
 
-/// The ops of a test as they are in a program. Attention is tested with all rows.
+/// The ops of a test. Attention is tested with all rows.
 pub fn tested(program: &Program, at: &[usize]) -> Vec<Op> {
     let mut ops: Vec<Op> = at.iter().map(|i| program.ops[*i].clone()).collect();
     if let Some(i) = ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })).filter(|_| ops.len() > 1)
@@ -122,8 +122,8 @@ pub fn tested(program: &Program, at: &[usize]) -> Vec<Op> {
     ops
 }
 
-/// Makes ops of a model ops of a test: with made-up weights, and what `b` has in place of the model's activations,
-/// caches and states. `tensor`: the activation in place of another, and its width.
+/// Replaces the weights of ops by synthetic ones, and their activations, KV caches and states by those of `b`.
+/// `tensor`: the activation that replaces another one, and its width.
 pub fn rename(
     ops: &mut [Op],
     program: &Program,
@@ -135,7 +135,7 @@ pub fn rename(
     for op in ops {
         made.weights_of(op, &|x| tensor(x).1)?;
         if let Op::Attend(a) = op {
-            // Scores of made-up keys would else leave one position alone.
+            // Otherwise synthetic keys would leave attention on a single position.
             a.scale = a.scale.min(1.0 / (program.kv_layers[a.layer.0 as usize].head_dim as f32).sqrt());
         }
         op.map_tensors(|x| tensor(x).0);
