@@ -1032,9 +1032,11 @@ rz_model_load_from(const rz_source *RZ_NULLABLE sources,
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_tokenize_flag {
-  /* Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks. */
+  /* Flag of rz_tokenize_into: add the special tokens at the beginning and end of a text (BOS, EOS) that the model asks
+   * for. */
   RZ_TOKENIZE_ADD_SPECIAL = 1,
-  /* Flag of rz_tokenize_into: "<|im_end|>" in the text becomes its token. Not for text that users typed. */
+  /* Flag of rz_tokenize_into: parse special tokens: "<|im_end|>" in the text becomes its token. Not for text from
+   * users. */
   RZ_TOKENIZE_PARSE_SPECIAL = 2,
 };
 
@@ -1043,24 +1045,23 @@ enum rz_detokenize_flag {
 };
 
 enum rz_token_attribute {
-  RZ_ATTR_NORMAL = 1,  /* Attribute of a token: reached by cutting text into tokens. */
-  /* Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it. */
-  RZ_ATTR_CONTROL = 2,
-  RZ_ATTR_USER = 4,  /* Attribute of a token: found as a whole in any text. */
-  RZ_ATTR_BYTE = 8,  /* Attribute of a token: stands for one byte. */
-  RZ_ATTR_END = 16,  /* Attribute of a token: ends a turn or a text, as rz_token_is_end says. */
+  RZ_ATTR_NORMAL = 1,   /* Attribute of a token: an ordinary token of tokenized text. */
+  RZ_ATTR_CONTROL = 2,  /* Attribute of a token: control token, such as "<|im_end|>"; left out of texts. */
+  RZ_ATTR_USER = 4,     /* Attribute of a token: matched as a whole in any text (an added token). */
+  RZ_ATTR_BYTE = 8,     /* Attribute of a token: stands for one byte. */
+  RZ_ATTR_END = 16,     /* Attribute of a token: ends a turn or a text, as in rz_token_is_end. */
 };
 
-/* Turns tokens into text as they come, holding back the bytes of an unfinished character. Mutable, so one call at a
- * time. */
+/* Incremental detokenizer: converts tokens to text as they arrive, and holds back the bytes of an incomplete
+ * character. Mutable: one call at a time. */
 typedef struct rz_textstream rz_textstream;
 
-/* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
+/* Tokenizes `text`, UTF-8 of `text_len` bytes.
  *
- * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. `cancel`, which ends
- * the call within milliseconds, may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8), RZ_ERR_VERSION
- * (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `*n` receives the number of token ids. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL.
+ * `cancel`, which stops the call within milliseconds, may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not
+ * UTF-8), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented), RZ_ERR_CANCELLED,
+ * RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_tokenize_into(const rz_model *model,
                  const char *RZ_NULLABLE text,
@@ -1072,12 +1073,12 @@ rz_tokenize_into(const rz_model *model,
                  const rz_cancel *RZ_NULLABLE cancel,
                  rz_error *RZ_NULLABLE err);
 
-/* Turns `n` token ids into text, the first of which begins it.
+/* Detokenizes `n` token ids; the first one begins a text.
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become U+FFFD; for a text
- * that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the
- * vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
+ * `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
+ * RZ_ERR_BUFFER_TOO_SMALL. Invalid UTF-8, such as half a character at the end, becomes U+FFFD; for streaming use an
+ * rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_VERSION (unknown
+ * flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_detokenize_into(const rz_model *model,
                    const uint32_t *RZ_NULLABLE tokens,
@@ -1088,17 +1089,17 @@ rz_detokenize_into(const rz_model *model,
                    size_t *len,
                    rz_error *RZ_NULLABLE err);
 
-/* 1 when `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the vocabulary).
- * Any thread. Since 0.1.0. */
+/* Returns 1 if `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the
+ * vocabulary). Any thread. Since 0.1.0. */
 RZ_API int32_t RZ_CALL
 rz_token_is_end(const rz_model *RZ_NULLABLE model, uint32_t token);
 
-/* Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind
- * each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
+/* Writes the bytes of one token, which may be part of a character; for a control token its name. Concatenating the
+ * bytes of all tokens gives the text, except for a leading space that some tokenizers add.
  *
- * `*len` receives their number and `*attributes` RZ_ATTR_NORMAL and the like, or-ed together; `attributes` may be
- * NULL. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
- * (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
+ * `*len` receives the number of bytes, `*attributes` RZ_ATTR_... bits combined with |; `attributes` may be NULL. If
+ * `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
+ * token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_token_bytes_into(const rz_model *model,
                     uint32_t token,
@@ -1108,26 +1109,26 @@ rz_token_bytes_into(const rz_model *model,
                     uint32_t *RZ_NULLABLE attributes,
                     rz_error *RZ_NULLABLE err);
 
-/* Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put
- * there is left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is
- * freed with rz_textstream_free, before or after the model. Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that
- * is not implemented). Since 0.1.0. */
+/* Creates a text stream for tokens of a model that begin a text: a leading space that the tokenizer adds is removed.
+ * For tokens that continue a text, call rz_textstream_follow before the first token. The caller frees `*out` with
+ * rz_textstream_free, before or after the model. Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not
+ * implemented). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *RZ_NULLABLE err);
 
-/* Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text.
- * So the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
- * character that they leave incomplete is completed.
+/* Sets `n` preceding tokens, such as the prompt and the earlier contents of its cache, without writing their text. The
+ * stream then writes text as it appears after those tokens: a space at the start of a word is kept, and a character
+ * that they leave incomplete is completed.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_textstream_follow(rz_textstream *stream, const uint32_t *RZ_NULLABLE tokens, size_t n, rz_error *RZ_NULLABLE err);
 
-/* Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
+/* Adds a token and writes the text that it completes: whole UTF-8 characters, often none.
  *
- * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL and the token was not added: call again with more room. Any thread. Errors:
+ * `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
+ * RZ_ERR_BUFFER_TOO_SMALL and does not add the token: call again with a larger buffer. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_textstream_push_into(rz_textstream *stream,
@@ -1137,8 +1138,8 @@ rz_textstream_push_into(rz_textstream *stream,
                         size_t *len,
                         rz_error *RZ_NULLABLE err);
 
-/* Ends the text: writes what was held back, with U+FFFD for an unfinished character, and makes the stream fit for
- * another text. Sizes and errors are those of rz_textstream_push_into. Any thread. Since 0.1.0. */
+/* Ends the text: writes the bytes held back, with U+FFFD for an incomplete character, and resets the stream for the
+ * next text. Sizes and errors as for rz_textstream_push_into. Any thread. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_textstream_flush_into(rz_textstream *stream,
                          char *RZ_NULLABLE out,
@@ -1155,7 +1156,8 @@ rz_textstream_free(rz_textstream *RZ_NULLABLE stream);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_chat_flag {
-  /* Flag of rz_chat_render_into and rz_chat_tokenize_into: end with the opening of the assistant's turn. */
+  /* Flag of rz_chat_render_into and rz_chat_tokenize_into: append the generation prompt, which opens the assistant's
+   * turn. */
   RZ_CHAT_ADD_GENERATION_PROMPT = 1,
 };
 
@@ -1183,7 +1185,7 @@ enum rz_chat_flag {
  * "developer" messages become system messages for a template that does not know that role. The template runs on a
  * thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
  *
- * `*len` receives the bytes of the text; it is not NUL-terminated. With too small a `capacity` the result is
+ * `*len` receives the bytes of the text; it is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same
  * in it as a special token of the template. For a prompt, use rz_chat_tokenize_into. Any thread. Errors:
  * RZ_ERR_UNSUPPORTED (no template, a template with a feature that is not implemented, a part that is not text, an
@@ -1204,10 +1206,10 @@ rz_chat_render_into(const rz_model *model,
 
 /* Renders and tokenizes a conversation in the JSON of rz_chat_render_into.
  *
- * Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
- * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
- * `*n` receives the number of tokens. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. `cancel`
- * ends the call and may be NULL. Any thread. Errors: those of rz_chat_render_into. Since 0.1.0. */
+ * Only the template can produce special tokens: messages, names, arguments and tools are plain text, even if they
+ * spell "<|im_end|>". The tokens that begin a text (BOS) occur once, whether or not the template writes them. `*n`
+ * receives the number of tokens. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. `cancel` stops
+ * the call and may be NULL. Any thread. Errors: as for rz_chat_render_into. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_tokenize_into(const rz_model *model,
                       const char *RZ_NULLABLE json,
@@ -1224,18 +1226,18 @@ rz_chat_tokenize_into(const rz_model *model,
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_chat_event_kind {
-  RZ_CHAT_EVENT_REASONING = 1,  /* Kind of a part of a reply: what the model thinks ahead of its answer. */
+  RZ_CHAT_EVENT_REASONING = 1,  /* Kind of a part of a reply: reasoning before the answer. */
   RZ_CHAT_EVENT_CONTENT = 2,    /* Kind of a part of a reply: text of the answer. */
-  /* Kind of a part of a reply: the whole name of a tool, which follows the id of its call. */
+  /* Kind of a part of a reply: complete name of the called tool; it follows the id of the tool call. */
   RZ_CHAT_EVENT_TOOL_NAME = 3,
-  /* Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object. */
+  /* Kind of a part of a reply: fragment of the arguments of a tool call. All fragments together are a JSON object. */
   RZ_CHAT_EVENT_TOOL_ARGUMENTS = 4,
-  /* Kind of a part of a reply: the end. Its text is half a tag, or a call without its name, if the reply broke off in
-   * one; otherwise it is empty. */
+  /* Kind of a part of a reply: end. Its text is a partial tag, or a tool call without a name, if the reply broke off
+   * there; otherwise it is empty. */
   RZ_CHAT_EVENT_END = 5,
-  /* Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has
-   * the same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
-   * takes; an id that the model has written before the arguments is kept. */
+  /* Kind of a part of a reply: complete id of a tool call; it begins the call. The message in the conversation has the
+   * same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
+   * requires; an id that the model wrote before the arguments is kept. */
   RZ_CHAT_EVENT_TOOL_ID = 6,
 };
 
@@ -1247,17 +1249,18 @@ enum rz_chat_event_flag {
   RZ_CHAT_EVENT_FLAG_UNPARSED = 1,
 };
 
-/* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
- * them. Mutable, so one call at a time. */
+/* Parses the reply to a conversation into reasoning, content and tool calls, in any format that models use. Mutable:
+ * one call at a time. */
 typedef struct rz_chat_parser rz_chat_parser;
 
-/* Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens
- * were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
+/* Creates a parser for the reply to a conversation (the JSON of rz_chat_tokenize_into, `json_len` bytes) whose tokens
+ * were the prompt. The caller frees `*out` with rz_chat_parser_free, before or after the model.
  *
- * The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
- * conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
- * the runtime; `cancel` ends the wait for that thread, and may be NULL. Any thread. Errors: as rz_chat_tokenize_into,
- * and RZ_ERR_UNSUPPORTED if there are tools and the form of calls cannot be inferred from the template. Since 0.1.0. */
+ * The format of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
+ * conversation has "tools" and its "tool_choice" is not "none", and only for those tools. Runs on a thread of the
+ * runtime; `cancel` ends the wait for that thread, and may be NULL. Any thread. Errors: as for rz_chat_tokenize_into,
+ * and RZ_ERR_UNSUPPORTED if there are tools and the format of tool calls cannot be inferred from the template. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_new(const rz_model *model,
                    const char *RZ_NULLABLE json,
@@ -1266,37 +1269,36 @@ rz_chat_parser_new(const rz_model *model,
                    rz_chat_parser **out,
                    rz_error *RZ_NULLABLE err);
 
-/* Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end
- * does.
+/* Adds a token of the reply. A token that ends a turn or a text ends the reply like rz_chat_parser_end.
  *
- * Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the
- * end), RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since
+ * Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or after the end),
+ * RZ_ERR_LIMIT (16 MiB of parts were not taken yet), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since
  * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_chat_parser_push(rz_chat_parser *parser, uint32_t token, rz_error *RZ_NULLABLE err);
 
-/* Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a
- * tag might have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors:
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+/* Ends a reply that no token has ended, for example at the maximum number of tokens. Text held back as a possible tag
+ * becomes the text of RZ_CHAT_EVENT_END. A repeated call does nothing. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_chat_parser_end(rz_chat_parser *parser, rz_error *RZ_NULLABLE err);
 
-/* Takes the next part of the reply. `*kind` receives RZ_CHAT_EVENT_..., `*flags` RZ_CHAT_EVENT_FLAG_... or-ed or 0,
- * `*index` the number of the part's tool call, from 0 (0 for other kinds), and `out` the text of `*len` bytes, whole
- * characters, not NUL-terminated. RZ_OK: a part was taken. RZ_AGAIN: there is none right now. RZ_DONE: the reply has
- * ended, and all its parts were taken.
+/* Takes the next part of the reply. `*kind` receives RZ_CHAT_EVENT_..., `*flags` RZ_CHAT_EVENT_FLAG_... bits or 0,
+ * `*index` the number of the part's tool call, from 0 (0 for other kinds), and `out` the text of `*len` bytes: whole
+ * characters, not NUL-terminated. RZ_OK: a part was taken. RZ_AGAIN: no part is available yet. RZ_DONE: the reply has
+ * ended, and all parts were taken.
  *
- * A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
- * arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
- * schema. Tags and the white space next to them are left out. All other text is handed on, with
- * RZ_CHAT_EVENT_FLAG_UNPARSED if it could not be parsed. Calls within reasoning are calls if the reply ends with them;
- * if more text follows, they are reasoning. If there are tools, a reply that is only an object with the name and the
- * arguments of a tool, fenced or not, is a call.
+ * Reasoning, content and tool calls come in any order. A tool call is its id, its name and then fragments of its
+ * arguments, as JSON in every format; if the format is untyped, values get the types of the tool's schema. Tags and
+ * adjacent white space are left out. All other text is passed on, with RZ_CHAT_EVENT_FLAG_UNPARSED if it could not be
+ * parsed. Calls within reasoning are calls if the reply ends with them; if more text follows, they are reasoning. If
+ * there are tools, a reply that is only an object with the name and the arguments of a tool, fenced or not, is a tool
+ * call.
  *
- * With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays; a part may be of any length.
- * `out` NULL with a `capacity` of 0 is a query: the result is RZ_OK, `*kind`, `*flags`, `*index` and `*len` are
- * written, and the part stays. So a loop that takes parts needs a buffer from the start, also for parts without text.
- * Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL, and the part remains; a part may have any
+ * length. `out` NULL with a `capacity` of 0 queries the part: the call returns RZ_OK, writes `*kind`, `*flags`,
+ * `*index` and `*len`, and the part remains. A loop that takes parts therefore needs a buffer from the start, also for
+ * parts without text. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_chat_parser_next_into(rz_chat_parser *parser,
                          uint32_t *kind,
@@ -1316,7 +1318,7 @@ rz_chat_parser_free(rz_chat_parser *RZ_NULLABLE parser);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_filter {
-  RZ_FILTER_TOP_N_SIGMA = 1,  /* Filters of tokens, and the temperature, as `order` of rz_sampler_params has them. */
+  RZ_FILTER_TOP_N_SIGMA = 1,  /* Sampling filters and the temperature, for `order` of rz_sampler_params. */
   RZ_FILTER_TOP_K = 2,
   RZ_FILTER_TYPICAL_P = 3,
   RZ_FILTER_TOP_P = 4,
@@ -1326,24 +1328,24 @@ enum rz_filter {
 };
 
 enum rz_sampler_flag {
-  /* Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
-   * makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`. */
+  /* Flag of a sampler: the temperature comes before the filters, which keep their default order. Recommendations of
+   * models' authors, and sampling in transformers, use this order. Not together with `order`. */
   RZ_SAMPLER_TEMPERATURE_FIRST = 1,
 };
 
-/* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time, but any
- * number of rz_job_new may copy it at once. Usable with caches of any model. */
+/* Samples tokens from logits with its own random number generator. Mutable: one call at a time, but any number of
+ * rz_job_new may copy it at once. Works with caches of any model. */
 typedef struct rz_sampler rz_sampler;
 
-/* Added to one logit after rz_sampler_params.edit_logits and before all filters; -INFINITY forbids the token. Never
- * grows. Since 0.1.0. */
+/* Logit bias, added to one logit after rz_sampler_params.edit_logits and before all filters; -INFINITY forbids the
+ * token. Never grows. Since 0.1.0. */
 typedef struct rz_logit_bias {
-  /* Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT. */
+  /* Token id. Calls with a model whose vocabulary is too small for it fail with RZ_ERR_INVALID_ARGUMENT. */
   uint32_t token;
   float bias;  /* Number to add to the logit. */
 } rz_logit_bias;
 
-/* Some tokens one after another. Never grows. Since 0.1.0. */
+/* Sequence of tokens. Never grows. Since 0.1.0. */
 typedef struct rz_token_sequence {
   const uint32_t *RZ_NULLABLE tokens;
   size_t n_tokens;  /* Number of `tokens`, at least 1. */
@@ -1376,73 +1378,74 @@ typedef int32_t (RZ_CALL *rz_logits_callback)(float *logits,
                                               size_t n_tokens,
                                               void *RZ_NULLABLE user);
 
-/* Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all
- * zeros, or NULL, choose the most likely token.
+/* Sampling parameters. Zero in a field turns it off, or has the meaning that its comment gives. All zeros, or NULL,
+ * choose the most likely token (greedy decoding).
  *
  * `edit_logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
  * banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that
  * the previous ones left. The default order is llama.cpp's: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
  * temperature. So a higher temperature flattens the distribution of the tokens that the filters keep, and adds no
  * tokens. With RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes before all filters, as in transformers and vLLM. The
- * draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are
- * left is chosen.
+ * draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the remaining tokens
+ * is chosen.
  *
  * A GPU samples if nothing is on except biases, penalties other than DRY, top_k, top_p, min_p and the temperature, in
  * the default order, and biases and `penalty_window` (0 is too long if penalties are on) are at most 512 together.
- * Otherwise the host samples, from logits that are copied for each token, by the same numbers. Since 0.1.0. */
+ * Otherwise the host samples with the same arithmetic, from logits that are copied for each token. Since 0.1.0. */
 typedef struct rz_sampler_params {
   uint32_t struct_size;     /* sizeof(rz_sampler_params). */
   float temperature;        /* Divides the logits; 0: always the most likely token. */
   uint32_t top_k;           /* Keep the k most likely tokens. */
   float top_p;              /* Keep the most likely tokens that together reach this probability. */
-  float min_p;              /* Drop tokens less likely than this share of the likeliest one. */
+  float min_p;              /* Drop tokens whose probability is below this fraction of the most likely token's. */
   float repeat_penalty;     /* Divides positive logits of recent tokens, multiplies negative ones. */
-  float presence_penalty;   /* Taken from the logit of every recent token. */
-  float frequency_penalty;  /* Taken from the logit of a recent token as often as it occurred. */
+  float presence_penalty;   /* Subtracted from the logit of every recent token. */
+  float frequency_penalty;  /* Subtracted from the logit of a recent token once per occurrence. */
   /* Number of the last tokens, including tokens of the prompt, that count as recent; 0: all. */
   uint32_t penalty_window;
-  uint32_t flags;                           /* RZ_SAMPLER_..., or-ed. */
-  uint64_t seed;                            /* Seed of the random numbers; 0 is one like any other. */
+  uint32_t flags;                           /* RZ_SAMPLER_... bits, combined with |. */
+  uint64_t seed;                            /* Seed of the random number generator; 0 is a seed like any other. */
   const rz_logit_bias *RZ_NULLABLE biases;  /* Copied; NULL: none. */
   size_t n_biases;                          /* Number of `biases`. */
-  /* Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1: off. */
+  /* Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together reach
+   * this probability; 1: off. */
   float typical_p;
-  /* Drop logits more than so many standard deviations, of the logits that are left, below the largest. */
+  /* Drop logits more than this number of standard deviations (of the remaining logits) below the largest. */
   float top_n_sigma;
-  /* XTC: chance with which all tokens of at least xtc_threshold are dropped, but the least likely of them. */
+  /* XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are dropped. */
   float xtc_probability;
-  float xtc_threshold;  /* 0: 0.1. Beyond 0.5 there is never more than one such token, and XTC drops none. */
-  /* The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer
-   * the entropy is to that of equal probabilities. */
+  float xtc_threshold;  /* 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none. */
+  /* Dynamic temperature: from `temperature` - this, but not below 0, to `temperature` + this, rising with the
+   * entropy of the distribution relative to the uniform distribution. */
   float temperature_range;
-  float temperature_exponent;  /* Power to which the entropy's share of that one is raised; 0: 1. */
-  /* Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than
-   * a bound, which begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where
-   * llama.cpp has none. */
+  float temperature_exponent;  /* Exponent of the relative entropy for the dynamic temperature; 0: 1. */
+  /* Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a bound,
+   * which begins at twice this value and is corrected after each draw. Filters that are on apply before it;
+   * llama.cpp has none there. */
   float mirostat_tau;
-  float mirostat_eta;  /* How much of its difference a draw corrects; 0: 0.1. */
-  /* DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit
-   * of the token that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096
-   * count as 4096. */
+  float mirostat_eta;  /* Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
+  /* DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
+   * the token that followed there is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). n above 4096
+   * counts as 4096. */
   float dry_multiplier;
   float dry_base;               /* At least 1; 0: 1.75. */
   uint32_t dry_allowed_length;  /* 0: 2. */
-  /* Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all. */
+  /* Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
   uint32_t dry_window;
-  /* No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not
-   * chosen. At most 4096. */
+  /* No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
+   * complete one is not chosen. At most 4096. */
   uint32_t no_repeat_ngram_size;
   uint32_t reserved;  /* 0. */
-  /* Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single
-   * token. llama.cpp's are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an
-   * asterisk in their text. */
+  /* Copied; NULL: none. DRY considers only repetitions after the last breaker, and never penalizes repetitions of a
+   * single token. llama.cpp's defaults are the tokens whose text contains a line feed, a colon, a quotation mark or
+   * an asterisk. */
   const rz_token_sequence *RZ_NULLABLE dry_breakers;
   size_t n_dry_breakers;  /* Number of `dry_breakers`. */
-  /* Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that
-   * one is not chosen; a sequence of one token never comes. The same text may come in other tokens. */
+  /* Copied; NULL: none. If a session, including its prompt, ends with all tokens of a sequence but the last, that
+   * last token is not chosen; a sequence of one token never occurs. The same text may still occur in other tokens. */
   const rz_token_sequence *RZ_NULLABLE banned_sequences;
   size_t n_banned_sequences;  /* Number of `banned_sequences`. */
-  /* RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order. */
+  /* RZ_FILTER_..., each at most once, including every one that is on; NULL: the default order. */
   const uint32_t *RZ_NULLABLE order;
   size_t n_order;  /* Number of `order`. */
   /* Edits the logits of each choice; NULL: none. With a callback the host samples, also if the model is on a GPU.
@@ -1453,9 +1456,9 @@ typedef struct rz_sampler_params {
   void *RZ_NULLABLE edit_logits_user;
 } rz_sampler_params;
 
-/* Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range, and for an `order` that has
- * an unknown filter, one twice, or not one that is on. Since 0.1.0. */
+/* Creates a sampler. `params` may be NULL. The caller frees `*out` with rz_sampler_free. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT for a value that is NaN or out of range, and for an `order` that has an unknown filter, has
+ * one twice, or lacks one that is on. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_sampler_new(const rz_sampler_params *RZ_NULLABLE params, rz_sampler **out, rz_error *RZ_NULLABLE err);
 
@@ -1474,16 +1477,16 @@ enum rz_grammar_kind {
    * annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
    * "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count. */
   RZ_GRAMMAR_JSON_SCHEMA = 1,
-  /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
+  /* Kind of a grammar: a regular expression that the whole text matches, without look-around and back references. */
   RZ_GRAMMAR_REGEX = 2,
-  /* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between
-   * angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
+  /* Kind of a grammar: llguidance's dialect of Lark; the rule "start" is the whole text. A name between angle brackets,
+   * such as <|im_end|>, is the token with this name. */
   RZ_GRAMMAR_LARK = 3,
-  /* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Every text that the rules derive is allowed,
-   * wherever its parts may end. */
+  /* Kind of a grammar: GBNF as in llama.cpp, without tokens. Every text that the rules derive is allowed, whatever its
+   * tokenization. */
   RZ_GRAMMAR_GBNF = 4,
   RZ_GRAMMAR_JSON = 5,     /* Kind of a grammar: any JSON value. Takes no text. */
-  RZ_GRAMMAR_CHOICES = 6,  /* Kind of a grammar: one of some texts, given as a JSON array of strings. */
+  RZ_GRAMMAR_CHOICES = 6,  /* Kind of a grammar: one of several texts, given as a JSON array of strings. */
   /* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
    * tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
    * "tool_choice" selects text, calls, or text and then calls ("auto"), only text ("none"), or only calls ("required",
@@ -1509,21 +1512,21 @@ enum rz_grammar_flag {
   RZ_GRAMMAR_FLAG_BEST_EFFORT = 2,
 };
 
-/* A compiled grammar. Immutable: any number of samplers, jobs and replies (rz_reply_params.compiled_grammar) may use
- * it at once, with caches of any model that has the vocabulary of the one it was made for. */
+/* Compiled grammar for constrained decoding (structured output). Immutable: any number of samplers, jobs and replies
+ * (rz_reply_params.compiled_grammar) may use it at once, with caches of any model with the same vocabulary. */
 typedef struct rz_grammar rz_grammar;
 
-/* Compiles a grammar of `kind`, RZ_GRAMMAR_..., with `flags`, RZ_GRAMMAR_FLAG_... or-ed or 0, from `len` bytes of
- * UTF-8. `*out` is freed with rz_grammar_free, before or after the model. If the model has a chat template, the call
- * also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
+/* Compiles a grammar of `kind` (RZ_GRAMMAR_...) with `flags` (RZ_GRAMMAR_FLAG_... bits, or 0) from `len` bytes of
+ * UTF-8. The caller frees `*out` with rz_grammar_free, before or after the model. If the model has a chat template,
+ * the call also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
  *
  * For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
  * complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
  * long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
- * milliseconds. Works on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread,
+ * milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread,
  * and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the kind does not take, a
- * grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
- * implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
+ * grammar that cannot be parsed or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (a feature that
+ * is not implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
  * RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -1536,21 +1539,21 @@ rz_grammar_new(const rz_model *model,
                rz_grammar **out,
                rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Samplers, jobs and replies that use the grammar go on. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Samplers, jobs and replies that use the grammar keep it. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_grammar_free(rz_grammar *RZ_NULLABLE grammar);
 
-/* Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. `grammar` may be
- * NULL, which takes the grammar away.
+/* Constrains `sampler` to tokens that can continue a text that matches `grammar`, from its start. `grammar` may be
+ * NULL, which removes the constraint.
  *
- * The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that
- * are appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
- * repeated, and the host may append tokens of its own, where the grammar allows them: otherwise the choice ends with
- * RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
- * can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
- * memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls
- * with a cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * The text begins after the last token of the cache of the next choice. The grammar follows that cache: appended
+ * tokens advance it, a rewind takes it back, and a rewind to before its start restarts it. So every choice may be
+ * repeated, and the host may append its own tokens if the grammar allows them; otherwise the next choice fails with
+ * RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen when the text is complete, and nothing else when it
+ * cannot continue, so that rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice
+ * allocates memory and usually takes some tens of microseconds; a choice that exceeds its bounds fails with
+ * RZ_ERR_LIMIT. Calls with a cache of another vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE grammar, rz_error *RZ_NULLABLE err);
 
@@ -1558,17 +1561,19 @@ rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE gramma
  * Caches
  * ------------------------------------------------------------------------------------------------ */
 
-/* One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
- * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
+/* KV cache of one text (its context): the tokens, their keys and values, recurrent state, and the logits after the
+ * last token. Mutable: one call at a time; a second call gets RZ_ERR_BUSY. Different caches of a model work
+ * concurrently. */
 typedef struct rz_cache rz_cache;
 
-/* Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of a cache. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_cache_params {
   uint32_t struct_size;  /* sizeof(rz_cache_params). */
-  /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
-   * warning. */
+  /* Capacity (context window) in tokens; 0: the model's context_length, but at most 8192. A capacity above the
+   * model's context_length is logged as a warning. */
   uint32_t capacity;
-  /* Element type of the keys: RZ_TYPE_F16, RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 or RZ_TYPE_F32; RZ_TYPE_DEFAULT: RZ_TYPE_F16.
+  /* Element type of the keys (KV cache quantization): RZ_TYPE_F16, RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 or RZ_TYPE_F32;
+   * RZ_TYPE_DEFAULT: RZ_TYPE_F16.
    *
    * RZ_TYPE_F16 takes 16 bits per value: half precision on a GPU; on the CPU 14-bit integers with scales, because
    * the CPU multiplies integers faster. RZ_TYPE_Q8_0 takes 8.5 bits per value; on the CPU a Hadamard transform
@@ -1579,8 +1584,8 @@ typedef struct rz_cache_params {
   uint32_t v_type;  /* Element type of the values; the same types as for `k_type`. */
 } rz_cache_params;
 
-/* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
- * thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
+/* Creates an empty cache. `params` may be NULL. The caller frees `*out` with rz_cache_free, before or after the model.
+ * Any thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
  * an unknown type or a model without weights. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_new(const rz_model *model,
@@ -1592,42 +1597,43 @@ rz_cache_new(const rz_model *model,
 RZ_API void RZ_CALL
 rz_cache_free(rz_cache *RZ_NULLABLE cache);
 
-/* Tokens in the cache; while a call is changing it, those before that call. 0 for NULL. Any thread, at any time.
- * Since 0.1.0. */
+/* Returns the number of tokens in the cache; while a call changes it, the number before that call. 0 for NULL. Any
+ * thread, at any time. Since 0.1.0. */
 RZ_API uint32_t RZ_CALL
 rz_cache_len(const rz_cache *RZ_NULLABLE cache);
 
-/* Tokens that the cache has room for. 0 for NULL. Any thread, at any time. Since 0.1.0. */
+/* Returns the capacity of the cache in tokens. 0 for NULL. Any thread, at any time. Since 0.1.0. */
 RZ_API uint32_t RZ_CALL
 rz_cache_capacity(const rz_cache *RZ_NULLABLE cache);
 
-/* Rewinds to the first `len` tokens; 0 clears. There are no logits until the next token is appended. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT where `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+/* Rewinds to the first `len` tokens; 0 clears the cache. There are no logits until the next token is appended. Any
+ * thread. Errors: RZ_ERR_INVALID_ARGUMENT if `len` is greater than the number of tokens, RZ_ERR_BUSY, RZ_ERR_POISONED.
+ * Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *RZ_NULLABLE err);
 
-/* Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
- * and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are
- * made later heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while
- * a call changes `cache`, RZ_ERR_POISONED. Since 0.1.0. */
+/* Sets a cancellation flag for every call on the cache, in addition to the call's own: prefill, decode, batches, and
+ * calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; later forks use it too. A
+ * batch stops if the flag of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`,
+ * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_cancel_set(rz_cache *cache, const rz_cancel *RZ_NULLABLE cancel, rz_error *RZ_NULLABLE err);
 
-/* Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own
- * ways. On the CPU they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each
- * counts with its whole capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any
- * thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+/* Creates a copy with the same tokens, capacity, logits, cancel and adapters, independent from then on. On the CPU the
+ * two share the memory of keys and values copy-on-write, in blocks of 256 tokens; each counts with its whole capacity
+ * against rz_runtime_params.memory_limit. The caller frees `*out` with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY
+ * while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT.
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *RZ_NULLABLE err);
 
-/* Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it
- * begins, as far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long
- * text, can be rewound to some places only; a cache that was released has no such tokens.
+/* Writes to `*common` the length of the longest common prefix of `n` tokens and the cache to which the cache can be
+ * rewound without recomputation. Recurrent layers, and sliding-window layers after a long text, can only be rewound to
+ * some positions; a released cache has no such prefix.
  *
- * To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are
- * none, rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+ * To continue with these tokens: rz_cache_truncate to `*common`, then rz_prefill with the rest; if there is no rest,
+ * rewind by one more token, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_match(const rz_cache *cache,
                const uint32_t *RZ_NULLABLE tokens,
@@ -1637,8 +1643,8 @@ rz_cache_match(const rz_cache *cache,
 
 /* Copies the tokens of the cache.
  *
- * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+ * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_tokens_into(const rz_cache *cache,
                      uint32_t *RZ_NULLABLE out,
@@ -1646,19 +1652,20 @@ rz_cache_tokens_into(const rz_cache *cache,
                      size_t *n,
                      rz_error *RZ_NULLABLE err);
 
-/* Forgets `drop` tokens behind the first `keep`, to make room in a long conversation; those behind them move up.
+/* Context shift: removes `drop` tokens after the first `keep`, to free capacity in a long conversation; later tokens
+ * move up.
  *
- * The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token
- * depend on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs
- * them does so, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens,
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
+ * values of a token depend on all tokens before it, so those of the moved tokens are recomputed. The next call that
+ * needs them does that, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer
+ * tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_shift(rz_cache *cache, uint32_t keep, uint32_t drop, rz_error *RZ_NULLABLE err);
 
-/* Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the
- * tokens and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill,
- * to the same bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors:
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+/* Frees the memory of keys and values, also as it counts against rz_runtime_params.memory_limit, and keeps the tokens
+ * and the logits. The next call that needs keys and values allocates memory again and recomputes them, in the time of
+ * a prefill, bit-identical on the CPU; its errors can then be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT. Any thread.
+ * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
 
@@ -1666,37 +1673,38 @@ rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
  * Low-rank adapters
  * ------------------------------------------------------------------------------------------------ */
 
-/* A low-rank adapter (LoRA, arXiv 2106.09685) of one model: for some of its matrices W two narrow ones, so that their
- * products become `W x + scale * alpha / rank * B (A x)`. The model's weights stay as they are. Immutable: any number
- * of threads and caches may use it at once. Counts its users, so it may be freed before them. */
+/* LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): for some of its matrices W two low-rank factors,
+ * which make their products `W x + scale * alpha / rank * B (A x)`. The model's weights do not change. Immutable: any
+ * number of threads and caches may use it at once. Reference-counted: it may be freed before the objects that use
+ * it. */
 typedef struct rz_adapter rz_adapter;
 
-/* Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL for all of them, stands for the
+/* Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL instead of the struct, means the
  * default. Since 0.1.0. */
 typedef struct rz_adapter_params {
   uint32_t struct_size;                 /* sizeof(rz_adapter_params). */
   uint32_t flags;                       /* 0. */
-  const rz_cancel *RZ_NULLABLE cancel;  /* Cancels the load when it is fired; NULL: none. */
+  const rz_cancel *RZ_NULLABLE cancel;  /* Cancels the load when fired; may be NULL. */
 } rz_adapter_params;
 
-/* Loads an adapter for `model`.
+/* Loads a LoRA adapter for `model`.
  *
- * `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
- * adapter_model.safetensors, whichever of the two kinds of files the model came from. Every key of the configuration
- * and every tensor is accounted for: what would change a result and is not implemented is refused by name. Factors of
- * embeddings and of experts are not implemented.
+ * `path`, NUL-terminated, names a GGUF file of an adapter, or a PEFT folder with adapter_config.json and
+ * adapter_model.safetensors; the format may differ from the model's. Every key of the configuration and every tensor
+ * is checked: anything that would change a result and is not implemented is rejected by name. Factors of embeddings
+ * and of experts are not implemented.
  *
- * Factors keep their types in memory, but for those of single precision beside weights of other types, which become
- * halves; they and some scratch count against rz_runtime_params.memory_limit. `params` may be NULL. `*out` is freed
- * with rz_adapter_free, before or after the model and the caches that use it. Any thread; takes as long as reading the
- * file does.
+ * Factors keep their types in memory, except that single-precision factors of weights of other types become half
+ * precision. Factors and some scratch memory count against rz_runtime_params.memory_limit. `params` may be NULL. The
+ * caller frees `*out` with rz_adapter_free, before or after the model and the caches that use it. Any thread; blocks
+ * while the file is read.
  *
- * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
- * the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
- * what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
- * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
- * layers on a GPU, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for
- * a model without weights, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
+ * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, not an adapter, one of two
+ * factors missing, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the
+ * tensor, the expected and the actual shape), RZ_ERR_UNSUPPORTED (not implemented, such as DoRA or trained biases),
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (failed self-test of adapter products)
+ * for layers on a GPU, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT
+ * for a model without weights, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_adapter_load(const rz_model *model,
                 const char *path,
@@ -1705,8 +1713,8 @@ rz_adapter_load(const rz_model *model,
                 rz_error *RZ_NULLABLE err);
 
 /* Like rz_adapter_load, but reads `n` sources, as rz_model_load_from does: one GGUF file, or the files of a PEFT
- * folder under their names, adapter_config.json and adapter_model.safetensors. `params` may be NULL. `*out` is freed
- * with rz_adapter_free. Any thread. Errors: those of rz_adapter_load and rz_model_load_from. Since 0.1.0. */
+ * folder under their names, adapter_config.json and adapter_model.safetensors. `params` may be NULL. The caller frees
+ * `*out` with rz_adapter_free. Any thread. Errors: as for rz_adapter_load and rz_model_load_from. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_adapter_load_from(const rz_model *model,
                      const rz_source *RZ_NULLABLE sources,
@@ -1715,17 +1723,17 @@ rz_adapter_load_from(const rz_model *model,
                      rz_adapter **out,
                      rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Caches that use the adapter go on. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Caches that use the adapter keep it. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_adapter_free(rz_adapter *RZ_NULLABLE adapter);
 
-/* Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none.
- * `scales` may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
+/* Sets the LoRA adapters of a cache for all later steps: `n` adapters, each with a scale; with `n` 0 none. `scales`
+ * may be NULL, which means 1 for each; a scale may be negative, and a scale of 0 turns its adapter off.
  *
- * Empties the cache unless it is empty: what it holds was computed with other adapters. Forks that are made later use
- * them too, and the cache keeps them alive. Caches with different adapters, or with none, work in one batch:
- * rz_decode_batch and rz_jobs_step group them. A result depends neither on the others in a batch nor on threads nor on
- * how a prompt was cut. A cache with adapters cannot be saved. Any thread.
+ * Clears the cache, because its contents were computed with other adapters. Later forks use them too, and the cache
+ * keeps them alive. Caches with different adapters, or with none, can share one batch: rz_decode_batch and
+ * rz_jobs_step group them. Results depend neither on other sequences of a batch nor on threads nor on prompt chunks. A
+ * cache with adapters cannot be saved. Any thread.
  *
  * Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
  * RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
@@ -1740,26 +1748,27 @@ rz_cache_adapters_set(rz_cache *cache,
  * Saved caches
  * ------------------------------------------------------------------------------------------------ */
 
-/* Takes the next `n` bytes of what is saved. Returns 0, or the errno that ends the call with RZ_ERR_IO. Comes on the
- * thread that saves, during the call. It may call the library; a call that changes what is saved gets RZ_ERR_BUSY. It
- * must return normally: no longjmp, no C++ exception. */
+/* Receives the next `n` bytes of saved state. Returns 0, or an errno, with which the call fails as RZ_ERR_IO. Runs on
+ * the saving thread, during the call. It may call the library; a call that changes the saved object gets RZ_ERR_BUSY.
+ * It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_write_callback)(const void *data, size_t n, void *RZ_NULLABLE user);
 
-/* Fills `out` with the next `n` bytes of what was saved. Returns 0, RZ_ERR_FORMAT if the file ends before the last of
- * these bytes (the call then fails with RZ_ERR_FORMAT), or the errno that ends the call with RZ_ERR_IO. Comes on the
- * thread that loads, during the call. It may call the library. It must return normally: no longjmp, no C++
+/* Fills `out` with the next `n` bytes of saved state. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
+ * these bytes (the call then fails with RZ_ERR_FORMAT); or an errno, with which the call fails as RZ_ERR_IO. Runs on
+ * the loading thread, during the call. It may call the library. It must return normally: no longjmp, no C++
  * exception. */
 typedef int32_t (RZ_CALL *rz_read_callback)(void *out, size_t n, void *RZ_NULLABLE user);
 
-/* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
- * network remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
+/* Saves the cache through `write`, in chunks of at most 256 KiB, on this thread: the tokens, the logits, and the KV
+ * cache and recurrent state as they are in memory. A released cache (rz_cache_release) is saved without keys and
+ * values.
  *
  * The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same
- * model: its weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with
- * RZ_MODEL_MMAP is read as a whole for its first fingerprint.
+ * model, which a fingerprint of the weights and their types identifies. A checksum detects damage. The first
+ * fingerprint of a model loaded with RZ_MODEL_MMAP reads the whole model.
  *
- * Only reads the cache, so that several calls may do so at once. `cancel` ends the call before the next piece, and may
- * be NULL. Any thread. Errors: RZ_ERR_IO (`write` returned an errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a
+ * Only reads the cache: several such calls may run at once. `cancel` ends the call before the next chunk, and may be
+ * NULL. Any thread. Errors: RZ_ERR_IO (`write` returned an errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a
  * cache with adapters, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
  * 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -1769,16 +1778,16 @@ rz_cache_save(const rz_cache *cache,
               const rz_cancel *RZ_NULLABLE cancel,
               rz_error *RZ_NULLABLE err);
 
-/* Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on
- * this thread. What follows in it is the same, to the bit, as in the cache that was saved.
+/* Creates a cache from the state that rz_cache_save has written; `read` returns it in the same order, in chunks of any
+ * size, on this thread. The cache continues bit-identically to the saved one.
  *
- * `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
- * tokens; other types than those saved are refused. `cancel` ends the call before the next piece, and may be NULL.
- * `*out` is freed with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read` returned an
- * errno), RZ_ERR_FORMAT (no saved cache, or a damaged or truncated one), RZ_ERR_VERSION (saved by another version),
- * RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its rotary embedding
- * in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `params` may be NULL; zero in one of its fields means the saved value. Another capacity must be large enough for the
+ * tokens; other types than the saved ones are rejected. `cancel` ends the call before the next chunk, and may be NULL.
+ * The caller frees `*out` with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read`
+ * returned an errno), RZ_ERR_FORMAT (not a saved cache, or a damaged or truncated one), RZ_ERR_VERSION (saved by
+ * another version), RZ_ERR_MISMATCH (another model, other types, or a capacity for which the model scales its rotary
+ * positions differently), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_load(const rz_model *model,
               const rz_cache_params *RZ_NULLABLE params,
@@ -1833,7 +1842,7 @@ typedef struct rz_model_plan_device {
  * number was given.
  *
  * Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
- * may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
+ * may be NULL, and is with sources. `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
  *
  * `devices`, an array of `capacity` elements whose struct_size the caller has set, receives one element for each GPU
  * that has layers, in the order of the layers. `*n_devices` receives the number of these GPUs, at most RZ_DEVICES_MAX.
@@ -1841,10 +1850,10 @@ typedef struct rz_model_plan_device {
  * RZ_ERR_BUFFER_TOO_SMALL.
  *
  * Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
- * stacks of threads, what the C library takes, and what a driver takes for itself. The plan has its
- * numbers even if they exceed the memory of this machine or rz_runtime_params.memory_limit: it reserves nothing. A
- * ceiling of `total_host` suffices for the load and the cache; `load_peak_host` is not counted against it. Any thread.
- * Errors: those of rz_model_load and rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0. */
+ * stacks of threads, what the C library takes, and what a driver takes for itself. The plan has its numbers even if
+ * they exceed the memory of this machine or rz_runtime_params.memory_limit: it reserves nothing. A ceiling of
+ * `total_host` suffices for the load and the cache; `load_peak_host` is not counted against it. Any thread. Errors: as
+ * for rz_model_load and rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_plan_get(const char *RZ_NULLABLE path,
                   const rz_source *RZ_NULLABLE sources,
@@ -1878,7 +1887,7 @@ rz_prefill(rz_cache *cache,
  * chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
  * recent tokens; logits are computed once more where they are asked for.
  *
- * A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
+ * A call that fails leaves the cache as it was. Any thread. Errors: as for rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_decode_token(rz_cache *cache,
                 uint32_t token,
@@ -1886,13 +1895,12 @@ rz_decode_token(rz_cache *cache,
                 uint32_t *next,
                 rz_error *RZ_NULLABLE err);
 
-/* Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written
- * (RZ_OK) or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can
- * run ahead.
+/* Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written (RZ_OK)
+ * or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can run ahead.
  *
- * `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way,
- * by a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
- * cache. `sampler` and `cancel` may be NULL. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
+ * `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way, by
+ * a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
+ * cache. `sampler` and `cancel` may be NULL. Any thread. Errors: as for rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_generate_into(rz_cache *cache,
                  uint32_t token,
@@ -1903,12 +1911,12 @@ rz_generate_into(rz_cache *cache,
                  const rz_cancel *RZ_NULLABLE cancel,
                  rz_error *RZ_NULLABLE err);
 
-/* `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
- * cache i, and the one that follows is written to next[i].
+/* `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to cache i,
+ * and the one that follows is written to next[i].
  *
  * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and
  * all may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any
- * thread. Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
+ * thread. Errors: as for rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
                 const uint32_t *RZ_NULLABLE tokens,
@@ -1917,19 +1925,19 @@ rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
                 uint32_t *next,
                 rz_error *RZ_NULLABLE err);
 
-/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched
- * first, so the cache is not const.
+/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched first,
+ * so the cache is not const.
  *
- * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
- * RZ_ERR_NOT_READY where there are none, before the first token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY,
- * RZ_ERR_POISONED. Since 0.1.0. */
+ * `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+ * Errors: RZ_ERR_NOT_READY where there are none, before the first token and after a rewind; RZ_ERR_CANCELLED,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_logits_into(rz_cache *cache, float *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
 /* Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
  * one.
  *
- * Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0. */
+ * Any thread. Errors: as for rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_sample(rz_cache *cache, rz_sampler *RZ_NULLABLE sampler, uint32_t *token, rz_error *RZ_NULLABLE err);
 
@@ -1990,12 +1998,12 @@ typedef struct rz_media_info {
   uint32_t reserved;  /* 0. */
 } rz_media_info;
 
-/* Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are
- * taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
+/* Creates a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They
+ * are taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
  *
  * `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows
- * as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with
- * rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
+ * as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. The caller frees `*out`
+ * with rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
  * width, a number that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT
  * (also more rows that see each other than a step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -2009,16 +2017,16 @@ rz_media_from_rows(const rz_model *model,
                    rz_media **out,
                    rz_error *RZ_NULLABLE err);
 
-/* Makes a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
+/* Creates a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
  * rz_model_info.reads_source) writes another text of.
  *
  * The encoder reads all tokens in one step. They are taken as they are: let rz_tokenize_into add the end token
  * (RZ_TOKENIZE_ADD_SPECIAL). The medium is the rows that it makes of them and the token that the decoder starts from,
  * so that a prompt of this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
  * model begins with one source, whose rows count as tokens of its capacity, and has it until it is rewound to 0; other
- * prompts are RZ_ERR_INVALID_ARGUMENT. `*out` is freed with rz_media_free, before or after the model. `cancel` may be
- * NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no tokens,
- * more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * prompts are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or after the model. `cancel`
+ * may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no
+ * tokens, more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
  * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_tokens(const rz_model *model,
@@ -2028,16 +2036,16 @@ rz_media_from_tokens(const rz_model *model,
                      rz_media **out,
                      rz_error *RZ_NULLABLE err);
 
-/* Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done, the time is the time of
- * the work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any
- * thread, during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0. */
+/* Describes a medium. The caller sets `out->struct_size`. Before rz_media_step is done, the time is the time of the
+ * work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread,
+ * during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *RZ_NULLABLE err);
 
 /* Copies the rows of a medium, `[n_rows][row_dim]`.
  *
- * `*n` receives the number of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done). Since 0.1.0. */
+ * `*n` receives the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any
+ * thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_rows_into(const rz_media *media,
                    float *RZ_NULLABLE out,
@@ -2055,8 +2063,8 @@ rz_media_save(const rz_media *media,
               const rz_cancel *RZ_NULLABLE cancel,
               rz_error *RZ_NULLABLE err);
 
-/* Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `cancel`
- * may be NULL. `*out` is freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
+/* Creates a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `cancel`
+ * may be NULL. The caller frees `*out` with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
  * RZ_ERR_FORMAT (no saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
  * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -2097,10 +2105,10 @@ enum rz_encode_flag {
  * model's embeddings. Immutable: any number of calls may use it at once. */
 typedef struct rz_encoder rz_encoder;
 
-/* Parameters of an encoder. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of an encoder. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_encoder_params {
   uint32_t struct_size;  /* sizeof(rz_encoder_params). */
-  /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, or-ed together; without one of the former the encoder of pictures is
+  /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |; without one of the former the encoder of pictures is
    * loaded, or that of sound where there is none. */
   uint32_t flags;
   uint32_t device;  /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
@@ -2111,7 +2119,7 @@ typedef struct rz_encoder_params {
   uint32_t max_rows;
   uint32_t reserved;                          /* 0. */
   rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is, in bytes; NULL: nobody. */
-  void *RZ_NULLABLE progress_user;            /* Handed to `progress` as it is. */
+  void *RZ_NULLABLE progress_user;            /* Passed to `progress`. */
   const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
 } rz_encoder_params;
 
@@ -2131,7 +2139,7 @@ typedef struct rz_encoder_info {
   uint32_t max_rows;
   uint64_t weight_bytes;   /* Bytes of weights in memory. */
   uint64_t scratch_bytes;  /* Bytes of scratch that each call takes which encodes a picture or a sound, at most. */
-  uint32_t kinds;          /* The kinds of media that it makes, RZ_MEDIA_..., or-ed together. */
+  uint32_t kinds;          /* The kinds of media that it makes, RZ_MEDIA_..., combined with |. */
   uint32_t sample_rate;    /* Samples a second that sound is brought to; 0 of pictures. */
 } rz_encoder_info;
 
@@ -2154,7 +2162,7 @@ typedef struct rz_pixels {
   const void *RZ_NULLABLE data;  /* The first byte. Read during the call only. */
 } rz_pixels;
 
-/* Parameters of a medium. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of a medium. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_media_params {
   uint32_t struct_size;  /* sizeof(rz_media_params). */
   /* The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's. */
@@ -2169,7 +2177,7 @@ typedef struct rz_media_params {
   /* Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_ENCODE_STEPS it is
    * rz_media_step that calls it. */
   rz_progress_callback RZ_NULLABLE progress;
-  void *RZ_NULLABLE progress_user;  /* Handed to `progress` as it is. */
+  void *RZ_NULLABLE progress_user;  /* Passed to `progress`. */
   /* Stops the call when fired; NULL: nothing does. With RZ_ENCODE_STEPS it stops steps, and the medium keeps it
    * alive. */
   const rz_cancel *RZ_NULLABLE cancel;
@@ -2181,12 +2189,12 @@ typedef struct rz_media_params {
  *
  * `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that
  * of the model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the
- * model. `params` may be NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as
- * long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
- * RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
- * other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or sounds
- * that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model
- * without weights), RZ_ERR_VERSION. Since 0.1.0. */
+ * model. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model. Any thread;
+ * takes as long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each
+ * other), RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a
+ * device other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or
+ * sounds that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a
+ * model without weights), RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_load(const rz_model *model,
                 const char *path,
@@ -2194,8 +2202,8 @@ rz_encoder_load(const rz_model *model,
                 rz_encoder **out,
                 rz_error *RZ_NULLABLE err);
 
-/* rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. `*out` is freed with
- * rz_encoder_free. Any thread. Errors: those of rz_encoder_load and rz_model_load_from. Since 0.1.0. */
+/* rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. The caller frees `*out`
+ * with rz_encoder_free. Any thread. Errors: as for rz_encoder_load and rz_model_load_from. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_load_from(const rz_model *model,
                      const rz_source *RZ_NULLABLE sources,
@@ -2208,16 +2216,15 @@ rz_encoder_load_from(const rz_model *model,
 RZ_API void RZ_CALL
 rz_encoder_free(rz_encoder *RZ_NULLABLE encoder);
 
-/* Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
+/* Describes an encoder. The caller sets `out->struct_size`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
  * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *RZ_NULLABLE err);
 
 /* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
- * take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL.
- * `out->struct_size` is set by the caller. Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any
- * thread. Errors: those of rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and
- * sources. Since 0.1.0. */
+ * take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL. The caller sets
+ * `out->struct_size`. Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for
+ * rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
                     const char *RZ_NULLABLE path,
@@ -2230,8 +2237,8 @@ rz_encoder_plan_get(const rz_model *model,
 /* Encodes a picture in memory.
  *
  * It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
- * other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
- * against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
+ * other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or after the encoder. Rows
+ * count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
  * Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
  * allows), RZ_ERR_UNSUPPORTED (an encoder of sound), RZ_ERR_LIMIT (also more rows than are allowed),
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
@@ -2247,9 +2254,9 @@ rz_media_from_pixels(const rz_encoder *encoder,
  *
  * The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
  * 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
- * part; changed bits within its data can go unnoticed. `*out` is freed with rz_media_free. Any thread. Errors: as
- * rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or
- * SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
+ * part; changed bits within its data can go unnoticed. The caller frees `*out` with rz_media_free. Any thread. Errors:
+ * as rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF
+ * or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_image(const rz_encoder *encoder,
                     const void *RZ_NULLABLE data,
@@ -2260,7 +2267,7 @@ rz_media_from_image(const rz_encoder *encoder,
 
 /* Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
  * and sizes; time and hash are 0. With an encoder of sound `width` is samples of a channel at the rate of the encoder,
- * and `height` 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
+ * and `height` 0. `params` may be NULL. The caller sets `out->struct_size`. Any thread. Errors: as for
  * rz_media_from_pixels, of a sound those of rz_media_from_samples. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_measure(const rz_encoder *encoder,
@@ -2280,12 +2287,12 @@ rz_media_measure(const rz_encoder *encoder,
  * Several channels become their mean, as files do that the models' makers load. Samples are brought to the rate of the
  * encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30 seconds each in most models. Of
  * `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts, and `cancel` count. The result
- * depends neither on threads nor on other calls. `*out` is freed with rz_media_free, before or after the encoder. Rows
- * count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
- * Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a million, channels
- * other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an encoder of
- * pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
- * RZ_ERR_VERSION. Since 0.1.0. */
+ * depends neither on threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the
+ * encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any
+ * number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a
+ * million, channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an
+ * encoder of pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED,
+ * RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_samples(const rz_encoder *encoder,
                       const float *RZ_NULLABLE samples,
@@ -2301,9 +2308,9 @@ rz_media_from_samples(const rz_encoder *encoder,
  *
  * Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
  * length open. With RZ_ENCODE_STEPS too the file is decoded within this call, because its length decides the rows; a
- * fired cancel or deadline ends it. `*out` is freed with rz_media_free. Any thread. Errors: as rz_media_from_samples,
- * and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message
- * names). Since 0.1.0. */
+ * fired cancel or deadline ends it. The caller frees `*out` with rz_media_free. Any thread. Errors: as
+ * rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF,
+ * which the message names). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_audio(const rz_encoder *encoder,
                     const void *RZ_NULLABLE data,
@@ -2320,15 +2327,15 @@ rz_media_from_audio(const rz_encoder *encoder,
  * not fall.
  *
  * The host decodes the video and chooses frames; the makers of most models take two a second. Frames are taken in
- * pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other
- * models frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose
- * `struct_size` are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the
- * other bounds are on all frames together; `progress` is told of pairs. With RZ_ENCODE_STEPS the medium tells its
- * rows ahead of the work (rz_media_info_get). The result depends neither on threads nor on other calls. `*out` is
- * freed with rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any
- * number at once. Errors: those of rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames,
- * frames of several sizes, times that fall, are negative or above a million; the message has the number of the
- * frame), RZ_ERR_UNSUPPORTED (an encoder that takes no video). Since 0.1.0. */
+ * pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other models
+ * frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose `struct_size`
+ * are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the other bounds are on
+ * all frames together; `progress` is told of pairs. With RZ_ENCODE_STEPS the medium tells its rows ahead of the work
+ * (rz_media_info_get). The result depends neither on threads nor on other calls. The caller frees `*out` with
+ * rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any number at once.
+ * Errors: as for rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames, frames of several sizes,
+ * times that fall, are negative or above a million; the message has the number of the frame), RZ_ERR_UNSUPPORTED (an
+ * encoder that takes no video). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_frames(const rz_encoder *encoder,
                      const rz_pixels *RZ_NULLABLE frames,
@@ -2374,7 +2381,7 @@ typedef struct rz_part {
   const rz_media *RZ_NULLABLE media;
 } rz_part;
 
-/* Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
+/* Creates a prompt of `n` parts. The caller frees `*out` with rz_prompt_free, before or after the model and its media.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
  * vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done
@@ -2388,20 +2395,21 @@ rz_prompt_new(const rz_model *model,
               rz_prompt **out,
               rz_error *RZ_NULLABLE err);
 
-/* Makes a prompt of a conversation in the JSON of rz_chat_render_into. The content of a message may also have parts of
- * the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
+/* Creates a prompt of a conversation in the JSON of rz_chat_render_into. The content of a message may also have parts
+ * of the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
  *
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
+ *
  *
  * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has is
  * ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with those
  * of the model's tokens around it that the template does not write itself. To a template that knows no parts the
  * content is a text, and the medium stands where its part stood. Placeholders that messages spell are text, like all
  * special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
- * the prompt. `cancel` ends the call and may be NULL. `*out` is freed with rz_prompt_free. Any thread. Errors: those
- * of rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another
- * kind, a medium without a part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED
- * (the template leaves a medium out). Since 0.1.0. */
+ * the prompt. `cancel` ends the call and may be NULL. The caller frees `*out` with rz_prompt_free. Any thread. Errors:
+ * as for rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of
+ * another kind, a medium without a part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with),
+ * RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -2423,8 +2431,8 @@ rz_prompt_len(const rz_prompt *RZ_NULLABLE prompt);
 
 /* Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
  *
- * `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+ * `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_tokens_into(const rz_prompt *prompt,
                       uint32_t *RZ_NULLABLE out,
@@ -2433,7 +2441,7 @@ rz_prompt_tokens_into(const rz_prompt *prompt,
                       rz_error *RZ_NULLABLE err);
 
 /* rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see
- * each other the result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a
+ * each other the result is never between two of them. Any thread. Errors: as for rz_cache_match, RZ_ERR_MISMATCH (a
  * prompt of another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *common, rz_error *RZ_NULLABLE err);
@@ -2444,8 +2452,8 @@ rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *
  * The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
  * any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
  * step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
- * as a whole or not at all. `cancel` may be NULL. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt
- * of another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0. */
+ * as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill, RZ_ERR_MISMATCH (a prompt of
+ * another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_prefill_prompt(rz_cache *cache,
                   const rz_prompt *prompt,
@@ -2570,9 +2578,9 @@ typedef struct rz_job_info {
   uint32_t accepted;
 } rz_job_info;
 
-/* Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
+/* Creates a job that appends a prompt to `cache` and generates. Nothing is computed yet.
  *
- * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
+ * `params` is required. The caller frees `*out` with rz_job_free, before or after the cache. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
  * RZ_ERR_CONTEXT_FULL (the prompt does not fit: rz_error.needed is the capacity that it needs), RZ_ERR_UNSUPPORTED
  * (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
@@ -2626,7 +2634,7 @@ rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
  * No job stops the others. One that cannot go on ends alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and
  * rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
  * (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
- * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: those of rz_job_step but for failed jobs,
+ * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: as for rz_job_step but for failed jobs,
  * RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
@@ -2642,9 +2650,9 @@ rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
  * text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
  * token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
  *
- * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL
- * and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer, RZ_ERR_INVALID_ARGUMENT
- * for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*len` receives the bytes, 0 where nothing is new. If `capacity` is too small, the call returns
+ * RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer,
+ * RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *len, rz_error *RZ_NULLABLE err);
 
@@ -2667,7 +2675,7 @@ rz_job_next_into(rz_job *job,
 /* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
  * included.
  *
- * `*n` receives their number, 0 where nothing is new. With too small a `capacity` the result is
+ * `*n` receives their number, 0 where nothing is new. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
@@ -2678,9 +2686,9 @@ rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size
  * logarithms of their probabilities. The probabilities are the softmax of the model's logits, before any sampler, as
  * in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
  *
- * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
- * RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
- * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*n` receives the number of entries in each array, 0 where nothing is new. If `capacity` is too small, the call
+ * returns RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps
+ * none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_logprobs_into(rz_job *job,
                      uint32_t *RZ_NULLABLE tokens,
@@ -2708,7 +2716,7 @@ rz_job_free(rz_job *RZ_NULLABLE job);
  * number of threads at once. A hit changes no bit of what follows. */
 typedef struct rz_store rz_store;
 
-/* Parameters of a store. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of a store. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_store_params {
   uint32_t struct_size;  /* sizeof(rz_store_params). */
   uint32_t min_tokens;   /* Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
@@ -2750,7 +2758,7 @@ typedef struct rz_store_info {
   uint64_t disk_limit;
 } rz_store_info;
 
-/* Makes a store. `params` may be NULL; `*out` is freed with rz_store_free, before or after the model and the
+/* Creates a store. `params` may be NULL. The caller frees `*out` with rz_store_free, before or after the model and the
  * conversations that use it.
  *
  * Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
@@ -2758,20 +2766,20 @@ typedef struct rz_store_info {
  * in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
  * that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
  * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused), RZ_ERR_RESOURCES (the system
- * gives no more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_new(const rz_model *model,
              const rz_store_params *RZ_NULLABLE params,
              rz_store **out,
              rz_error *RZ_NULLABLE err);
 
-/* Makes a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
+/* Creates a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
  * never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
  *
  * The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
  * ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
- * another capacity is copied. `cancel` ends the reading of a file before the next piece, and may be NULL. `*out` is
- * freed with rz_cache_free. Any thread. Errors: those of rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since
+ * another capacity is copied. `cancel` ends the reading of a file before the next piece, and may be NULL. The caller
+ * frees `*out` with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since
  * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take(const rz_store *store,
@@ -2784,8 +2792,8 @@ rz_store_take(const rz_store *store,
               rz_error *RZ_NULLABLE err);
 
 /* rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
- * from token `*common` on. `params` and `cancel` may be NULL. `*out` is freed with rz_cache_free. Any thread. Errors:
- * those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
+ * from token `*common` on. `params` and `cancel` may be NULL. The caller frees `*out` with rz_cache_free. Any thread.
+ * Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take_prompt(const rz_store *store,
                      const rz_prompt *prompt,
@@ -2866,7 +2874,7 @@ enum rz_reply_flag {
  * new messages, as a rule. */
 typedef struct rz_conversation rz_conversation;
 
-/* Parameters of a conversation. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of a conversation. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_conversation_params {
   uint32_t struct_size;  /* sizeof(rz_conversation_params). */
   uint32_t overflow;     /* RZ_OVERFLOW_... */
@@ -2887,7 +2895,7 @@ typedef struct rz_conversation_params {
   const rz_store *RZ_NULLABLE store;
 } rz_conversation_params;
 
-/* Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since
+/* Parameters of a reply. Zero in a field, or NULL instead of the struct, means the default. All is copied. Since
  * 0.1.0. */
 typedef struct rz_reply_params {
   uint32_t struct_size;  /* sizeof(rz_reply_params). */
@@ -2972,7 +2980,8 @@ typedef struct rz_conversation_info {
   uint64_t first_token_ns;  /* Nanoseconds from rz_conversation_reply to the first token; 0 before that. */
 } rz_conversation_info;
 
-/* Makes a conversation. `params` may be NULL; `*out` is freed with rz_conversation_free, before or after the model.
+/* Creates a conversation. `params` may be NULL. The caller frees `*out` with rz_conversation_free, before or after the
+ * model.
  *
  * Any thread. Errors: RZ_ERR_UNSUPPORTED (a model without a tokenizer or a chat template), RZ_ERR_INVALID_ARGUMENT
  * (JSON of another form, a model without weights), RZ_ERR_MISMATCH (an adapter or a store of another model),
@@ -3010,7 +3019,7 @@ rz_conversation_add(rz_conversation *conversation,
  * text. A message of the role "tool" is the result of a tool call without the call's id, so it is an error if more
  * than one call is without a result: add such results with rz_conversation_add, each with its "tool_call_id".
  *
- * Any thread. Errors: those of rz_conversation_add. Since 0.1.0. */
+ * Any thread. Errors: as for rz_conversation_add. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_add_text(rz_conversation *conversation,
                          const char *role,
@@ -3035,7 +3044,7 @@ rz_conversation_add_text(rz_conversation *conversation,
  * (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
  * least capacity for it), RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a
  * grammar, drafts), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags),
- * RZ_ERR_RESOURCES (the system gives no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY,
+ * RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY,
  * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_reply(rz_conversation *conversation,
@@ -3045,16 +3054,15 @@ rz_conversation_reply(rz_conversation *conversation,
 /* Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
  * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.
  *
- * A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
- * those of rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since
- * 0.1.0. */
+ * A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors: as
+ * for rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
  * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. If a reply fails, only that
  * reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and rz_conversation_error returns its error.
- * Any thread. Errors: those of rz_jobs_step. Since 0.1.0. */
+ * Any thread. Errors: as for rz_jobs_step. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
                       size_t n,
@@ -3136,7 +3144,7 @@ rz_conversation_logprobs_into(rz_conversation *conversation,
  * a tool call, that call is not in its message, because no template can write half a call: rz_conversation_next_into
  * returns its parts, and a reply with RZ_REPLY_CONTINUE completes it.
  *
- * `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` the result is
+ * `*len` receives the bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -3154,12 +3162,12 @@ rz_conversation_json_into(const rz_conversation *conversation,
 RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
-/* Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork); the
- * ceiling of the runtime counts the capacity of both. A reply that is being made is not in it. `*out` is freed with
- * rz_conversation_free.
+/* Creates a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork);
+ * the ceiling of the runtime counts the capacity of both. A reply that is being made is not in it. The caller frees
+ * `*out` with rz_conversation_free.
  *
- * Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+ * Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
 
@@ -3214,8 +3222,8 @@ rz_conversation_say(rz_conversation *conversation,
  * RZ_END_LENGTH. No message is added.
  *
  * `params` are the parameters of the reply that will follow; NULL: the defaults. Only `json`, `reasoning`, `priority`
- * and `cancel` have an effect. An unfinished reply is given up, as by rz_conversation_reply. Any thread. Errors: those
- * of rz_conversation_reply. Since 0.1.0. */
+ * and `cancel` have an effect. An unfinished reply is given up, as by rz_conversation_reply. Any thread. Errors: as
+ * for rz_conversation_reply. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_read(rz_conversation *conversation,
                      const rz_reply_params *RZ_NULLABLE params,
@@ -3269,8 +3277,8 @@ rz_conversation_store_set(rz_conversation *conversation, const rz_store *RZ_NULL
  * Saved conversations
  * ------------------------------------------------------------------------------------------------ */
 
-/* Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does; `cancel` may
- * be NULL. Any thread. Errors: those of rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
+/* Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does; `cancel` may be
+ * NULL. Any thread. Errors: as for rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_save(const rz_conversation *conversation,
                      rz_write_callback write,
@@ -3278,13 +3286,13 @@ rz_conversation_save(const rz_conversation *conversation,
                      const rz_cancel *RZ_NULLABLE cancel,
                      rz_error *RZ_NULLABLE err);
 
-/* Makes a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved one
- * would have, to the bit. `params` may be NULL. Of its fields, `cache`, `cancel` (which ends this call too), `store`
- * and `overflow` have an effect; 0 in `overflow` or in a field of `cache` stands for what was saved. `json` and
- * `adapters` must be absent.
+/* Creates a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved
+ * one would have, to the bit. `params` may be NULL. Of its fields, `cache`, `cancel` (which ends this call too),
+ * `store` and `overflow` have an effect; 0 in `overflow` or in a field of `cache` stands for what was saved. `json`
+ * and `adapters` must be absent.
  *
- * `*out` is freed with rz_conversation_free. Any thread. Errors: those of rz_cache_load, RZ_ERR_INVALID_ARGUMENT for
- * other parameters. Since 0.1.0. */
+ * The caller frees `*out` with rz_conversation_free. Any thread. Errors: as for rz_cache_load, RZ_ERR_INVALID_ARGUMENT
+ * for other parameters. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_load(const rz_model *model,
                      const rz_conversation_params *RZ_NULLABLE params,
@@ -3311,7 +3319,7 @@ rz_conversation_media(const rz_conversation *conversation, uint32_t number, rz_m
  * their probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
  *
  * `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives,
- * summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
+ * summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: as for
  * rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_top_logprobs(rz_cache *cache,
@@ -3325,7 +3333,7 @@ rz_top_logprobs(rz_cache *cache,
  * tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
  *
  * Probabilities are as in rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
- * every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
+ * every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: as for
  * rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_score(rz_cache *cache,
@@ -3353,11 +3361,11 @@ enum rz_embed_flag {
   RZ_EMBED_RAW = 1,  /* Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2). */
 };
 
-/* Parameters of rz_embed_into. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of rz_embed_into. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_embed_params {
   uint32_t struct_size;  /* sizeof(rz_embed_params). */
   uint32_t pooling;      /* RZ_POOLING_...; 0: that of the model. */
-  uint32_t flags;        /* RZ_EMBED_..., or-ed together. */
+  uint32_t flags;        /* RZ_EMBED_..., combined with |. */
   uint32_t reserved;     /* 0. */
 } rz_embed_params;
 
@@ -3367,7 +3375,7 @@ typedef struct rz_embed_params {
  * `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]` floats, for all tokens
  * of the first text, then of the second. dims is the width of the network (rz_model_info.hidden_dim), the width of the
  * last layer after the pooling if the model has such a layer, or the number of scores of the classifier. `*n` receives
- * the number of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed.
+ * the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL and nothing is computed.
  * After any other failure `out` and `*n` are unchanged.
  *
  * Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
@@ -3396,7 +3404,7 @@ rz_embed_into(const rz_model *model,
 
 /* Like rz_embed_into, for `n_prompts` prompts, which may have media, for multimodal embedding models. For
  * Qwen3-VL-Embedding a prompt is a conversation (rz_prompt_from_chat). Rows of media count as tokens. `params` and
- * `cancel` may be NULL. Any thread. Errors: those of rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since
+ * `cancel` may be NULL. Any thread. Errors: as for rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since
  * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_embed_prompts_into(const rz_model *model,
@@ -3459,13 +3467,13 @@ typedef struct rz_backend_metrics {
   uint64_t latency_histogram[32];
 } rz_backend_metrics;
 
-/* Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so
- * numbers may be apart by a call in progress. Any thread. Since 0.1.0. */
+/* Reads the counters of a model's phases. The caller sets `out->struct_size`. Counting goes on meanwhile, so numbers
+ * may be apart by a call in progress. Any thread. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *RZ_NULLABLE err);
 
-/* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_GPU. `out->struct_size` is set by the caller.
- * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0. */
+/* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_GPU. The caller sets `out->struct_size`. Any
+ * thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_backend_metrics_get(const rz_model *model, uint32_t device_kind, rz_backend_metrics *out, rz_error *RZ_NULLABLE err);
 
@@ -3549,8 +3557,8 @@ rz_matvec_into(uint32_t weight_type,
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_dequantize_into(uint32_t weight_type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);
 
-/* Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
- * shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
+/* Creates an empty store. The caller frees `*out` with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero
+ * in the shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_kv_new(const rz_kv_params *RZ_NULLABLE params, rz_kv **out, rz_error *RZ_NULLABLE err);
@@ -3595,7 +3603,7 @@ typedef struct rz_layout {
 
 /* Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
  *
- * `out->struct_size` is set by the caller. A binding that writes these structs down in another language asks for the
+ * The caller sets `out->struct_size`. A binding that writes these structs down in another language asks for the
  * entries from 0 until RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry.
  * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL

@@ -1,4 +1,4 @@
-//! Low-rank adapters, and the caches that use them.
+//! LoRA adapters, and the caches that use them.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::model::rz_model;
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// A low-rank adapter (LoRA, arXiv 2106.09685) of one model: for some of its matrices W two narrow ones, so that their
-/// products become `W x + scale * alpha / rank * B (A x)`. The model's weights stay as they are. Immutable: any number
-/// of threads and caches may use it at once. Counts its users, so it may be freed before them.
+/// LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): for some of its matrices W two low-rank factors,
+/// which make their products `W x + scale * alpha / rank * B (A x)`. The model's weights do not change. Immutable: any
+/// number of threads and caches may use it at once. Reference-counted: it may be freed before the objects that use it.
 pub struct rz_adapter(Arc<Adapter>);
 
 impl Handle for rz_adapter {
@@ -28,7 +28,7 @@ impl Handle for rz_adapter {
     }
 }
 
-/// Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL for all of them, stands for the
+/// Parameters of rz_adapter_load and rz_adapter_load_from. Zero in a field, or NULL instead of the struct, means the
 /// default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -37,28 +37,28 @@ pub struct rz_adapter_params {
     pub struct_size: u32,
     /// 0.
     pub flags: u32,
-    /// Cancels the load when it is fired; NULL: none.
+    /// Cancels the load when fired; may be NULL.
     pub cancel: *const rz_cancel,
 }
 
-/// Loads an adapter for `model`.
+/// Loads a LoRA adapter for `model`.
 ///
-/// `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
-/// adapter_model.safetensors, whichever of the two kinds of files the model came from. Every key of the configuration
-/// and every tensor is accounted for: what would change a result and is not implemented is refused by name. Factors of
-/// embeddings and of experts are not implemented.
+/// `path`, NUL-terminated, names a GGUF file of an adapter, or a PEFT folder with adapter_config.json and
+/// adapter_model.safetensors; the format may differ from the model's. Every key of the configuration and every tensor
+/// is checked: anything that would change a result and is not implemented is rejected by name. Factors of embeddings
+/// and of experts are not implemented.
 ///
-/// Factors keep their types in memory, but for those of single precision beside weights of other types, which become
-/// halves; they and some scratch count against rz_runtime_params.memory_limit. `params` may be NULL. `*out` is freed
-/// with rz_adapter_free, before or after the model and the caches that use it. Any thread; takes as long as reading the
-/// file does.
+/// Factors keep their types in memory, except that single-precision factors of weights of other types become half
+/// precision. Factors and some scratch memory count against rz_runtime_params.memory_limit. `params` may be NULL. The
+/// caller frees `*out` with rz_adapter_free, before or after the model and the caches that use it. Any thread; blocks
+/// while the file is read.
 ///
-/// Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without
-/// the other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor,
-/// what was expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases),
-/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (it fails a test of such products) for
-/// layers on a GPU, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for
-/// a model without weights, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
+/// Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, not an adapter, one of two
+/// factors missing, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the
+/// tensor, the expected and the actual shape), RZ_ERR_UNSUPPORTED (not implemented, such as DoRA or trained biases),
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST and RZ_ERR_DEVICE_UNAVAILABLE (failed self-test of adapter products)
+/// for layers on a GPU, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT
+/// for a model without weights, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_adapter_load(
     model: *const rz_model,
@@ -77,8 +77,8 @@ pub unsafe extern "C" fn rz_adapter_load(
 }
 
 /// Like rz_adapter_load, but reads `n` sources, as rz_model_load_from does: one GGUF file, or the files of a PEFT
-/// folder under their names, adapter_config.json and adapter_model.safetensors. `params` may be NULL. `*out` is freed
-/// with rz_adapter_free. Any thread. Errors: those of rz_adapter_load and rz_model_load_from. Since 0.1.0.
+/// folder under their names, adapter_config.json and adapter_model.safetensors. `params` may be NULL. The caller frees
+/// `*out` with rz_adapter_free. Any thread. Errors: as for rz_adapter_load and rz_model_load_from. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_adapter_load_from(
     model: *const rz_model,
@@ -108,19 +108,19 @@ fn load(
     Ok(rz_adapter(load(flag(&cancel))?))
 }
 
-/// Frees the handle; NULL is fine. Caches that use the adapter go on. Any thread. Since 0.1.0.
+/// Frees the handle; NULL is fine. Caches that use the adapter keep it. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_adapter_free(adapter: *mut rz_adapter) {
     guarded_or!((), |call| call.release(adapter))
 }
 
-/// Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none.
-/// `scales` may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
+/// Sets the LoRA adapters of a cache for all later steps: `n` adapters, each with a scale; with `n` 0 none. `scales`
+/// may be NULL, which means 1 for each; a scale may be negative, and a scale of 0 turns its adapter off.
 ///
-/// Empties the cache unless it is empty: what it holds was computed with other adapters. Forks that are made later use
-/// them too, and the cache keeps them alive. Caches with different adapters, or with none, work in one batch:
-/// rz_decode_batch and rz_jobs_step group them. A result depends neither on the others in a batch nor on threads nor on
-/// how a prompt was cut. A cache with adapters cannot be saved. Any thread.
+/// Clears the cache, because its contents were computed with other adapters. Later forks use them too, and the cache
+/// keeps them alive. Caches with different adapters, or with none, can share one batch: rz_decode_batch and
+/// rz_jobs_step group them. Results depend neither on other sequences of a batch nor on threads nor on prompt chunks. A
+/// cache with adapters cannot be saved. Any thread.
 ///
 /// Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
 /// RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn rz_cache_adapters_set(
     })
 }
 
-/// Adapters of the caller and the factor of each, 1 where `scales` is NULL.
+/// Caller's adapters and their scales, 1 each if `scales` is NULL.
 pub(super) fn adapters_of(
     call: &Call,
     adapters: *const *mut rz_adapter,

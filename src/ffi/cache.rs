@@ -1,4 +1,4 @@
-//! One text of a model: its tokens, their keys and values, the logits after the last one.
+//! KV caches: the tokens of one text, their keys and values, and the logits after the last token.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, RwLockWriteGuard};
@@ -15,11 +15,12 @@ use super::lock::{SharedLock, Taken};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// One text of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
-/// call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side.
+/// KV cache of one text (its context): the tokens, their keys and values, recurrent state, and the logits after the
+/// last token. Mutable: one call at a time; a second call gets RZ_ERR_BUSY. Different caches of a model work
+/// concurrently.
 pub struct rz_cache {
     held: SharedLock<Held>,
-    /// The session's length after its last call, so that asking for it never has to wait.
+    /// Length of the session after its last call, readable without waiting.
     len: AtomicU32,
     capacity: u32,
     runtime: Arc<Runtime>,
@@ -33,10 +34,10 @@ impl Handle for rz_cache {
     }
 }
 
-/// The session of a cache, unless a job has it.
+/// Session of a cache, unless a job has it.
 pub(super) struct Held {
     session: Option<Session>,
-    /// The error of a panic in a job, which has left the session in an unknown state.
+    /// Error of a panic in a job, which left the session in an unknown state.
     lost: Option<Error>,
 }
 
@@ -65,7 +66,7 @@ impl rz_cache {
         rz_cache { held, len: AtomicU32::new(len), capacity, runtime }
     }
 
-    /// Runs a call that changes the held.
+    /// Runs a call that changes the session.
     pub(super) fn change<T>(&self, call: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
         let mut held = self.lock()?;
         let session = held.session_mut()?;
@@ -83,7 +84,7 @@ impl rz_cache {
         self.held.take(Self::NAME)
     }
 
-    /// Gives the session away, as `lend` likes it after `check` has.
+    /// Hands the session over, if `check` agrees.
     pub(super) fn lend<C, T>(
         &self,
         check: impl FnOnce(&Session) -> Result<C>,
@@ -95,7 +96,7 @@ impl rz_cache {
         Ok(lend(session, checked))
     }
 
-    /// Takes back the session that `lend` gave away, or returns the error of the panic that has spoiled it.
+    /// Takes the session back, or returns the error of the panic that spoiled it.
     pub(super) fn put_back(&self, session: Result<Session>) {
         let (session, lost) = match session {
             Ok(session) => (Some(session), None),
@@ -108,7 +109,7 @@ impl rz_cache {
         self.held.set(Held { session, lost });
     }
 
-    /// Makes the length of the session known, after a change.
+    /// Publishes the length of the session after a change.
     pub(super) fn publish(&self, session: &Session) {
         self.len.store(count(session.len()), Ordering::Release);
     }
@@ -118,16 +119,17 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of a cache. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_cache_params {
     /// sizeof(rz_cache_params).
     pub struct_size: u32,
-    /// Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a
-    /// warning.
+    /// Capacity (context window) in tokens; 0: the model's context_length, but at most 8192. A capacity above the
+    /// model's context_length is logged as a warning.
     pub capacity: u32,
-    /// Element type of the keys: RZ_TYPE_F16, RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 or RZ_TYPE_F32; RZ_TYPE_DEFAULT: RZ_TYPE_F16.
+    /// Element type of the keys (KV cache quantization): RZ_TYPE_F16, RZ_TYPE_Q8_0, RZ_TYPE_Q4_0 or RZ_TYPE_F32;
+    /// RZ_TYPE_DEFAULT: RZ_TYPE_F16.
     ///
     /// RZ_TYPE_F16 takes 16 bits per value: half precision on a GPU; on the CPU 14-bit integers with scales, because
     /// the CPU multiplies integers faster. RZ_TYPE_Q8_0 takes 8.5 bits per value; on the CPU a Hadamard transform
@@ -139,8 +141,8 @@ pub struct rz_cache_params {
     pub v_type: u32,
 }
 
-/// Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
-/// thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
+/// Creates an empty cache. `params` may be NULL. The caller frees `*out` with rz_cache_free, before or after the model.
+/// Any thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
 /// an unknown type or a model without weights. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_new(
@@ -173,21 +175,22 @@ pub unsafe extern "C" fn rz_cache_free(cache: *mut rz_cache) {
     guarded_or!((), |call| call.release(cache))
 }
 
-/// Tokens in the cache; while a call is changing it, those before that call. 0 for NULL. Any thread, at any time.
-/// Since 0.1.0.
+/// Returns the number of tokens in the cache; while a call changes it, the number before that call. 0 for NULL. Any
+/// thread, at any time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_len(cache: *const rz_cache) -> u32 {
     guarded_or!(0, |call| Ok(call.handle(cache)?.len.load(Ordering::Acquire)))
 }
 
-/// Tokens that the cache has room for. 0 for NULL. Any thread, at any time. Since 0.1.0.
+/// Returns the capacity of the cache in tokens. 0 for NULL. Any thread, at any time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_capacity(cache: *const rz_cache) -> u32 {
     guarded_or!(0, |call| Ok(call.handle(cache)?.capacity))
 }
 
-/// Rewinds to the first `len` tokens; 0 clears. There are no logits until the next token is appended. Any thread.
-/// Errors: RZ_ERR_INVALID_ARGUMENT where `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Rewinds to the first `len` tokens; 0 clears the cache. There are no logits until the next token is appended. Any
+/// thread. Errors: RZ_ERR_INVALID_ARGUMENT if `len` is greater than the number of tokens, RZ_ERR_BUSY, RZ_ERR_POISONED.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -196,10 +199,10 @@ pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: 
     })
 }
 
-/// Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
-/// and the calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; forks that are
-/// made later heed it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while
-/// a call changes `cache`, RZ_ERR_POISONED. Since 0.1.0.
+/// Sets a cancellation flag for every call on the cache, in addition to the call's own: prefill, decode, batches, and
+/// calls that ask for logits. `cancel` may be NULL, for none. The cache keeps the flag alive; later forks use it too. A
+/// batch stops if the flag of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`,
+/// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_cancel_set(
     cache: *mut rz_cache,
@@ -217,11 +220,11 @@ pub unsafe extern "C" fn rz_cache_cancel_set(
     })
 }
 
-/// Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own
-/// ways. On the CPU they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each
-/// counts with its whole capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any
-/// thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+/// Creates a copy with the same tokens, capacity, logits, cancel and adapters, independent from then on. On the CPU the
+/// two share the memory of keys and values copy-on-write, in blocks of 256 tokens; each counts with its whole capacity
+/// against rz_runtime_params.memory_limit. The caller frees `*out` with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY
+/// while a call changes `cache`, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_fork(
     cache: *const rz_cache,
@@ -236,13 +239,13 @@ pub unsafe extern "C" fn rz_cache_fork(
     })
 }
 
-/// Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it
-/// begins, as far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long
-/// text, can be rewound to some places only; a cache that was released has no such tokens.
+/// Writes to `*common` the length of the longest common prefix of `n` tokens and the cache to which the cache can be
+/// rewound without recomputation. Recurrent layers, and sliding-window layers after a long text, can only be rewound to
+/// some positions; a released cache has no such prefix.
 ///
-/// To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are
-/// none, rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
-/// RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// To continue with these tokens: rz_cache_truncate to `*common`, then rz_prefill with the rest; if there is no rest,
+/// rewind by one more token, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_match(
     cache: *const rz_cache,
@@ -262,8 +265,8 @@ pub unsafe extern "C" fn rz_cache_match(
 
 /// Copies the tokens of the cache.
 ///
-/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+/// Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_tokens_into(
     cache: *const rz_cache,
@@ -280,12 +283,13 @@ pub unsafe extern "C" fn rz_cache_tokens_into(
     })
 }
 
-/// Forgets `drop` tokens behind the first `keep`, to make room in a long conversation; those behind them move up.
+/// Context shift: removes `drop` tokens after the first `keep`, to free capacity in a long conversation; later tokens
+/// move up.
 ///
-/// The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token
-/// depend on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs
-/// them does so, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens,
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// The cache is then bit-identical to one that never contained the removed tokens, for every network: the keys and
+/// values of a token depend on all tokens before it, so those of the moved tokens are recomputed. The next call that
+/// needs them does that, in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if there are fewer
+/// tokens, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -294,10 +298,10 @@ pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u
     })
 }
 
-/// Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the
-/// tokens and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill,
-/// to the same bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors:
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Frees the memory of keys and values, also as it counts against rz_runtime_params.memory_limit, and keeps the tokens
+/// and the logits. The next call that needs keys and values allocates memory again and recomputes them, in the time of
+/// a prefill, bit-identical on the CPU; its errors can then be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT. Any thread.
+/// Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_release(cache: *mut rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -1,4 +1,4 @@
-//! Conversations: chat templates, rendered as text or straight to tokens.
+//! Chat templates: messages rendered as text or directly to tokens.
 
 use std::ffi::c_char;
 
@@ -12,7 +12,8 @@ use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::text::timed;
 
-/// Flag of rz_chat_render_into and rz_chat_tokenize_into: end with the opening of the assistant's turn.
+/// Flag of rz_chat_render_into and rz_chat_tokenize_into: append the generation prompt, which opens the assistant's
+/// turn.
 pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 
 /// Renders a conversation with the model's chat template, as the text that the model was trained on. The conversation
@@ -39,7 +40,7 @@ pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 /// "developer" messages become system messages for a template that does not know that role. The template runs on a
 /// thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread, and may be NULL.
 ///
-/// `*len` receives the bytes of the text; it is not NUL-terminated. With too small a `capacity` the result is
+/// `*len` receives the bytes of the text; it is not NUL-terminated. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL. The text is for display and logs: a special token that a message spells out looks the same
 /// in it as a special token of the template. For a prompt, use rz_chat_tokenize_into. Any thread. Errors:
 /// RZ_ERR_UNSUPPORTED (no template, a template with a feature that is not implemented, a part that is not text, an
@@ -74,10 +75,10 @@ pub unsafe extern "C" fn rz_chat_render_into(
 
 /// Renders and tokenizes a conversation in the JSON of rz_chat_render_into.
 ///
-/// Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
-/// text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not.
-/// `*n` receives the number of tokens. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. `cancel`
-/// ends the call and may be NULL. Any thread. Errors: those of rz_chat_render_into. Since 0.1.0.
+/// Only the template can produce special tokens: messages, names, arguments and tools are plain text, even if they
+/// spell "<|im_end|>". The tokens that begin a text (BOS) occur once, whether or not the template writes them. `*n`
+/// receives the number of tokens. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. `cancel` stops
+/// the call and may be NULL. Any thread. Errors: as for rz_chat_render_into. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_tokenize_into(
     model: *const rz_model,
@@ -109,11 +110,11 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
     })
 }
 
-/// Bytes of a message besides its texts, and those of a value that a byte of JSON can stand for, at most.
+/// Maximum bytes of a message without its texts, and of a value that one byte of JSON can produce.
 const MESSAGE: usize = 1024;
 const VALUE: usize = 128;
 
-/// Does work on a conversation of so many bytes, the messages and values of which take memory.
+/// Runs `work` on a conversation of so many bytes after reserving memory for its messages and values.
 pub(super) fn with_memory<T>(bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
     secured("the conversation", VALUE * bytes.max(MESSAGE), work)
 }
@@ -122,7 +123,7 @@ fn adds_prompt(flags: u32) -> bool {
     flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0
 }
 
-/// Reads a conversation, whose messages may have some of `n_media` media; `None`: texts alone.
+/// Parses a conversation, whose messages may refer to `n_media` media; `None`: text only.
 pub(super) fn parse(json: &str, flags: u32, n_media: Option<usize>) -> Result<Chat> {
     with_memory(json.len(), || Chat::parse_with_media(json, adds_prompt(flags), n_media))
 }

@@ -94,7 +94,7 @@ pub const RZ_OVERFLOW_FAIL: u32 = 0;
 /// left out too. The messages stay in the conversation.
 pub const RZ_OVERFLOW_FORGET: u32 = 1;
 
-/// Parameters of a conversation. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of a conversation. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_conversation_params {
@@ -137,7 +137,8 @@ pub const RZ_REPLY_KEEP: u32 = 1;
 /// call is completed.
 pub const RZ_REPLY_CONTINUE: u32 = 2;
 
-/// Parameters of a reply. Zero in a field, or NULL for all of them, stands for the default. All is copied. Since 0.1.0.
+/// Parameters of a reply. Zero in a field, or NULL instead of the struct, means the default. All is copied. Since
+/// 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_reply_params {
@@ -241,7 +242,8 @@ pub struct rz_conversation_info {
     pub first_token_ns: u64,
 }
 
-/// Makes a conversation. `params` may be NULL; `*out` is freed with rz_conversation_free, before or after the model.
+/// Creates a conversation. `params` may be NULL. The caller frees `*out` with rz_conversation_free, before or after the
+/// model.
 ///
 /// Any thread. Errors: RZ_ERR_UNSUPPORTED (a model without a tokenizer or a chat template), RZ_ERR_INVALID_ARGUMENT
 /// (JSON of another form, a model without weights), RZ_ERR_MISMATCH (an adapter or a store of another model),
@@ -313,7 +315,7 @@ pub unsafe extern "C" fn rz_conversation_add(
 /// text. A message of the role "tool" is the result of a tool call without the call's id, so it is an error if more
 /// than one call is without a result: add such results with rz_conversation_add, each with its "tool_call_id".
 ///
-/// Any thread. Errors: those of rz_conversation_add. Since 0.1.0.
+/// Any thread. Errors: as for rz_conversation_add. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_add_text(
     conversation: *mut rz_conversation,
@@ -348,7 +350,7 @@ pub unsafe extern "C" fn rz_conversation_add_text(
 /// (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
 /// least capacity for it), RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a
 /// grammar, drafts), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags),
-/// RZ_ERR_RESOURCES (the system gives no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY,
+/// RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY,
 /// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_reply(
@@ -422,9 +424,8 @@ pub(super) fn reply_params<'a>(
 /// Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
 /// made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.
 ///
-/// A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
-/// those of rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since
-/// 0.1.0.
+/// A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors: as
+/// for rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_step(
     conversation: *mut rz_conversation,
@@ -440,7 +441,7 @@ pub unsafe extern "C" fn rz_conversation_step(
 /// rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
 /// weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. If a reply fails, only that
 /// reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and rz_conversation_error returns its error.
-/// Any thread. Errors: those of rz_jobs_step. Since 0.1.0.
+/// Any thread. Errors: as for rz_jobs_step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversations_step(
     conversations: *const *mut rz_conversation,
@@ -580,7 +581,7 @@ pub unsafe extern "C" fn rz_conversation_logprobs_into(
 /// a tool call, that call is not in its message, because no template can write half a call: rz_conversation_next_into
 /// returns its parts, and a reply with RZ_REPLY_CONTINUE completes it.
 ///
-/// `*len` receives the bytes; the text is not NUL-terminated. With too small a `capacity` the result is
+/// `*len` receives the bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
 /// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -621,12 +622,12 @@ pub unsafe extern "C" fn rz_conversation_rewind(
     })
 }
 
-/// Makes a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork); the
-/// ceiling of the runtime counts the capacity of both. A reply that is being made is not in it. `*out` is freed with
-/// rz_conversation_free.
+/// Creates a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork);
+/// the ceiling of the runtime counts the capacity of both. A reply that is being made is not in it. The caller frees
+/// `*out` with rz_conversation_free.
 ///
-/// Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+/// Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_fork(
     conversation: *const rz_conversation,

@@ -15,8 +15,8 @@ use super::store::rz_store;
 /// RZ_END_LENGTH. No message is added.
 ///
 /// `params` are the parameters of the reply that will follow; NULL: the defaults. Only `json`, `reasoning`, `priority`
-/// and `cancel` have an effect. An unfinished reply is given up, as by rz_conversation_reply. Any thread. Errors: those
-/// of rz_conversation_reply. Since 0.1.0.
+/// and `cancel` have an effect. An unfinished reply is given up, as by rz_conversation_reply. Any thread. Errors: as
+/// for rz_conversation_reply. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_read(
     conversation: *mut rz_conversation,

@@ -26,7 +26,7 @@ pub const RZ_POOLING_RANK: u32 = 5;
 /// Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2).
 pub const RZ_EMBED_RAW: u32 = 1;
 
-/// Parameters of rz_embed_into. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of rz_embed_into. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_embed_params {
@@ -34,7 +34,7 @@ pub struct rz_embed_params {
     pub struct_size: u32,
     /// RZ_POOLING_...; 0: that of the model.
     pub pooling: u32,
-    /// RZ_EMBED_..., or-ed together.
+    /// RZ_EMBED_..., combined with |.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -46,7 +46,7 @@ pub struct rz_embed_params {
 /// `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]` floats, for all tokens
 /// of the first text, then of the second. dims is the width of the network (rz_model_info.hidden_dim), the width of the
 /// last layer after the pooling if the model has such a layer, or the number of scores of the classifier. `*n` receives
-/// the number of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL and nothing is computed.
+/// the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL and nothing is computed.
 /// After any other failure `out` and `*n` are unchanged.
 ///
 /// Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn rz_embed_into(
 
 /// Like rz_embed_into, for `n_prompts` prompts, which may have media, for multimodal embedding models. For
 /// Qwen3-VL-Embedding a prompt is a conversation (rz_prompt_from_chat). Rows of media count as tokens. `params` and
-/// `cancel` may be NULL. Any thread. Errors: those of rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since
+/// `cancel` may be NULL. Any thread. Errors: as for rz_embed_into, RZ_ERR_MISMATCH (a prompt of another model). Since
 /// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_embed_prompts_into(

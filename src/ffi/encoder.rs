@@ -52,13 +52,13 @@ fn senses(flags: u32) -> Senses {
     }
 }
 
-/// Parameters of an encoder. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of an encoder. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_encoder_params {
     /// sizeof(rz_encoder_params).
     pub struct_size: u32,
-    /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, or-ed together; without one of the former the encoder of pictures is
+    /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |; without one of the former the encoder of pictures is
     /// loaded, or that of sound where there is none.
     pub flags: u32,
     /// Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED.
@@ -72,7 +72,7 @@ pub struct rz_encoder_params {
     pub reserved: u32,
     /// Told how far the load is, in bytes; NULL: nobody.
     pub progress: rz_progress_callback,
-    /// Handed to `progress` as it is.
+    /// Passed to `progress`.
     pub progress_user: *mut c_void,
     /// Stops the load when fired; NULL: nothing does.
     pub cancel: *const rz_cancel,
@@ -104,7 +104,7 @@ pub struct rz_encoder_info {
     pub weight_bytes: u64,
     /// Bytes of scratch that each call takes which encodes a picture or a sound, at most.
     pub scratch_bytes: u64,
-    /// The kinds of media that it makes, RZ_MEDIA_..., or-ed together.
+    /// The kinds of media that it makes, RZ_MEDIA_..., combined with |.
     pub kinds: u32,
     /// Samples a second that sound is brought to; 0 of pictures.
     pub sample_rate: u32,
@@ -114,12 +114,12 @@ pub struct rz_encoder_info {
 ///
 /// `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that
 /// of the model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the
-/// model. `params` may be NULL; `*out` is freed with rz_encoder_free, before or after the model. Any thread; takes as
-/// long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each other),
-/// RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a device
-/// other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or sounds
-/// that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model
-/// without weights), RZ_ERR_VERSION. Since 0.1.0.
+/// model. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model. Any thread;
+/// takes as long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each
+/// other), RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a
+/// device other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or
+/// sounds that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a
+/// model without weights), RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load(
     model: *const rz_model,
@@ -138,8 +138,8 @@ pub unsafe extern "C" fn rz_encoder_load(
     })
 }
 
-/// rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. `*out` is freed with
-/// rz_encoder_free. Any thread. Errors: those of rz_encoder_load and rz_model_load_from. Since 0.1.0.
+/// rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. The caller frees `*out`
+/// with rz_encoder_free. Any thread. Errors: as for rz_encoder_load and rz_model_load_from. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load_from(
     model: *const rz_model,
@@ -190,8 +190,7 @@ pub unsafe extern "C" fn rz_encoder_free(encoder: *mut rz_encoder) {
     guarded_or!((), |call| call.release(encoder))
 }
 
-/// Describes an encoder. `out->struct_size` is set by the caller. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since
-/// 0.1.0.
+/// Describes an encoder. The caller sets `out->struct_size`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_info_get(
     encoder: *const rz_encoder,
@@ -260,10 +259,9 @@ pub struct rz_encoder_plan {
 }
 
 /// Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
-/// take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL.
-/// `out->struct_size` is set by the caller. Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any
-/// thread. Errors: those of rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and
-/// sources. Since 0.1.0.
+/// take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL. The caller sets
+/// `out->struct_size`. Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for
+/// rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_plan_get(
     model: *const rz_model,
@@ -328,7 +326,7 @@ pub struct rz_pixels {
 /// Flag of a medium: only prepare it; rz_media_step encodes it in slices of time.
 pub const RZ_ENCODE_STEPS: u32 = 1;
 
-/// Parameters of a medium. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of a medium. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_media_params {
@@ -348,7 +346,7 @@ pub struct rz_media_params {
     /// Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_ENCODE_STEPS it is
     /// rz_media_step that calls it.
     pub progress: rz_progress_callback,
-    /// Handed to `progress` as it is.
+    /// Passed to `progress`.
     pub progress_user: *mut c_void,
     /// Stops the call when fired; NULL: nothing does. With RZ_ENCODE_STEPS it stops steps, and the medium keeps it
     /// alive.
@@ -426,8 +424,8 @@ impl rz_encoder {
 /// Encodes a picture in memory.
 ///
 /// It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
-/// other calls. `params` may be NULL. `*out` is freed with rz_media_free, before or after the encoder. Rows count
-/// against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
+/// other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or after the encoder. Rows
+/// count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
 /// Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
 /// allows), RZ_ERR_UNSUPPORTED (an encoder of sound), RZ_ERR_LIMIT (also more rows than are allowed),
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
@@ -474,9 +472,9 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
 ///
 /// The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
 /// 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
-/// part; changed bits within its data can go unnoticed. `*out` is freed with rz_media_free. Any thread. Errors: as
-/// rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or
-/// SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
+/// part; changed bits within its data can go unnoticed. The caller frees `*out` with rz_media_free. Any thread. Errors:
+/// as rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF
+/// or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_image(
     encoder: *const rz_encoder,
@@ -501,7 +499,7 @@ pub unsafe extern "C" fn rz_media_from_image(
 
 /// Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
 /// and sizes; time and hash are 0. With an encoder of sound `width` is samples of a channel at the rate of the encoder,
-/// and `height` 0. `params` may be NULL. `out->struct_size` is set by the caller. Any thread. Errors: those of
+/// and `height` 0. `params` may be NULL. The caller sets `out->struct_size`. Any thread. Errors: as for
 /// rz_media_from_pixels, of a sound those of rz_media_from_samples. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_measure(

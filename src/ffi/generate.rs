@@ -42,7 +42,7 @@ pub unsafe extern "C" fn rz_prefill(
 /// chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
 /// recent tokens; logits are computed once more where they are asked for.
 ///
-/// A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill. Since 0.1.0.
+/// A call that fails leaves the cache as it was. Any thread. Errors: as for rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_decode_token(
     cache: *mut rz_cache,
@@ -61,13 +61,12 @@ pub unsafe extern "C" fn rz_decode_token(
     })
 }
 
-/// Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written
-/// (RZ_OK) or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can
-/// run ahead.
+/// Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written (RZ_OK)
+/// or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can run ahead.
 ///
-/// `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way,
-/// by a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
-/// cache. `sampler` and `cancel` may be NULL. Any thread. Errors: those of rz_prefill. Since 0.1.0.
+/// `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way, by
+/// a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
+/// cache. `sampler` and `cancel` may be NULL. Any thread. Errors: as for rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_generate_into(
     cache: *mut rz_cache,
@@ -97,12 +96,12 @@ pub unsafe extern "C" fn rz_generate_into(
     })
 }
 
-/// `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
-/// cache i, and the one that follows is written to next[i].
+/// `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to cache i,
+/// and the one that follows is written to next[i].
 ///
 /// `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and
 /// all may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any
-/// thread. Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0.
+/// thread. Errors: as for rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_decode_batch(
     caches: *const *mut rz_cache,
@@ -157,12 +156,12 @@ pub unsafe extern "C" fn rz_decode_batch(
     })
 }
 
-/// Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched
-/// first, so the cache is not const.
+/// Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched first,
+/// so the cache is not const.
 ///
-/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
-/// RZ_ERR_NOT_READY where there are none, before the first token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY,
-/// RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+/// Errors: RZ_ERR_NOT_READY where there are none, before the first token and after a rewind; RZ_ERR_CANCELLED,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_logits_into(
     cache: *mut rz_cache,
@@ -188,7 +187,7 @@ pub unsafe extern "C" fn rz_logits_into(
 /// Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
 /// one.
 ///
-/// Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0.
+/// Any thread. Errors: as for rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sample(
     cache: *mut rz_cache,

@@ -1,4 +1,4 @@
-//! Grammars: what may be written.
+//! Constrained decoding: grammars, JSON schemas, tool calls.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// annotation and has no effect. Patterns are ECMA-262 regular expressions. Dates and times are RFC 3339 with "T" and
 /// "Z", without leap seconds and the year 0. Annotations, such as descriptions, cost nothing and do not count.
 pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
-/// Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references.
+/// Kind of a grammar: a regular expression that the whole text matches, without look-around and back references.
 pub const RZ_GRAMMAR_REGEX: u32 = 2;
-/// Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between
-/// angle brackets, such as <|im_end|>, is the token of the vocabulary that is written so.
+/// Kind of a grammar: llguidance's dialect of Lark; the rule "start" is the whole text. A name between angle brackets,
+/// such as <|im_end|>, is the token with this name.
 pub const RZ_GRAMMAR_LARK: u32 = 3;
-/// Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Every text that the rules derive is allowed,
-/// wherever its parts may end.
+/// Kind of a grammar: GBNF as in llama.cpp, without tokens. Every text that the rules derive is allowed, whatever its
+/// tokenization.
 pub const RZ_GRAMMAR_GBNF: u32 = 4;
 /// Kind of a grammar: any JSON value. Takes no text.
 pub const RZ_GRAMMAR_JSON: u32 = 5;
-/// Kind of a grammar: one of some texts, given as a JSON array of strings.
+/// Kind of a grammar: one of several texts, given as a JSON array of strings.
 pub const RZ_GRAMMAR_CHOICES: u32 = 6;
 /// Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into. The reply is text or
 /// tool calls in the form of the model's chat template, with arguments that follow each tool's JSON schema.
@@ -54,8 +54,8 @@ pub const RZ_GRAMMAR_FLAG_WHITESPACE: u32 = 1;
 /// "strict".
 pub const RZ_GRAMMAR_FLAG_BEST_EFFORT: u32 = 2;
 
-/// A compiled grammar. Immutable: any number of samplers, jobs and replies (rz_reply_params.compiled_grammar) may use
-/// it at once, with caches of any model that has the vocabulary of the one it was made for.
+/// Compiled grammar for constrained decoding (structured output). Immutable: any number of samplers, jobs and replies
+/// (rz_reply_params.compiled_grammar) may use it at once, with caches of any model with the same vocabulary.
 pub struct rz_grammar(pub(super) Arc<CompiledGrammar>);
 
 impl Handle for rz_grammar {
@@ -66,17 +66,17 @@ impl Handle for rz_grammar {
     }
 }
 
-/// Compiles a grammar of `kind`, RZ_GRAMMAR_..., with `flags`, RZ_GRAMMAR_FLAG_... or-ed or 0, from `len` bytes of
-/// UTF-8. `*out` is freed with rz_grammar_free, before or after the model. If the model has a chat template, the call
-/// also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
+/// Compiles a grammar of `kind` (RZ_GRAMMAR_...) with `flags` (RZ_GRAMMAR_FLAG_... bits, or 0) from `len` bytes of
+/// UTF-8. The caller frees `*out` with rz_grammar_free, before or after the model. If the model has a chat template,
+/// the call also compiles the grammar of a whole reply with this content, for rz_reply_params.compiled_grammar.
 ///
 /// For any text, the call takes less than a second and 64 MiB, or fails with RZ_ERR_LIMIT: the text is too large or too
 /// complex, and always will be, so that a server answers with 400. Best effort compiles again with fewer keywords as
 /// long as compiling fails. The first grammar of a model prepares its vocabulary, which takes some tens of
-/// milliseconds. Works on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread,
+/// milliseconds. Runs on a thread of the runtime (rz_runtime_params.threads); `cancel` ends the wait for that thread,
 /// and may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a flag that the kind does not take, a
-/// grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
-/// implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
+/// grammar that cannot be parsed or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (a feature that
+/// is not implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex),
 /// RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (no thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
 /// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -117,23 +117,23 @@ pub unsafe extern "C" fn rz_grammar_new(
     })
 }
 
-/// Frees the handle; NULL is fine. Samplers, jobs and replies that use the grammar go on. Any thread. Since 0.1.0.
+/// Frees the handle; NULL is fine. Samplers, jobs and replies that use the grammar keep it. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
     guarded_or!((), |call| call.release(grammar))
 }
 
-/// Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. `grammar` may be
-/// NULL, which takes the grammar away.
+/// Constrains `sampler` to tokens that can continue a text that matches `grammar`, from its start. `grammar` may be
+/// NULL, which removes the constraint.
 ///
-/// The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that
-/// are appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
-/// repeated, and the host may append tokens of its own, where the grammar allows them: otherwise the choice ends with
-/// RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
-/// can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
-/// memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls
-/// with a cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// The text begins after the last token of the cache of the next choice. The grammar follows that cache: appended
+/// tokens advance it, a rewind takes it back, and a rewind to before its start restarts it. So every choice may be
+/// repeated, and the host may append its own tokens if the grammar allows them; otherwise the next choice fails with
+/// RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen when the text is complete, and nothing else when it
+/// cannot continue, so that rz_generate_into ends with RZ_DONE. For the next text, set the grammar again. A choice
+/// allocates memory and usually takes some tens of microseconds; a choice that exceeds its bounds fails with
+/// RZ_ERR_LIMIT. Calls with a cache of another vocabulary fail with RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY,
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sampler_grammar_set(
     sampler: *mut rz_sampler,
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn rz_sampler_grammar_set(
     })
 }
 
-/// A grammar of a kind and its flags.
+/// Text of a grammar of a kind with flags.
 pub(super) fn grammar_text(kind: u32, flags: u32, text: &str) -> Result<GrammarText<'_>> {
     Ok(GrammarText {
         kind: grammar_kind(kind)?,

@@ -202,9 +202,9 @@ pub struct rz_job_info {
     pub accepted: u32,
 }
 
-/// Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
+/// Creates a job that appends a prompt to `cache` and generates. Nothing is computed yet.
 ///
-/// `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
+/// `params` is required. The caller frees `*out` with rz_job_free, before or after the cache. Any thread. Errors:
 /// RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
 /// RZ_ERR_CONTEXT_FULL (the prompt does not fit: rz_error.needed is the capacity that it needs), RZ_ERR_UNSUPPORTED
 /// (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
 /// No job stops the others. One that cannot go on ends alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and
 /// rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
 /// (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
-/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: those of rz_job_step but for failed jobs,
+/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: as for rz_job_step but for failed jobs,
 /// RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_jobs_step(
@@ -391,9 +391,9 @@ pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) ->
 /// text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
 /// token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
 ///
-/// `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL
-/// and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer, RZ_ERR_INVALID_ARGUMENT
-/// for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*len` receives the bytes, 0 where nothing is new. If `capacity` is too small, the call returns
+/// RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer,
+/// RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_text_into(
     job: *mut rz_job,
@@ -441,7 +441,7 @@ pub unsafe extern "C" fn rz_job_next_into(
 /// Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
 /// included.
 ///
-/// `*n` receives their number, 0 where nothing is new. With too small a `capacity` the result is
+/// `*n` receives their number, 0 where nothing is new. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_tokens_into(
@@ -474,9 +474,9 @@ pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
 /// logarithms of their probabilities. The probabilities are the softmax of the model's logits, before any sampler, as
 /// in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
 ///
-/// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` the result is
-/// RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
-/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives the number of entries in each array, 0 where nothing is new. If `capacity` is too small, the call
+/// returns RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps
+/// none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_logprobs_into(
     job: *mut rz_job,

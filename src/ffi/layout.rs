@@ -73,7 +73,7 @@ include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
 
 /// Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
 ///
-/// `out->struct_size` is set by the caller. A binding that writes these structs down in another language asks for the
+/// The caller sets `out->struct_size`. A binding that writes these structs down in another language asks for the
 /// entries from 0 until RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]

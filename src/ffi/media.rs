@@ -180,12 +180,12 @@ impl rz_media_info {
     }
 }
 
-/// Makes a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They are
-/// taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
+/// Creates a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They
+/// are taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
 ///
 /// `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows
-/// as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. `*out` is freed with
-/// rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
+/// as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. The caller frees `*out`
+/// with rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
 /// width, a number that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT
 /// (also more rows that see each other than a step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -217,16 +217,16 @@ pub unsafe extern "C" fn rz_media_from_rows(
     })
 }
 
-/// Makes a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
+/// Creates a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
 /// rz_model_info.reads_source) writes another text of.
 ///
 /// The encoder reads all tokens in one step. They are taken as they are: let rz_tokenize_into add the end token
 /// (RZ_TOKENIZE_ADD_SPECIAL). The medium is the rows that it makes of them and the token that the decoder starts from,
 /// so that a prompt of this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
 /// model begins with one source, whose rows count as tokens of its capacity, and has it until it is rewound to 0; other
-/// prompts are RZ_ERR_INVALID_ARGUMENT. `*out` is freed with rz_media_free, before or after the model. `cancel` may be
-/// NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no tokens,
-/// more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// prompts are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or after the model. `cancel`
+/// may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no
+/// tokens, more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
 /// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_tokens(
@@ -248,9 +248,9 @@ pub unsafe extern "C" fn rz_media_from_tokens(
     })
 }
 
-/// Describes a medium. `out->struct_size` is set by the caller. Before rz_media_step is done, the time is the time of
-/// the work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any
-/// thread, during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0.
+/// Describes a medium. The caller sets `out->struct_size`. Before rz_media_step is done, the time is the time of the
+/// work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread,
+/// during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_info_get(
     media: *const rz_media,
@@ -275,8 +275,8 @@ pub unsafe extern "C" fn rz_media_info_get(
 
 /// Copies the rows of a medium, `[n_rows][row_dim]`.
 ///
-/// `*n` receives the number of floats. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
-/// Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done). Since 0.1.0.
+/// `*n` receives the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any
+/// thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_rows_into(
     media: *const rz_media,
@@ -313,8 +313,8 @@ pub unsafe extern "C" fn rz_media_save(
     })
 }
 
-/// Makes a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `cancel`
-/// may be NULL. `*out` is freed with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
+/// Creates a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `cancel`
+/// may be NULL. The caller frees `*out` with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
 /// RZ_ERR_FORMAT (no saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
 /// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]

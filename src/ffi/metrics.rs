@@ -84,8 +84,8 @@ pub struct rz_metrics {
     pub encode: rz_phase_metrics,
 }
 
-/// Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so
-/// numbers may be apart by a call in progress. Any thread. Since 0.1.0.
+/// Reads the counters of a model's phases. The caller sets `out->struct_size`. Counting goes on meanwhile, so numbers
+/// may be apart by a call in progress. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_metrics, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -112,8 +112,8 @@ pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_met
     })
 }
 
-/// Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_GPU. `out->struct_size` is set by the caller.
-/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0.
+/// Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_GPU. The caller sets `out->struct_size`. Any
+/// thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_backend_metrics_get(
     model: *const rz_model,

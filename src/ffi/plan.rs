@@ -78,7 +78,7 @@ pub struct rz_model_plan_device {
 /// number was given.
 ///
 /// Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
-/// may be NULL, and is with sources. `params` and `cache_params` may be NULL. `out->struct_size` is set by the caller.
+/// may be NULL, and is with sources. `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
 ///
 /// `devices`, an array of `capacity` elements whose struct_size the caller has set, receives one element for each GPU
 /// that has layers, in the order of the layers. `*n_devices` receives the number of these GPUs, at most RZ_DEVICES_MAX.
@@ -86,10 +86,10 @@ pub struct rz_model_plan_device {
 /// RZ_ERR_BUFFER_TOO_SMALL.
 ///
 /// Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
-/// stacks of threads, what the C library takes, and what a driver takes for itself. The plan has its
-/// numbers even if they exceed the memory of this machine or rz_runtime_params.memory_limit: it reserves nothing. A
-/// ceiling of `total_host` suffices for the load and the cache; `load_peak_host` is not counted against it. Any thread.
-/// Errors: those of rz_model_load and rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0.
+/// stacks of threads, what the C library takes, and what a driver takes for itself. The plan has its numbers even if
+/// they exceed the memory of this machine or rz_runtime_params.memory_limit: it reserves nothing. A ceiling of
+/// `total_host` suffices for the load and the cache; `load_peak_host` is not counted against it. Any thread. Errors: as
+/// for rz_model_load and rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_plan_get(
     path: *const c_char,

@@ -46,7 +46,7 @@ impl Handle for rz_prompt {
     }
 }
 
-/// Makes a prompt of `n` parts. `*out` is freed with rz_prompt_free, before or after the model and its media.
+/// Creates a prompt of `n` parts. The caller frees `*out` with rz_prompt_free, before or after the model and its media.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
 /// vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done
@@ -86,20 +86,21 @@ pub unsafe extern "C" fn rz_prompt_new(
     })
 }
 
-/// Makes a prompt of a conversation in the JSON of rz_chat_render_into. The content of a message may also have parts of
-/// the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
+/// Creates a prompt of a conversation in the JSON of rz_chat_render_into. The content of a message may also have parts
+/// of the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
 ///
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
+///
 ///
 /// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has is
 /// ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with those
 /// of the model's tokens around it that the template does not write itself. To a template that knows no parts the
 /// content is a text, and the medium stands where its part stood. Placeholders that messages spell are text, like all
 /// special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
-/// the prompt. `cancel` ends the call and may be NULL. `*out` is freed with rz_prompt_free. Any thread. Errors: those
-/// of rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another
-/// kind, a medium without a part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED
-/// (the template leaves a medium out). Since 0.1.0.
+/// the prompt. `cancel` ends the call and may be NULL. The caller frees `*out` with rz_prompt_free. Any thread. Errors:
+/// as for rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of
+/// another kind, a medium without a part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with),
+/// RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,
@@ -162,8 +163,8 @@ pub unsafe extern "C" fn rz_prompt_len(prompt: *const rz_prompt) -> usize {
 
 /// Copies the tokens of the prompt, with RZ_TOKEN_MEDIA for each row of a medium.
 ///
-/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+/// Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_tokens_into(
     prompt: *const rz_prompt,
@@ -181,7 +182,7 @@ pub unsafe extern "C" fn rz_prompt_tokens_into(
 }
 
 /// rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see
-/// each other the result is never between two of them. Any thread. Errors: those of rz_cache_match, RZ_ERR_MISMATCH (a
+/// each other the result is never between two of them. Any thread. Errors: as for rz_cache_match, RZ_ERR_MISMATCH (a
 /// prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_match_prompt(
@@ -205,8 +206,8 @@ pub unsafe extern "C" fn rz_cache_match_prompt(
 /// The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
 /// any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
 /// step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
-/// as a whole or not at all. `cancel` may be NULL. Any thread. Errors: those of rz_prefill, RZ_ERR_MISMATCH (a prompt
-/// of another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0.
+/// as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill, RZ_ERR_MISMATCH (a prompt of
+/// another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prefill_prompt(
     cache: *mut rz_cache,

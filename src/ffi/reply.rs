@@ -1,4 +1,4 @@
-//! Replies taken apart while their tokens come.
+//! Streaming parser for replies: reasoning, content and tool calls.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use super::lock::Lock;
 use super::model::rz_model;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 
-/// Kind of a part of a reply: what the model thinks ahead of its answer.
+/// Kind of a part of a reply: reasoning before the answer.
 pub const RZ_CHAT_EVENT_REASONING: u32 = 1;
 /// Kind of a part of a reply: text of the answer.
 pub const RZ_CHAT_EVENT_CONTENT: u32 = 2;
-/// Kind of a part of a reply: the whole name of a tool, which follows the id of its call.
+/// Kind of a part of a reply: complete name of the called tool; it follows the id of the tool call.
 pub const RZ_CHAT_EVENT_TOOL_NAME: u32 = 3;
-/// Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object.
+/// Kind of a part of a reply: fragment of the arguments of a tool call. All fragments together are a JSON object.
 pub const RZ_CHAT_EVENT_TOOL_ARGUMENTS: u32 = 4;
-/// Kind of a part of a reply: the end. Its text is half a tag, or a call without its name, if the reply broke off in
-/// one; otherwise it is empty.
+/// Kind of a part of a reply: end. Its text is a partial tag, or a tool call without a name, if the reply broke off
+/// there; otherwise it is empty.
 pub const RZ_CHAT_EVENT_END: u32 = 5;
-/// Kind of a part of a reply: the whole id of a call, with which the call begins. The message of a conversation has the
+/// Kind of a part of a reply: complete id of a tool call; it begins the call. The message in the conversation has the
 /// same id. It differs from the ids of all other calls in the conversation and has the form that the chat template
-/// takes; an id that the model has written before the arguments is kept.
+/// requires; an id that the model wrote before the arguments is kept.
 pub const RZ_CHAT_EVENT_TOOL_ID: u32 = 6;
 /// Flag of a part of a reply. With content or reasoning: the text begins like a tool call or has a control token, and
 /// could not be parsed. With RZ_CHAT_EVENT_END: the reply has such a text, half a tag, a call whose arguments are
@@ -36,8 +36,8 @@ pub const RZ_CHAT_EVENT_TOOL_ID: u32 = 6;
 /// 127 levels).
 pub const RZ_CHAT_EVENT_FLAG_UNPARSED: u32 = 1;
 
-/// Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes
-/// them. Mutable, so one call at a time.
+/// Parses the reply to a conversation into reasoning, content and tool calls, in any format that models use. Mutable:
+/// one call at a time.
 pub struct rz_chat_parser {
     model: Arc<Model>,
     parser: Lock<ReplyParser>,
@@ -51,13 +51,14 @@ impl Handle for rz_chat_parser {
     }
 }
 
-/// Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens
-/// were the prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
+/// Creates a parser for the reply to a conversation (the JSON of rz_chat_tokenize_into, `json_len` bytes) whose tokens
+/// were the prompt. The caller frees `*out` with rz_chat_parser_free, before or after the model.
 ///
-/// The form of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
-/// conversation has "tools" and its "tool_choice" is not "none", and only calls of those tools. Works on a thread of
-/// the runtime; `cancel` ends the wait for that thread, and may be NULL. Any thread. Errors: as rz_chat_tokenize_into,
-/// and RZ_ERR_UNSUPPORTED if there are tools and the form of calls cannot be inferred from the template. Since 0.1.0.
+/// The format of reasoning and tool calls is inferred from the model's chat template. Tool calls are parsed if the
+/// conversation has "tools" and its "tool_choice" is not "none", and only for those tools. Runs on a thread of the
+/// runtime; `cancel` ends the wait for that thread, and may be NULL. Any thread. Errors: as for rz_chat_tokenize_into,
+/// and RZ_ERR_UNSUPPORTED if there are tools and the format of tool calls cannot be inferred from the template. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_new(
     model: *const rz_model,
@@ -79,20 +80,18 @@ pub unsafe extern "C" fn rz_chat_parser_new(
     })
 }
 
-/// The possible replies to the conversation in `json`, which may have some of `n_media` media; `None`: texts alone. The
-/// wait for a thread heeds `cancels`.
+/// Returns the possible replies to the conversation in `json`, which may refer to `n_media` media; `None`: text only.
+/// The wait for a thread checks `cancels`.
 pub(super) fn reply(model: &Model, json: &str, n_media: Option<usize>, cancels: &[Option<&Cancel>]) -> Result<Reply> {
     model.tokenizer()?;
     let chat = parse(json, RZ_CHAT_ADD_GENERATION_PROMPT, n_media)?;
     model.run_deep(cancels, || reply_to_chat(model, &chat))
 }
 
-/// Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end
-/// does.
+/// Adds a token of the reply. A token that ends a turn or a text ends the reply like rz_chat_parser_end.
 ///
-/// Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the
-/// end), RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since
-/// 0.1.0.
+/// Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or after the end),
+/// RZ_ERR_LIMIT (16 MiB of parts were not taken yet), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_push(parser: *mut rz_chat_parser, token: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -103,9 +102,9 @@ pub unsafe extern "C" fn rz_chat_parser_push(parser: *mut rz_chat_parser, token:
     })
 }
 
-/// Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a
-/// tag might have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors:
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Ends a reply that no token has ended, for example at the maximum number of tokens. Text held back as a possible tag
+/// becomes the text of RZ_CHAT_EVENT_END. A repeated call does nothing. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -115,22 +114,22 @@ pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *m
     })
 }
 
-/// Takes the next part of the reply. `*kind` receives RZ_CHAT_EVENT_..., `*flags` RZ_CHAT_EVENT_FLAG_... or-ed or 0,
-/// `*index` the number of the part's tool call, from 0 (0 for other kinds), and `out` the text of `*len` bytes, whole
-/// characters, not NUL-terminated. RZ_OK: a part was taken. RZ_AGAIN: there is none right now. RZ_DONE: the reply has
-/// ended, and all its parts were taken.
+/// Takes the next part of the reply. `*kind` receives RZ_CHAT_EVENT_..., `*flags` RZ_CHAT_EVENT_FLAG_... bits or 0,
+/// `*index` the number of the part's tool call, from 0 (0 for other kinds), and `out` the text of `*len` bytes: whole
+/// characters, not NUL-terminated. RZ_OK: a part was taken. RZ_AGAIN: no part is available yet. RZ_DONE: the reply has
+/// ended, and all parts were taken.
 ///
-/// A reply is parts of reasoning, content and calls in any order. A call is its id, its name and then pieces of its
-/// arguments, which come out as JSON whatever the model's form is; where that has no types they follow the tool's
-/// schema. Tags and the white space next to them are left out. All other text is handed on, with
-/// RZ_CHAT_EVENT_FLAG_UNPARSED if it could not be parsed. Calls within reasoning are calls if the reply ends with them;
-/// if more text follows, they are reasoning. If there are tools, a reply that is only an object with the name and the
-/// arguments of a tool, fenced or not, is a call.
+/// Reasoning, content and tool calls come in any order. A tool call is its id, its name and then fragments of its
+/// arguments, as JSON in every format; if the format is untyped, values get the types of the tool's schema. Tags and
+/// adjacent white space are left out. All other text is passed on, with RZ_CHAT_EVENT_FLAG_UNPARSED if it could not be
+/// parsed. Calls within reasoning are calls if the reply ends with them; if more text follows, they are reasoning. If
+/// there are tools, a reply that is only an object with the name and the arguments of a tool, fenced or not, is a tool
+/// call.
 ///
-/// With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL, and the part stays; a part may be of any length.
-/// `out` NULL with a `capacity` of 0 is a query: the result is RZ_OK, `*kind`, `*flags`, `*index` and `*len` are
-/// written, and the part stays. So a loop that takes parts needs a buffer from the start, also for parts without text.
-/// Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL, and the part remains; a part may have any
+/// length. `out` NULL with a `capacity` of 0 queries the part: the call returns RZ_OK, writes `*kind`, `*flags`,
+/// `*index` and `*len`, and the part remains. A loop that takes parts therefore needs a buffer from the start, also for
+/// parts without text. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_next_into(
     parser: *mut rz_chat_parser,
@@ -157,7 +156,7 @@ pub unsafe extern "C" fn rz_chat_parser_free(parser: *mut rz_chat_parser) {
     guarded_or!((), |call| call.release(parser))
 }
 
-/// The status of a call that takes the next part of a reply; `None`: there was none.
+/// Status of a call that takes the next part of a reply; `None`: there was no part.
 pub(super) fn part_status(next: Option<()>, has_ended: bool) -> rz_status {
     match next {
         Some(()) => RZ_OK,
@@ -166,7 +165,7 @@ pub(super) fn part_status(next: Option<()>, has_ended: bool) -> rz_status {
     }
 }
 
-/// Where a part of a reply goes.
+/// Output arguments for a part of a reply.
 pub(super) struct PartOut<'a> {
     numbers: PartNumbers<'a>,
     text: Buffer<'a, u8>,
@@ -180,7 +179,7 @@ pub(super) struct PartNumbers<'a> {
 }
 
 impl<'a> PartNumbers<'a> {
-    /// Checks the arguments of rz_chat_parser_next_into and its like that take numbers.
+    /// Checks the numeric output arguments of rz_chat_parser_next_into and similar functions.
     pub(super) fn new(call: &'a Call, kind: *mut u32, flags: *mut u32, index: *mut u32) -> Result<PartNumbers<'a>> {
         Ok(PartNumbers {
             kind: call.out(kind, "kind")?,
@@ -189,7 +188,7 @@ impl<'a> PartNumbers<'a> {
         })
     }
 
-    /// Adds the arguments that take the text.
+    /// Adds the output arguments for the text.
     pub(super) fn with_text(
         self,
         call: &'a Call,
@@ -202,7 +201,7 @@ impl<'a> PartNumbers<'a> {
 }
 
 impl PartOut<'_> {
-    /// Changes nothing but the length where the text has no room.
+    /// If the text does not fit, writes only the length.
     pub(super) fn fill(self, event: &Event) -> Result<()> {
         self.text.fill_next_to(event.text.as_bytes(), || {
             self.numbers.kind.set(event_kind(event.kind));

@@ -1,4 +1,4 @@
-//! The choice of the next token.
+//! Sampling: the choice of the next token.
 
 use std::ffi::c_void;
 
@@ -11,20 +11,20 @@ use super::handle::Handle;
 use super::lock::SharedLock;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time, but any
-/// number of rz_job_new may copy it at once. Usable with caches of any model.
+/// Samples tokens from logits with its own random number generator. Mutable: one call at a time, but any number of
+/// rz_job_new may copy it at once. Works with caches of any model.
 pub struct rz_sampler(pub(super) SharedLock<Chooser>);
 
 impl Handle for rz_sampler {
     const NAME: &'static str = "sampler";
 }
 
-/// Added to one logit after rz_sampler_params.edit_logits and before all filters; -INFINITY forbids the token. Never
-/// grows. Since 0.1.0.
+/// Logit bias, added to one logit after rz_sampler_params.edit_logits and before all filters; -INFINITY forbids the
+/// token. Never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_logit_bias {
-    /// Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT.
+    /// Token id. Calls with a model whose vocabulary is too small for it fail with RZ_ERR_INVALID_ARGUMENT.
     pub token: u32,
     /// Number to add to the logit.
     pub bias: f32,
@@ -33,7 +33,7 @@ pub struct rz_logit_bias {
 // SAFETY: an integer and a float.
 unsafe impl Plain for rz_logit_bias {}
 
-/// Some tokens one after another. Never grows. Since 0.1.0.
+/// Sequence of tokens. Never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_token_sequence {
@@ -45,7 +45,7 @@ pub struct rz_token_sequence {
 // SAFETY: a pointer and an integer.
 unsafe impl Plain for rz_token_sequence {}
 
-/// Filters of tokens, and the temperature, as `order` of rz_sampler_params has them.
+/// Sampling filters and the temperature, for `order` of rz_sampler_params.
 pub const RZ_FILTER_TOP_N_SIGMA: u32 = 1;
 pub const RZ_FILTER_TOP_K: u32 = 2;
 pub const RZ_FILTER_TYPICAL_P: u32 = 3;
@@ -85,20 +85,20 @@ pub type rz_logits_callback = Option<
     ) -> i32,
 >;
 
-/// Parameters of a choice. Zero in a field switches it off, or stands for the value that its comment names, so all
-/// zeros, or NULL, choose the most likely token.
+/// Sampling parameters. Zero in a field turns it off, or has the meaning that its comment gives. All zeros, or NULL,
+/// choose the most likely token (greedy decoding).
 ///
 /// `edit_logits` comes first, then biases, penalties (repeat, presence, frequency, DRY), no_repeat_ngram_size and
 /// banned_sequences. The filters and the temperature come next, in the order of `order`, each on the distribution that
 /// the previous ones left. The default order is llama.cpp's: top_n_sigma, top_k, typical_p, top_p, min_p, XTC, the
 /// temperature. So a higher temperature flattens the distribution of the tokens that the filters keep, and adds no
 /// tokens. With RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes before all filters, as in transformers and vLLM. The
-/// draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the tokens that are
-/// left is chosen.
+/// draw comes last. With a temperature of 0 there are no filters and no draw: the most likely of the remaining tokens
+/// is chosen.
 ///
 /// A GPU samples if nothing is on except biases, penalties other than DRY, top_k, top_p, min_p and the temperature, in
 /// the default order, and biases and `penalty_window` (0 is too long if penalties are on) are at most 512 together.
-/// Otherwise the host samples, from logits that are copied for each token, by the same numbers. Since 0.1.0.
+/// Otherwise the host samples with the same arithmetic, from logits that are copied for each token. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_sampler_params {
@@ -110,70 +110,71 @@ pub struct rz_sampler_params {
     pub top_k: u32,
     /// Keep the most likely tokens that together reach this probability.
     pub top_p: f32,
-    /// Drop tokens less likely than this share of the likeliest one.
+    /// Drop tokens whose probability is below this fraction of the most likely token's.
     pub min_p: f32,
     /// Divides positive logits of recent tokens, multiplies negative ones.
     pub repeat_penalty: f32,
-    /// Taken from the logit of every recent token.
+    /// Subtracted from the logit of every recent token.
     pub presence_penalty: f32,
-    /// Taken from the logit of a recent token as often as it occurred.
+    /// Subtracted from the logit of a recent token once per occurrence.
     pub frequency_penalty: f32,
     /// Number of the last tokens, including tokens of the prompt, that count as recent; 0: all.
     pub penalty_window: u32,
-    /// RZ_SAMPLER_..., or-ed.
+    /// RZ_SAMPLER_... bits, combined with |.
     pub flags: u32,
-    /// Seed of the random numbers; 0 is one like any other.
+    /// Seed of the random number generator; 0 is a seed like any other.
     pub seed: u64,
     /// Copied; NULL: none.
     pub biases: *const rz_logit_bias,
     /// Number of `biases`.
     pub n_biases: usize,
-    /// Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1: off.
+    /// Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together reach
+    /// this probability; 1: off.
     pub typical_p: f32,
-    /// Drop logits more than so many standard deviations, of the logits that are left, below the largest.
+    /// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
     pub top_n_sigma: f32,
-    /// XTC: chance with which all tokens of at least xtc_threshold are dropped, but the least likely of them.
+    /// XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are dropped.
     pub xtc_probability: f32,
-    /// 0: 0.1. Beyond 0.5 there is never more than one such token, and XTC drops none.
+    /// 0: 0.1. Above 0.5 at most one token reaches it, and XTC drops none.
     pub xtc_threshold: f32,
-    /// The temperature is from `temperature` - this, but not below 0, to `temperature` + this: the higher, the closer
-    /// the entropy is to that of equal probabilities.
+    /// Dynamic temperature: from `temperature` - this, but not below 0, to `temperature` + this, rising with the
+    /// entropy of the distribution relative to the uniform distribution.
     pub temperature_range: f32,
-    /// Power to which the entropy's share of that one is raised; 0: 1.
+    /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
     pub temperature_exponent: f32,
-    /// Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than
-    /// a bound, which begins as twice this and is corrected by each draw. Filters that are on come ahead of it, where
-    /// llama.cpp has none.
+    /// Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a bound,
+    /// which begins at twice this value and is corrected after each draw. Filters that are on apply before it;
+    /// llama.cpp has none there.
     pub mirostat_tau: f32,
-    /// How much of its difference a draw corrects; 0: 0.1.
+    /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
     pub mirostat_eta: f32,
-    /// DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the logit
-    /// of the token that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than 4096
-    /// count as 4096.
+    /// DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
+    /// the token that followed there is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). n above 4096
+    /// counts as 4096.
     pub dry_multiplier: f32,
     /// At least 1; 0: 1.75.
     pub dry_base: f32,
     /// 0: 2.
     pub dry_allowed_length: u32,
-    /// Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all.
+    /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     pub dry_window: u32,
-    /// No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is not
-    /// chosen. At most 4096.
+    /// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
+    /// complete one is not chosen. At most 4096.
     pub no_repeat_ngram_size: u32,
     /// 0.
     pub reserved: u32,
-    /// Copied; NULL: none. DRY sees repetitions only behind the last of them, and never penalises one of a single
-    /// token. llama.cpp's are, unless told otherwise, the tokens with a line feed, a colon, a quotation mark or an
-    /// asterisk in their text.
+    /// Copied; NULL: none. DRY considers only repetitions after the last breaker, and never penalizes repetitions of a
+    /// single token. llama.cpp's defaults are the tokens whose text contains a line feed, a colon, a quotation mark or
+    /// an asterisk.
     pub dry_breakers: *const rz_token_sequence,
     /// Number of `dry_breakers`.
     pub n_dry_breakers: usize,
-    /// Copied; NULL: none. Where a session, its prompt included, ends with all tokens of one of them but the last, that
-    /// one is not chosen; a sequence of one token never comes. The same text may come in other tokens.
+    /// Copied; NULL: none. If a session, including its prompt, ends with all tokens of a sequence but the last, that
+    /// last token is not chosen; a sequence of one token never occurs. The same text may still occur in other tokens.
     pub banned_sequences: *const rz_token_sequence,
     /// Number of `banned_sequences`.
     pub n_banned_sequences: usize,
-    /// RZ_FILTER_..., each at most once, and every one that is on; NULL: the default order.
+    /// RZ_FILTER_..., each at most once, including every one that is on; NULL: the default order.
     pub order: *const u32,
     /// Number of `order`.
     pub n_order: usize,
@@ -185,13 +186,13 @@ pub struct rz_sampler_params {
     pub edit_logits_user: *mut c_void,
 }
 
-/// Flag of a sampler: the filters see the distribution that the temperature leaves, and keep their default order. What
-/// makers advise for their models, and sampling in transformers, is in this order. Not to be given with `order`.
+/// Flag of a sampler: the temperature comes before the filters, which keep their default order. Recommendations of
+/// models' authors, and sampling in transformers, use this order. Not together with `order`.
 pub const RZ_SAMPLER_TEMPERATURE_FIRST: u32 = 1;
 
-/// Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
-/// Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range, and for an `order` that has
-/// an unknown filter, one twice, or not one that is on. Since 0.1.0.
+/// Creates a sampler. `params` may be NULL. The caller frees `*out` with rz_sampler_free. Any thread. Errors:
+/// RZ_ERR_INVALID_ARGUMENT for a value that is NaN or out of range, and for an `order` that has an unknown filter, has
+/// one twice, or lacks one that is on. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sampler_new(
     params: *const rz_sampler_params,

@@ -1,4 +1,4 @@
-//! Caches that go to a file and come back.
+//! Saving and loading KV caches.
 
 use std::ffi::c_void;
 use std::path::Path;
@@ -14,25 +14,26 @@ use super::guard::guarded;
 use super::model::rz_model;
 use super::status::{RZ_ERR_FORMAT, RZ_OK, rz_error, rz_status};
 
-/// Takes the next `n` bytes of what is saved. Returns 0, or the errno that ends the call with RZ_ERR_IO. Comes on the
-/// thread that saves, during the call. It may call the library; a call that changes what is saved gets RZ_ERR_BUSY. It
-/// must return normally: no longjmp, no C++ exception.
+/// Receives the next `n` bytes of saved state. Returns 0, or an errno, with which the call fails as RZ_ERR_IO. Runs on
+/// the saving thread, during the call. It may call the library; a call that changes the saved object gets RZ_ERR_BUSY.
+/// It must return normally: no longjmp, no C++ exception.
 pub type rz_write_callback = Option<unsafe extern "C" fn(data: *const c_void, n: usize, user: *mut c_void) -> i32>;
 
-/// Fills `out` with the next `n` bytes of what was saved. Returns 0, RZ_ERR_FORMAT if the file ends before the last of
-/// these bytes (the call then fails with RZ_ERR_FORMAT), or the errno that ends the call with RZ_ERR_IO. Comes on the
-/// thread that loads, during the call. It may call the library. It must return normally: no longjmp, no C++ exception.
+/// Fills `out` with the next `n` bytes of saved state. Returns 0; RZ_ERR_FORMAT if the file ends before the last of
+/// these bytes (the call then fails with RZ_ERR_FORMAT); or an errno, with which the call fails as RZ_ERR_IO. Runs on
+/// the loading thread, during the call. It may call the library. It must return normally: no longjmp, no C++ exception.
 pub type rz_read_callback = Option<unsafe extern "C" fn(out: *mut c_void, n: usize, user: *mut c_void) -> i32>;
 
-/// Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the
-/// network remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
+/// Saves the cache through `write`, in chunks of at most 256 KiB, on this thread: the tokens, the logits, and the KV
+/// cache and recurrent state as they are in memory. A released cache (rz_cache_release) is saved without keys and
+/// values.
 ///
 /// The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same
-/// model: its weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with
-/// RZ_MODEL_MMAP is read as a whole for its first fingerprint.
+/// model, which a fingerprint of the weights and their types identifies. A checksum detects damage. The first
+/// fingerprint of a model loaded with RZ_MODEL_MMAP reads the whole model.
 ///
-/// Only reads the cache, so that several calls may do so at once. `cancel` ends the call before the next piece, and may
-/// be NULL. Any thread. Errors: RZ_ERR_IO (`write` returned an errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a
+/// Only reads the cache: several such calls may run at once. `cancel` ends the call before the next chunk, and may be
+/// NULL. Any thread. Errors: RZ_ERR_IO (`write` returned an errno: rz_error.system_code), RZ_ERR_UNSUPPORTED for a
 /// cache with adapters, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
 /// 0.1.0.
 #[unsafe(no_mangle)]
@@ -52,16 +53,16 @@ pub unsafe extern "C" fn rz_cache_save(
     })
 }
 
-/// Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on
-/// this thread. What follows in it is the same, to the bit, as in the cache that was saved.
+/// Creates a cache from the state that rz_cache_save has written; `read` returns it in the same order, in chunks of any
+/// size, on this thread. The cache continues bit-identically to the saved one.
 ///
-/// `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the
-/// tokens; other types than those saved are refused. `cancel` ends the call before the next piece, and may be NULL.
-/// `*out` is freed with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read` returned an
-/// errno), RZ_ERR_FORMAT (no saved cache, or a damaged or truncated one), RZ_ERR_VERSION (saved by another version),
-/// RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its rotary embedding
-/// in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `params` may be NULL; zero in one of its fields means the saved value. Another capacity must be large enough for the
+/// tokens; other types than the saved ones are rejected. `cancel` ends the call before the next chunk, and may be NULL.
+/// The caller frees `*out` with rz_cache_free, before or after the model. Any thread. Errors: RZ_ERR_IO (`read`
+/// returned an errno), RZ_ERR_FORMAT (not a saved cache, or a damaged or truncated one), RZ_ERR_VERSION (saved by
+/// another version), RZ_ERR_MISMATCH (another model, other types, or a capacity for which the model scales its rotary
+/// positions differently), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_load(
     model: *const rz_model,
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn rz_cache_load(
     })
 }
 
-/// The error that the answer of a caller's function is, if it is none of success.
+/// Error for the result of a caller's callback, unless it is success.
 fn answer(code: i32, name: &str, n: usize) -> Result<()> {
     match code {
         0 => Ok(()),
@@ -94,7 +95,7 @@ fn answer(code: i32, name: &str, n: usize) -> Result<()> {
     }
 }
 
-/// The choices for what is loaded.
+/// Parameters for a load of saved state.
 pub(super) fn restore_params(params: &rz_cache_params) -> Result<RestoreParams> {
     Ok(RestoreParams {
         adapters: 0,

@@ -12,7 +12,7 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// their probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
 ///
 /// `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives,
-/// summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of
+/// summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: as for
 /// rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_top_logprobs(
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn rz_top_logprobs(
 /// tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
 ///
 /// Probabilities are as in rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
-/// every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of
+/// every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: as for
 /// rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_score(

@@ -41,12 +41,12 @@ impl rz_encoder {
 /// Several channels become their mean, as files do that the models' makers load. Samples are brought to the rate of the
 /// encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30 seconds each in most models. Of
 /// `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts, and `cancel` count. The result
-/// depends neither on threads nor on other calls. `*out` is freed with rz_media_free, before or after the encoder. Rows
-/// count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
-/// Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a million, channels
-/// other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an encoder of
-/// pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
-/// RZ_ERR_VERSION. Since 0.1.0.
+/// depends neither on threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the
+/// encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any
+/// number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a
+/// million, channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an
+/// encoder of pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED,
+/// RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_samples(
     encoder: *const rz_encoder,
@@ -76,9 +76,9 @@ pub unsafe extern "C" fn rz_media_from_samples(
 ///
 /// Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
 /// length open. With RZ_ENCODE_STEPS too the file is decoded within this call, because its length decides the rows; a
-/// fired cancel or deadline ends it. `*out` is freed with rz_media_free. Any thread. Errors: as rz_media_from_samples,
-/// and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF, which the message
-/// names). Since 0.1.0.
+/// fired cancel or deadline ends it. The caller frees `*out` with rz_media_free. Any thread. Errors: as
+/// rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF,
+/// which the message names). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_audio(
     encoder: *const rz_encoder,

@@ -28,7 +28,7 @@ impl Handle for rz_store {
     }
 }
 
-/// Parameters of a store. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of a store. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_store_params {
@@ -83,7 +83,7 @@ pub struct rz_store_info {
     pub disk_limit: u64,
 }
 
-/// Makes a store. `params` may be NULL; `*out` is freed with rz_store_free, before or after the model and the
+/// Creates a store. `params` may be NULL. The caller frees `*out` with rz_store_free, before or after the model and the
 /// conversations that use it.
 ///
 /// Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
@@ -91,7 +91,7 @@ pub struct rz_store_info {
 /// in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
 /// that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
 /// fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused), RZ_ERR_RESOURCES (the system
-/// gives no more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_new(
     model: *const rz_model,
@@ -120,13 +120,14 @@ pub unsafe extern "C" fn rz_store_new(
     })
 }
 
-/// Makes a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
+/// Creates a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
 /// never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
 ///
 /// The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
 /// ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
-/// another capacity is copied. `cancel` ends the reading of a file before the next piece, and may be NULL. `*out` is
-/// freed with rz_cache_free. Any thread. Errors: those of rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0.
+/// another capacity is copied. `cancel` ends the reading of a file before the next piece, and may be NULL. The caller
+/// frees `*out` with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take(
     store: *const rz_store,
@@ -158,8 +159,8 @@ fn or_empty(store: &Store, params: &CacheParams, taken: Option<(Session, usize)>
 }
 
 /// rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
-/// from token `*common` on. `params` and `cancel` may be NULL. `*out` is freed with rz_cache_free. Any thread. Errors:
-/// those of rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
+/// from token `*common` on. `params` and `cancel` may be NULL. The caller frees `*out` with rz_cache_free. Any thread.
+/// Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take_prompt(
     store: *const rz_store,

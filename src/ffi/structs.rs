@@ -45,7 +45,7 @@ pub(super) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A struct_size beyond this is an uninitialised one, and reading that far would crash.
+/// A struct_size beyond this is an uninitialized one, and reading that far would crash.
 const MAX_STRUCT_SIZE: usize = 4096;
 
 /// The most elements of an array of output structs.
@@ -91,7 +91,7 @@ impl Call {
         self.params(element)
     }
 
-    /// An output struct whose `struct_size` the caller has set; the rest of it may be uninitialised.
+    /// An output struct whose `struct_size` the caller has set; the rest of it may be uninitialized.
     pub(super) fn out_struct<T: Versioned>(&self, out: *mut T) -> Result<OutStruct<'_, T>> {
         let (pointer, size) = self.sized(out.cast_const())?;
         Ok(OutStruct { pointer, size, call: PhantomData })

@@ -1,4 +1,4 @@
-//! Text to tokens and back.
+//! Tokenization and detokenization.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -16,29 +16,30 @@ use super::lock::Lock;
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks.
+/// Flag of rz_tokenize_into: add the special tokens at the beginning and end of a text (BOS, EOS) that the model asks
+/// for.
 pub const RZ_TOKENIZE_ADD_SPECIAL: u32 = 1;
-/// Flag of rz_tokenize_into: "<|im_end|>" in the text becomes its token. Not for text that users typed.
+/// Flag of rz_tokenize_into: parse special tokens: "<|im_end|>" in the text becomes its token. Not for text from users.
 pub const RZ_TOKENIZE_PARSE_SPECIAL: u32 = 2;
 /// Flag of rz_detokenize_into: write special tokens too.
 pub const RZ_DETOKENIZE_SPECIAL: u32 = 1;
-/// Attribute of a token: reached by cutting text into tokens.
+/// Attribute of a token: an ordinary token of tokenized text.
 pub const RZ_ATTR_NORMAL: u32 = 1;
-/// Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it.
+/// Attribute of a token: control token, such as "<|im_end|>"; left out of texts.
 pub const RZ_ATTR_CONTROL: u32 = 2;
-/// Attribute of a token: found as a whole in any text.
+/// Attribute of a token: matched as a whole in any text (an added token).
 pub const RZ_ATTR_USER: u32 = 4;
 /// Attribute of a token: stands for one byte.
 pub const RZ_ATTR_BYTE: u32 = 8;
-/// Attribute of a token: ends a turn or a text, as rz_token_is_end says.
+/// Attribute of a token: ends a turn or a text, as in rz_token_is_end.
 pub const RZ_ATTR_END: u32 = 16;
 
-/// Turns `text`, UTF-8 of `text_len` bytes, into token ids.
+/// Tokenizes `text`, UTF-8 of `text_len` bytes.
 ///
-/// `*n` receives their number. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. `cancel`, which ends
-/// the call within milliseconds, may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8), RZ_ERR_VERSION
-/// (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `*n` receives the number of token ids. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL.
+/// `cancel`, which stops the call within milliseconds, may be NULL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not
+/// UTF-8), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented), RZ_ERR_CANCELLED,
+/// RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_tokenize_into(
     model: *const rz_model,
@@ -71,12 +72,12 @@ pub unsafe extern "C" fn rz_tokenize_into(
     })
 }
 
-/// Turns `n` token ids into text, the first of which begins it.
+/// Detokenizes `n` token ids; the first one begins a text.
 ///
-/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become U+FFFD; for a text
-/// that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the
-/// vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0.
+/// `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
+/// RZ_ERR_BUFFER_TOO_SMALL. Invalid UTF-8, such as half a character at the end, becomes U+FFFD; for streaming use an
+/// rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_VERSION (unknown
+/// flags), RZ_ERR_UNSUPPORTED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_detokenize_into(
     model: *const rz_model,
@@ -101,19 +102,19 @@ pub unsafe extern "C" fn rz_detokenize_into(
     })
 }
 
-/// 1 when `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the vocabulary).
-/// Any thread. Since 0.1.0.
+/// Returns 1 if `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the
+/// vocabulary). Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_token_is_end(model: *const rz_model, token: u32) -> i32 {
     guarded_or!(0, |call| Ok(i32::from(call.handle(model)?.0.tokenizer()?.is_end(token))))
 }
 
-/// Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind
-/// each other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
+/// Writes the bytes of one token, which may be part of a character; for a control token its name. Concatenating the
+/// bytes of all tokens gives the text, except for a leading space that some tokenizers add.
 ///
-/// `*len` receives their number and `*attributes` RZ_ATTR_NORMAL and the like, or-ed together; `attributes` may be
-/// NULL. With too small a `capacity` the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
-/// (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
+/// `*len` receives the number of bytes, `*attributes` RZ_ATTR_... bits combined with |; `attributes` may be NULL. If
+/// `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
+/// token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_token_bytes_into(
     model: *const rz_model,
@@ -147,8 +148,8 @@ pub unsafe extern "C" fn rz_token_bytes_into(
     })
 }
 
-/// Turns tokens into text as they come, holding back the bytes of an unfinished character. Mutable, so one call at a
-/// time.
+/// Incremental detokenizer: converts tokens to text as they arrive, and holds back the bytes of an incomplete
+/// character. Mutable: one call at a time.
 pub struct rz_textstream {
     model: Arc<Model>,
     stream: Lock<TextStream>,
@@ -162,10 +163,10 @@ impl Handle for rz_textstream {
     }
 }
 
-/// Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put
-/// there is left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is
-/// freed with rz_textstream_free, before or after the model. Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that
-/// is not implemented). Since 0.1.0.
+/// Creates a text stream for tokens of a model that begin a text: a leading space that the tokenizer adds is removed.
+/// For tokens that continue a text, call rz_textstream_follow before the first token. The caller frees `*out` with
+/// rz_textstream_free, before or after the model. Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not
+/// implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_textstream_new(
     model: *const rz_model,
@@ -181,9 +182,9 @@ pub unsafe extern "C" fn rz_textstream_new(
     })
 }
 
-/// Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text.
-/// So the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
-/// character that they leave incomplete is completed.
+/// Sets `n` preceding tokens, such as the prompt and the earlier contents of its cache, without writing their text. The
+/// stream then writes text as it appears after those tokens: a space at the start of a word is kept, and a character
+/// that they leave incomplete is completed.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.
@@ -206,10 +207,10 @@ pub unsafe extern "C" fn rz_textstream_follow(
     })
 }
 
-/// Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
+/// Adds a token and writes the text that it completes: whole UTF-8 characters, often none.
 ///
-/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
-/// RZ_ERR_BUFFER_TOO_SMALL and the token was not added: call again with more room. Any thread. Errors:
+/// `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
+/// RZ_ERR_BUFFER_TOO_SMALL and does not add the token: call again with a larger buffer. Any thread. Errors:
 /// RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_textstream_push_into(
@@ -228,8 +229,8 @@ pub unsafe extern "C" fn rz_textstream_push_into(
     })
 }
 
-/// Ends the text: writes what was held back, with U+FFFD for an unfinished character, and makes the stream fit for
-/// another text. Sizes and errors are those of rz_textstream_push_into. Any thread. Since 0.1.0.
+/// Ends the text: writes the bytes held back, with U+FFFD for an incomplete character, and resets the stream for the
+/// next text. Sizes and errors as for rz_textstream_push_into. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_textstream_flush_into(
     stream: *mut rz_textstream,
@@ -250,7 +251,7 @@ pub unsafe extern "C" fn rz_textstream_flush_into(
 }
 
 impl rz_textstream {
-    /// Writes what `step` brings to light; where there is no room for it the stream stays as it was.
+    /// Writes the text that `step` completes; if the buffer is too small, the stream is unchanged.
     fn advance(
         &self,
         out: Buffer<u8>,

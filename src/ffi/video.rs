@@ -12,15 +12,15 @@ use super::status::{RZ_OK, rz_error, rz_status};
 /// not fall.
 ///
 /// The host decodes the video and chooses frames; the makers of most models take two a second. Frames are taken in
-/// pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other
-/// models frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose
-/// `struct_size` are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the
-/// other bounds are on all frames together; `progress` is told of pairs. With RZ_ENCODE_STEPS the medium tells its
-/// rows ahead of the work (rz_media_info_get). The result depends neither on threads nor on other calls. `*out` is
-/// freed with rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any
-/// number at once. Errors: those of rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames,
-/// frames of several sizes, times that fall, are negative or above a million; the message has the number of the
-/// frame), RZ_ERR_UNSUPPORTED (an encoder that takes no video). Since 0.1.0.
+/// pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other models
+/// frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose `struct_size`
+/// are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the other bounds are on
+/// all frames together; `progress` is told of pairs. With RZ_ENCODE_STEPS the medium tells its rows ahead of the work
+/// (rz_media_info_get). The result depends neither on threads nor on other calls. The caller frees `*out` with
+/// rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any number at once.
+/// Errors: as for rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames, frames of several sizes,
+/// times that fall, are negative or above a million; the message has the number of the frame), RZ_ERR_UNSUPPORTED (an
+/// encoder that takes no video). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_frames(
     encoder: *const rz_encoder,

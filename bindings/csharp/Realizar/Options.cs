@@ -12,60 +12,59 @@ namespace Realizar
         public int TopK;
         /// <summary>Keep the most likely tokens that together reach this probability.</summary>
         public float TopP;
-        /// <summary>Drop tokens less likely than this share of the likeliest one.</summary>
+        /// <summary>Drop tokens whose probability is below this fraction of the most likely token's.</summary>
         public float MinP;
         /// <summary>Divides positive logits of recent tokens, multiplies negative ones.</summary>
         public float RepeatPenalty;
-        /// <summary>Taken from the logit of every recent token.</summary>
+        /// <summary>Subtracted from the logit of every recent token.</summary>
         public float PresencePenalty;
-        /// <summary>Taken from the logit of a recent token as often as it occurred.</summary>
+        /// <summary>Subtracted from the logit of a recent token once per occurrence.</summary>
         public float FrequencyPenalty;
         /// <summary>Number of the last tokens, including tokens of the prompt, that count as recent; 0:
         /// all.</summary>
         public int PenaltyWindow;
-        /// <summary>The filters see the distribution that the temperature leaves, and keep their default order.
-        /// What makers advise for their models, and sampling in transformers, is in this order. Not to be given
-        /// with order.</summary>
+        /// <summary>The temperature comes before the filters, which keep their default order. Recommendations of
+        /// models' authors, and sampling in transformers, use this order. Not together with order.</summary>
         public bool TemperatureFirst;
-        /// <summary>Seed of the random numbers; 0 is one like any other.</summary>
+        /// <summary>Seed of the random number generator; 0 is a seed like any other.</summary>
         public ulong Seed;
         /// <summary>Added to the logits of tokens; negative infinity forbids one.</summary>
         public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
-        /// <summary>Keep the tokens whose information is closest to the entropy, until they together reach this
-        /// probability; 1: off.</summary>
+        /// <summary>Locally typical sampling: keep the tokens whose information is closest to the entropy, until
+        /// they together reach this probability; 1: off.</summary>
         public float TypicalP;
-        /// <summary>Drop logits more than so many standard deviations, of the logits that are left, below the
+        /// <summary>Drop logits more than this number of standard deviations (of the remaining logits) below the
         /// largest.</summary>
         public float TopNSigma;
-        /// <summary>XTC: chance with which all tokens of at least XtcThreshold are dropped, but the least likely
-        /// of them.</summary>
+        /// <summary>XTC: probability with which all tokens of at least XtcThreshold, except the least likely of
+        /// them, are dropped.</summary>
         public float XtcProbability;
         /// <summary>Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is
         /// dropped.</summary>
         public float XtcThreshold;
-        /// <summary>The temperature is from temperature - this, but not below 0, to temperature + this: the
-        /// higher, the closer the entropy is to that of equal probabilities.</summary>
+        /// <summary>Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising
+        /// with the entropy of the distribution relative to the uniform distribution.</summary>
         public float TemperatureRange;
-        /// <summary>Power to which the entropy's share of that one is raised; 0: 1.</summary>
+        /// <summary>Exponent of the relative entropy for the dynamic temperature; 0: 1.</summary>
         public float TemperatureExponent;
-        /// <summary>Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among
-        /// those of no more than a bound, which begins as twice this and is corrected by each draw.</summary>
+        /// <summary>Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise
+        /// is at most a bound, which begins at twice this value and is corrected after each draw.</summary>
         public float MirostatTau;
-        /// <summary>How much of its difference a draw corrects; 0: 0.1.</summary>
+        /// <summary>Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.</summary>
         public float MirostatEta;
-        /// <summary>DRY: where the last n tokens stood before, n being the most there are and at least
-        /// DryAllowedLength, the logit of the token that came then is reduced by DryMultiplier * DryBase ^ (n -
-        /// DryAllowedLength). More than 4096 count as 4096.</summary>
+        /// <summary>DRY: if the last n tokens occurred before (with the largest such n, at least
+        /// DryAllowedLength), the logit of the token that followed there is reduced by DryMultiplier * DryBase ^
+        /// (n - DryAllowedLength). n above 4096 counts as 4096.</summary>
         public float DryMultiplier;
         /// <summary>Base of the penalty of DRY, at least 1; 0: 1.75.</summary>
         public float DryBase;
         /// <summary>Length from which DRY penalises repetitions; 0: 2.</summary>
         public int DryAllowedLength;
-        /// <summary>Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0:
+        /// <summary>Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0:
         /// all.</summary>
         public int DryWindow;
-        /// <summary>No sequence of so many tokens comes twice in a session, its prompt included: the token that
-        /// would end one is not chosen. At most 4096.</summary>
+        /// <summary>No sequence of this number of tokens occurs twice in a session, including the prompt: the
+        /// token that would complete one is not chosen. At most 4096.</summary>
         public int NoRepeatNgramSize;
         /// <summary>Sequences of tokens across which DRY does not look for repetitions.</summary>
         public IReadOnlyList<uint[]> DryBreakers = new uint[0][];

@@ -73,7 +73,7 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Drop tokens less likely than this share of the likeliest one. */
+    /** Drop tokens whose probability is below this fraction of the most likely token's. */
     public T minP(double minP) {
         this.minP = real(minP, "minP");
         return sampled();
@@ -85,13 +85,13 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Taken from the logit of every recent token. */
+    /** Subtracted from the logit of every recent token. */
     public T presencePenalty(double presencePenalty) {
         this.presencePenalty = real(presencePenalty, "presencePenalty");
         return sampled();
     }
 
-    /** Taken from the logit of a recent token as often as it occurred. */
+    /** Subtracted from the logit of a recent token once per occurrence. */
     public T frequencyPenalty(double frequencyPenalty) {
         this.frequencyPenalty = real(frequencyPenalty, "frequencyPenalty");
         return sampled();
@@ -103,14 +103,14 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** The filters see the distribution that the temperature leaves, and keep their default order. What makers
-     * advise for their models, and sampling in transformers, is in this order. Not to be given with order. */
+    /** The temperature comes before the filters, which keep their default order. Recommendations of models'
+     * authors, and sampling in transformers, use this order. Not together with order. */
     public T temperatureFirst(boolean temperatureFirst) {
         this.temperatureFirst = temperatureFirst;
         return sampled();
     }
 
-    /** Seed of the random numbers; 0 is one like any other. */
+    /** Seed of the random number generator; 0 is a seed like any other. */
     public T seed(long seed) {
         this.seed = seed;
         return sampled();
@@ -122,20 +122,21 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1:
-     * off. */
+    /** Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+     * reach this probability; 1: off. */
     public T typicalP(double typicalP) {
         this.typicalP = real(typicalP, "typicalP");
         return sampled();
     }
 
-    /** Drop logits more than so many standard deviations, of the logits that are left, below the largest. */
+    /** Drop logits more than this number of standard deviations (of the remaining logits) below the largest. */
     public T topNSigma(double topNSigma) {
         this.topNSigma = real(topNSigma, "topNSigma");
         return sampled();
     }
 
-    /** XTC: chance with which all tokens of at least xtcThreshold are dropped, but the least likely of them. */
+    /** XTC: probability with which all tokens of at least xtcThreshold, except the least likely of them, are
+     * dropped. */
     public T xtcProbability(double xtcProbability) {
         this.xtcProbability = real(xtcProbability, "xtcProbability");
         return sampled();
@@ -147,35 +148,35 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** The temperature is from temperature - this, but not below 0, to temperature + this: the higher, the closer
-     * the entropy is to that of equal probabilities. */
+    /** Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising with the
+     * entropy of the distribution relative to the uniform distribution. */
     public T temperatureRange(double temperatureRange) {
         this.temperatureRange = real(temperatureRange, "temperatureRange");
         return sampled();
     }
 
-    /** Power to which the entropy's share of that one is raised; 0: 1. */
+    /** Exponent of the relative entropy for the dynamic temperature; 0: 1. */
     public T temperatureExponent(double temperatureExponent) {
         this.temperatureExponent = real(temperatureExponent, "temperatureExponent");
         return sampled();
     }
 
-    /** Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more
-     * than a bound, which begins as twice this and is corrected by each draw. */
+    /** Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
+     * bound, which begins at twice this value and is corrected after each draw. */
     public T mirostatTau(double mirostatTau) {
         this.mirostatTau = real(mirostatTau, "mirostatTau");
         return sampled();
     }
 
-    /** How much of its difference a draw corrects; 0: 0.1. */
+    /** Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1. */
     public T mirostatEta(double mirostatEta) {
         this.mirostatEta = real(mirostatEta, "mirostatEta");
         return sampled();
     }
 
-    /** DRY: where the last n tokens stood before, n being the most there are and at least dryAllowedLength, the
-     * logit of the token that came then is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). More than
-     * 4096 count as 4096. */
+    /** DRY: if the last n tokens occurred before (with the largest such n, at least dryAllowedLength), the logit of
+     * the token that followed there is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). n above 4096
+     * counts as 4096. */
     public T dryMultiplier(double dryMultiplier) {
         this.dryMultiplier = real(dryMultiplier, "dryMultiplier");
         return sampled();
@@ -193,14 +194,14 @@ public abstract class SamplingOptions<T extends SamplingOptions<T>> {
         return sampled();
     }
 
-    /** Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all. */
+    /** Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all. */
     public T dryWindow(int dryWindow) {
         this.dryWindow = whole(dryWindow, "dryWindow");
         return sampled();
     }
 
-    /** No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is
-     * not chosen. At most 4096. */
+    /** No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
+     * complete one is not chosen. At most 4096. */
     public T noRepeatNgramSize(int noRepeatNgramSize) {
         this.noRepeatNgramSize = whole(noRepeatNgramSize, "noRepeatNgramSize");
         return sampled();

@@ -95,54 +95,54 @@ class Sampling:
     top_p: float = 0.0
     """Keep the most likely tokens that together reach this probability."""
     min_p: float = 0.0
-    """Drop tokens less likely than this share of the likeliest one."""
+    """Drop tokens whose probability is below this fraction of the most likely token's."""
     repeat_penalty: float = 0.0
     """Divides positive logits of recent tokens, multiplies negative ones."""
     presence_penalty: float = 0.0
-    """Taken from the logit of every recent token."""
+    """Subtracted from the logit of every recent token."""
     frequency_penalty: float = 0.0
-    """Taken from the logit of a recent token as often as it occurred."""
+    """Subtracted from the logit of a recent token once per occurrence."""
     penalty_window: int = 0
     """Number of the last tokens, including tokens of the prompt, that count as recent; 0: all."""
     temperature_first: bool = False
-    """The filters see the distribution that the temperature leaves, and keep their default order. What makers advise
-    for their models, and sampling in transformers, is in this order. Not to be given with order."""
+    """The temperature comes before the filters, which keep their default order. Recommendations of models' authors,
+    and sampling in transformers, use this order. Not together with order."""
     seed: int = 0
-    """Seed of the random numbers; 0 is one like any other."""
+    """Seed of the random number generator; 0 is a seed like any other."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """Added to the logits of tokens; negative infinity forbids one."""
     typical_p: float = 0.0
-    """Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1:
-    off."""
+    """Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+    reach this probability; 1: off."""
     top_n_sigma: float = 0.0
-    """Drop logits more than so many standard deviations, of the logits that are left, below the largest."""
+    """Drop logits more than this number of standard deviations (of the remaining logits) below the largest."""
     xtc_probability: float = 0.0
-    """XTC: chance with which all tokens of at least xtc_threshold are dropped, but the least likely of them."""
+    """XTC: probability with which all tokens of at least xtc_threshold, except the least likely of them, are dropped."""
     xtc_threshold: float = 0.0
     """Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped."""
     temperature_range: float = 0.0
-    """The temperature is from temperature - this, but not below 0, to temperature + this: the higher, the closer the
-    entropy is to that of equal probabilities."""
+    """Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising with the entropy
+    of the distribution relative to the uniform distribution."""
     temperature_exponent: float = 0.0
-    """Power to which the entropy's share of that one is raised; 0: 1."""
+    """Exponent of the relative entropy for the dynamic temperature; 0: 1."""
     mirostat_tau: float = 0.0
-    """Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more than
-    a bound, which begins as twice this and is corrected by each draw."""
+    """Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
+    bound, which begins at twice this value and is corrected after each draw."""
     mirostat_eta: float = 0.0
-    """How much of its difference a draw corrects; 0: 0.1."""
+    """Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1."""
     dry_multiplier: float = 0.0
-    """DRY: where the last n tokens stood before, n being the most there are and at least dry_allowed_length, the
-    logit of the token that came then is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). More than
-    4096 count as 4096."""
+    """DRY: if the last n tokens occurred before (with the largest such n, at least dry_allowed_length), the logit of
+    the token that followed there is reduced by dry_multiplier * dry_base ^ (n - dry_allowed_length). n above 4096
+    counts as 4096."""
     dry_base: float = 0.0
     """Base of the penalty of DRY, at least 1; 0: 1.75."""
     dry_allowed_length: int = 0
     """Length from which DRY penalises repetitions; 0: 2."""
     dry_window: int = 0
-    """Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all."""
+    """Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all."""
     no_repeat_ngram_size: int = 0
-    """No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one is
-    not chosen. At most 4096."""
+    """No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
+    complete one is not chosen. At most 4096."""
     dry_breakers: Sequence[Sequence[int]] = ()
     """Sequences of tokens across which DRY does not look for repetitions."""
     banned_sequences: Sequence[Sequence[int]] = ()

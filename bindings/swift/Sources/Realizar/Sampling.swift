@@ -9,54 +9,55 @@ public struct Sampling: Sendable, Equatable {
     public var topK: UInt32 = 0
     /// Keep the most likely tokens that together reach this probability.
     public var topP: Float = 0
-    /// Drop tokens less likely than this share of the likeliest one.
+    /// Drop tokens whose probability is below this fraction of the most likely token's.
     public var minP: Float = 0
     /// Divides positive logits of recent tokens, multiplies negative ones.
     public var repeatPenalty: Float = 0
-    /// Taken from the logit of every recent token.
+    /// Subtracted from the logit of every recent token.
     public var presencePenalty: Float = 0
-    /// Taken from the logit of a recent token as often as it occurred.
+    /// Subtracted from the logit of a recent token once per occurrence.
     public var frequencyPenalty: Float = 0
     /// Number of the last tokens, including tokens of the prompt, that count as recent; 0: all.
     public var penaltyWindow: UInt32 = 0
-    /// The filters see the distribution that the temperature leaves, and keep their default order. What makers
-    /// advise for their models, and sampling in transformers, is in this order. Not to be given with order.
+    /// The temperature comes before the filters, which keep their default order. Recommendations of models'
+    /// authors, and sampling in transformers, use this order. Not together with order.
     public var temperatureFirst = false
-    /// Seed of the random numbers; 0 is one like any other.
+    /// Seed of the random number generator; 0 is a seed like any other.
     public var seed: UInt64 = 0
     /// Added to the logits of tokens; negative infinity forbids one.
     public var logitBias: [UInt32: Float] = [:]
-    /// Keep the tokens whose information is closest to the entropy, until they together reach this probability; 1:
-    /// off.
+    /// Locally typical sampling: keep the tokens whose information is closest to the entropy, until they together
+    /// reach this probability; 1: off.
     public var typicalP: Float = 0
-    /// Drop logits more than so many standard deviations, of the logits that are left, below the largest.
+    /// Drop logits more than this number of standard deviations (of the remaining logits) below the largest.
     public var topNSigma: Float = 0
-    /// XTC: chance with which all tokens of at least xtcThreshold are dropped, but the least likely of them.
+    /// XTC: probability with which all tokens of at least xtcThreshold, except the least likely of them, are
+    /// dropped.
     public var xtcProbability: Float = 0
     /// Probability from which tokens may be dropped by XTC; 0: 0.1. Beyond 0.5 none is dropped.
     public var xtcThreshold: Float = 0
-    /// The temperature is from temperature - this, but not below 0, to temperature + this: the higher, the closer
-    /// the entropy is to that of equal probabilities.
+    /// Dynamic temperature: from temperature - this, but not below 0, to temperature + this, rising with the
+    /// entropy of the distribution relative to the uniform distribution.
     public var temperatureRange: Float = 0
-    /// Power to which the entropy's share of that one is raised; 0: 1.
+    /// Exponent of the relative entropy for the dynamic temperature; 0: 1.
     public var temperatureExponent: Float = 0
-    /// Mirostat 2: the surprise, in bits, that tokens are to have in the mean. The draw is among those of no more
-    /// than a bound, which begins as twice this and is corrected by each draw.
+    /// Mirostat 2: target mean surprise of tokens, in bits. The draw is among tokens whose surprise is at most a
+    /// bound, which begins at twice this value and is corrected after each draw.
     public var mirostatTau: Float = 0
-    /// How much of its difference a draw corrects; 0: 0.1.
+    /// Mirostat 2: learning rate, the fraction of the error that one draw corrects; 0: 0.1.
     public var mirostatEta: Float = 0
-    /// DRY: where the last n tokens stood before, n being the most there are and at least dryAllowedLength, the
-    /// logit of the token that came then is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). More than
-    /// 4096 count as 4096.
+    /// DRY: if the last n tokens occurred before (with the largest such n, at least dryAllowedLength), the logit
+    /// of the token that followed there is reduced by dryMultiplier * dryBase ^ (n - dryAllowedLength). n above
+    /// 4096 counts as 4096.
     public var dryMultiplier: Float = 0
     /// Base of the penalty of DRY, at least 1; 0: 1.75.
     public var dryBase: Float = 0
     /// Length from which DRY penalises repetitions; 0: 2.
     public var dryAllowedLength: UInt32 = 0
-    /// Number of the last tokens, the prompt's included, among which DRY looks for repetitions; 0: all.
+    /// Number of the last tokens, including the prompt, in which DRY looks for repetitions; 0: all.
     public var dryWindow: UInt32 = 0
-    /// No sequence of so many tokens comes twice in a session, its prompt included: the token that would end one
-    /// is not chosen. At most 4096.
+    /// No sequence of this number of tokens occurs twice in a session, including the prompt: the token that would
+    /// complete one is not chosen. At most 4096.
     public var noRepeatNgramSize: UInt32 = 0
     /// Sequences of tokens across which DRY does not look for repetitions.
     public var dryBreakers: [[UInt32]] = []
