@@ -3,8 +3,8 @@
 use crate::graph::op::Op;
 use crate::graph::program::Program;
 
-/// Widths of the buffers of activations, and the buffer of each `TensorId` where rows are dropped and where they are
-/// not.
+/// Returns the width of each activation buffer, and the buffer of each `TensorId`: if `KeepOutputs` copies rows, and if
+/// it does not need to.
 pub fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
     let mut widths = program.buffers.clone();
     let copied: Vec<usize> = program.tensors.iter().map(|tensor| tensor.buffer).collect();
@@ -14,7 +14,7 @@ pub fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
         let Op::KeepOutputs { moves } = op else { continue };
         let mut behind = vec![false; copied.len()];
         program.ops[i + 1..].iter().for_each(|op| op.for_each_tensor(|tensor| behind[tensor.0 as usize] = true));
-        // What the caller may read stays where it is.
+        // Activations that the host may read stay in their buffer.
         for [from, to] in moves.iter().filter(|[from, to]| behind[to.0 as usize] && !program.kept.contains(from)) {
             let pair = [from, to].map(|tensor| copied[tensor.0 as usize]);
             exchanged.swap(pair[0], pair[1]);

@@ -2,17 +2,17 @@
 
 use crate::error::{Error, Result};
 
-/// Alignment of every array in bytes, that of a fresh allocation.
+/// Alignment of every array in bytes, equal to a fresh allocation's.
 pub const ALIGN: usize = 256;
 
-/// Lays arrays out one after another.
+/// Places arrays one after another.
 #[derive(Default)]
 pub struct Arena {
     bytes: usize,
 }
 
 impl Arena {
-    /// Sets `count` elements of `size` bytes aside and returns their offset.
+    /// Reserves `count` elements of `size` bytes and returns their offset.
     pub fn add(&mut self, count: usize, size: usize) -> Result<usize> {
         let offset = self.bytes;
         let end = count.checked_mul(size).and_then(|n| n.checked_next_multiple_of(ALIGN)?.checked_add(offset));
@@ -22,7 +22,7 @@ impl Arena {
         Ok(offset)
     }
 
-    /// Bytes of all arrays with their padding.
+    /// Bytes of all arrays, with padding.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

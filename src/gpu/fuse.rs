@@ -1,36 +1,36 @@
-//! Ops that share a kernel, chosen once for a program.
+//! Kernel fusion, decided once per program.
 //!
-//! A norm is applied where its result is read, a sum with the residual stream and a gate where a product ends, and
-//! norm, rotation and cache of queries and keys are one pass, of tokens alone of their sequences with their attention.
-//! A value that a shared kernel does not write is one that no later op names and the caller does not keep.
+//! A norm is applied by the ops that read its result; a residual sum or a gated activation by the product before it;
+//! norm, RoPE and KV store of heads are one kernel, and for single tokens of their sequences attention too. An
+//! activation that a fused kernel does not write must have no later reader and must not be kept for the host.
 
 use std::ops::Range;
 
 use crate::graph::op::{Activation, Attend, Index, KvLayerId, Norm, Op, Projection, RopeChoice, TensorId};
 use crate::graph::program::Program;
 
-/// The ops that are executed together, by the first of them.
+/// The ops that are executed together, named at the first of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fusion {
     /// One op.
     Alone,
-    /// A norm that the products of its result apply to their input.
+    /// A norm that products apply to their input.
     Delayed,
-    /// Rows of a table and their sum with an activation.
+    /// Embedding lookup, and its sum with an activation.
     EmbedSum,
     SumNorm,
-    /// A norm and its sum with an activation.
+    /// A norm, and its sum with an activation.
     NormSum,
-    /// A product and its sum with an activation.
+    /// A product, and its sum with an activation.
     ProductSum,
-    /// Experts and their sum with an activation.
+    /// Experts, and their sum with an activation.
     ExpertsSum,
-    /// The products of gate and up, and the gate.
+    /// The products of gate and up, and the gated activation.
     ProductGate,
-    /// Norms of heads, rotation and storing of keys and values: so many ops.
+    /// Norms of heads, RoPE and KV store: number of ops.
     Heads(usize),
-    /// So many of these and the attention after them, which tokens that are alone of their sequences have in one
-    /// kernel; with the choice of outputs between them so many ops.
+    /// The same number of `heads` ops and the attention after them, in one kernel for single tokens of their sequences.
+    /// `ops`: number of all ops, including `KeepOutputs` between them.
     Attention {
         heads: usize,
         ops: usize,
@@ -52,27 +52,27 @@ impl Fusion {
     }
 }
 
-/// Tells whether products of gate and up apply the activation: for that of two limits they have too few registers.
+/// True if the products of gate and up can apply the activation; one with two limits needs too many registers.
 pub fn is_of_products(activation: Activation) -> bool {
     !matches!(activation, Activation::TanhSwiglu(_))
 }
 
 /// The fusions of a program.
 pub struct Fusions {
-    /// The fusion that begins with each op.
+    /// The fusion that begins at each op.
     first: Vec<Fusion>,
-    /// The norm that products apply to its input in place of reading each `TensorId`, and this input.
+    /// For each `TensorId`, the norm that products apply instead of reading it, and the norm's input.
     delayed: Vec<Option<(Norm, TensorId)>>,
 }
 
 impl Fusions {
-    /// Makes no choice, as for a part of a program, whose results other ops may read.
+    /// No fusions, for a part of a program whose results other ops may read.
     pub fn none(program: &Program) -> Fusions {
         Fusions { first: vec![Fusion::Alone; program.ops.len()], delayed: vec![None; program.tensors.len()] }
     }
 
-    /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel,
-    /// `is_of_heads` which attention can follow the ops on heads.
+    /// Finds all possible fusions. `is_gate`: true if a gated activation can be fused with two products. `is_of_heads`:
+    /// true if attention can be fused with the ops on heads.
     pub fn all(
         program: &Program,
         is_gate: impl Fn(&Projection, &Projection) -> bool,
@@ -89,8 +89,7 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// The fusion that begins with the first of some ops, where the tokens of a step are `alone` of their sequences or
-    /// not.
+    /// The fusion that begins at the first of `ops`. `alone`: each token of the step is the only one of its sequence.
     pub fn at(&self, ops: Range<usize>, alone: bool) -> Fusion {
         match self.first[ops.start] {
             Fusion::Attention { heads, ops: n } if !alone || n > ops.len() => Fusion::Heads(heads),
@@ -98,7 +97,7 @@ impl Fusions {
         }
     }
 
-    /// The ops that are executed together, in order; after the norm that they apply to their input where there is one.
+    /// The ops that are executed together, in order, each group preceded by the norms that it applies to its input.
     pub fn groups(&self, program: &Program) -> Vec<Vec<usize>> {
         let mut groups = Vec::new();
         let mut at = 0;
@@ -123,7 +122,7 @@ impl Fusions {
         groups
     }
 
-    /// The norm that stands for an activation, and its input.
+    /// The norm applied instead of reading an activation, and its input.
     pub fn delayed(&self, tensor: TensorId) -> Option<(Norm, TensorId)> {
         self.delayed[tensor.0 as usize]
     }
@@ -131,7 +130,7 @@ impl Fusions {
 
 struct Chooser<'a> {
     program: &'a Program,
-    /// Ops that are passed over together: nothing is fused with what is behind them.
+    /// Ops that are skipped together; no fusion extends past them.
     of_media: Range<usize>,
     /// The ops that name each `TensorId`.
     named: Vec<Vec<usize>>,
@@ -151,7 +150,7 @@ impl Chooser<'_> {
                 self.fusions.delayed[out.0 as usize] = Some((*norm, *x));
                 Fusion::Delayed
             }
-            // Rows of media are not scaled.
+            // Media rows are not scaled.
             [Op::Embed { scale, index, out, .. }, Op::Add { delta, scale: factor, .. }, ..]
                 if out == delta
                     && *index != Index::Id
@@ -198,8 +197,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// The fusion of the ops on heads from `at` on with the attention after them, ahead of `end`: nothing else reads
-    /// queries and keys, which stay as they were.
+    /// The fusion of the ops on heads from `at` on with the attention after them, before `end`, if nothing else reads
+    /// queries and keys, which are not written back.
     fn attention(
         &self,
         at: usize,
@@ -236,17 +235,17 @@ impl Chooser<'_> {
         self.program.tensors[tensor.0 as usize].buffer
     }
 
-    /// The activation that a product with the input `tensor` reads.
+    /// The activation that a product with the input `tensor` actually reads.
     fn source(&self, tensor: TensorId) -> TensorId {
         self.fusions.delayed(tensor).map_or(tensor, |(_, x)| x)
     }
 
-    /// Tells whether nothing reads an activation after op `at`.
+    /// True if nothing reads an activation after op `at`.
     fn ends(&self, tensor: TensorId, at: usize) -> bool {
         !self.program.kept.contains(&tensor) && self.named[tensor.0 as usize].last() == Some(&at)
     }
 
-    /// Tells whether products alone read a norm of whole rows, and its input is not written before the last of them.
+    /// True if only products read a norm of whole rows, and its input stays unchanged until the last of them.
     fn is_delayable(&self, at: usize, norm: &Norm, x: TensorId, out: TensorId) -> bool {
         let [first, readers @ ..] = &self.named[out.0 as usize][..] else { return false };
         let is_product = |op: &Op| match op {
@@ -269,26 +268,25 @@ impl Chooser<'_> {
     }
 }
 
-/// The heads that one kernel normalises, rotates and stores, in this order.
+/// Heads that one kernel normalizes, rotates and stores, in this order.
 pub struct HeadOps<'a> {
     pub head_dim: usize,
-    /// Heads that are normalised and rotated only.
+    /// Heads that are only normalized and rotated.
     pub q: Option<TensorId>,
-    /// Heads that are stored as well where there is a `store`.
+    /// Heads that are also stored if `store` is set.
     pub k: Option<TensorId>,
     pub q_norm: Option<&'a Norm>,
     pub k_norm: Option<&'a Norm>,
     pub rope: Option<RopeChoice>,
-    /// Value of a head that the rotation begins with.
+    /// Index of the first rotated value of a head.
     pub first: usize,
-    /// The layer, and the values that are stored beside the keys unless they are parts of these.
+    /// The KV layer, and the values to store; `None` if they are parts of the keys.
     pub store: Option<(KvLayerId, Option<TensorId>)>,
     pub taken: usize,
 }
 
 impl<'a> HeadOps<'a> {
-    /// Takes the first ops of a list: norms of heads in place, a rotation, a storing; one of the latter two must be
-    /// there.
+    /// Takes the first ops of a list: norms of heads in place, RoPE, KV store; one of the latter two must be present.
     pub fn new(program: &Program, ops: &'a [Op]) -> Option<HeadOps<'a>> {
         let in_place = |op: &&Op| matches!(op, Op::Norm { x, out, .. } if x == out);
         let (norms, rest) = ops.split_at(ops.iter().take(2).take_while(in_place).count());

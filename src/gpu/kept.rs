@@ -1,9 +1,8 @@
-//! Verdicts of self-tests in a file, so that a later process on the same machine need not test again.
+//! A file of passed self-tests, so that later processes on the machine skip them.
 //!
-//! Owns the file: a head, the tests that were passed, each with what tells the device, its driver and the kernels from
-//! others, and a checksum. A file that is damaged, of another format or not to be read stands for no verdict, and one
-//! that cannot be written costs the next process a test; what is no such file is not replaced. Failures are not kept: a
-//! later process tests again.
+//! The file has a header, the passed tests, each with an identity of device, driver and kernels, and a checksum. A
+//! damaged, foreign or unreadable file means no verdicts; if writing fails, the next process tests again. A file of
+//! another kind is never replaced. Failures are not kept: a later process tests again.
 
 use super::interface::GpuDevice;
 use crate::error::{Result, try_vec};
@@ -16,10 +15,10 @@ const MAGIC: &[u8; 8] = b"RZTESTS1";
 /// Bytes of a verdict: a device and a test.
 const VERDICT: usize = 16;
 
-/// Verdicts of a file, at most; the oldest make room.
+/// Maximum number of verdicts in a file; the oldest are dropped.
 const MOST: usize = 8192;
 
-/// The number in place of a test for a device that leaves its optional kernel out.
+/// Test id that stands for a device without its optional kernel.
 const LEFT_OUT: u64 = u64::MAX;
 
 /// A file of verdicts.
@@ -29,7 +28,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Has a device take over what is known of it.
+    /// Loads the verdicts of a device.
     pub fn recall(&self, device: &dyn GpuDevice) {
         let (Some(identity), Some(verdicts)) = (device.identity(), read(&self.path)) else { return };
         let mut verdict = device.verdict();
@@ -41,10 +40,10 @@ impl Kept {
         }
     }
 
-    /// Adds what is known of a device to the file.
+    /// Adds the verdicts of a device to the file.
     pub fn keep(&self, device: &dyn GpuDevice) {
         let Some(identity) = device.identity().filter(|_| is_ours(&self.path)) else { return };
-        // Another process may have written it since.
+        // Another process may have changed the file since.
         let mut verdicts = read(&self.path).unwrap_or_default();
         let known = device.verdict();
         for test in known.passed.iter().copied().chain(known.leaves_out_optional.then_some(LEFT_OUT)) {
@@ -58,7 +57,7 @@ impl Kept {
     }
 }
 
-/// False for a file that is something else, which stays.
+/// False for a file of another kind, which must not be overwritten.
 fn is_ours(path: &Path) -> bool {
     let Ok(file) = os::open(path) else { return !path.exists() };
     let mut magic = [0; MAGIC.len()];
@@ -67,7 +66,7 @@ fn is_ours(path: &Path) -> bool {
         && (is_empty() || os::read_exact_at(&file, &mut magic, 0).is_ok_and(|()| magic == *MAGIC))
 }
 
-/// The verdicts of a file; `None` where it is none, or damaged.
+/// The verdicts of a file; `None` if it is damaged or of another kind.
 fn read(path: &Path) -> Option<Vec<(u64, u64)>> {
     let file = os::open(path).ok().filter(|file| os::is_regular(file).unwrap_or(false))?;
     let len = usize::try_from(file.metadata().ok()?.len()).ok()?;

@@ -1,9 +1,9 @@
-//! What GPU backends share: the traits by which `device` knows them (`interface`), and code that depends on no driver.
+//! What GPU backends share: the traits of a backend (`interface`), and driver-independent code.
 //!
 //! A backend is a folder that implements the traits, and a line of `drivers.rs`. `planes` is the order of weights on a
-//! device, `weight_layout` the places of all weights of a model, `activations` the buffers that ops compute in, `arena`
-//! and `writer` lay memory out, `fuse` chooses ops that share kernels, `pieces` cuts matrices of the host into what a
-//! step copies, `verdict` is what is known of a device, `kept` has a file of it.
+//! device, `weight_layout` the offsets of all weights of a model, `activations` the buffers of activations, `arena` and
+//! `writer` place arrays in memory, `fuse` selects ops that share kernels, `pieces` divides matrices of the host for
+//! copying, `verdict` holds self-test results of a device, `kept` their file.
 
 pub mod activations;
 pub mod arena;

@@ -1,4 +1,4 @@
-//! The pieces in which steps copy matrices of experts that the host has to a device.
+//! The pieces in which steps copy expert matrices from the host to a device.
 
 use std::ops::Range;
 
@@ -10,19 +10,18 @@ use crate::graph::program::Program;
 use crate::graph::weights::MatrixSource;
 use crate::tensor::DType;
 
-/// Bytes of a piece, where an expert takes no more, and the pieces of a matrix, at least, so that one is copied while
-/// another is multiplied by.
+/// Target bytes of a piece. `PIECES`: minimum number of pieces of a matrix, so that copies and products overlap.
 const PIECE: usize = 32 << 20;
 const PIECES: usize = 4;
 
-/// Experts of one of the matrices of an op: 0 gate, or up where there is no other, 1 up, 2 down.
+/// Experts of one matrix of an op: 0 gate (or up, if there is only one), 1 up, 2 down.
 #[derive(Clone, Debug)]
 pub struct Piece {
     pub matrix: usize,
     pub experts: Range<usize>,
 }
 
-/// Some rows of a matrix.
+/// A range of rows of a matrix.
 pub struct Rows<'a> {
     pub of: &'a dyn MatrixSource,
     pub rows: Range<usize>,
@@ -50,20 +49,20 @@ impl MatrixSource for Rows<'_> {
     }
 }
 
-/// Bytes that some rows of a matrix take on the device.
+/// Bytes of `rows` rows of a matrix on the device.
 fn bytes(of: &dyn MatrixSource, rows: usize) -> Result<usize> {
     let mut arena = Arena::default();
     PlaneLayout::new(&Rows { of, rows: 0..rows }, &mut arena)?;
     Ok(arena.bytes())
 }
 
-/// Bytes of pieces of which each has one expert at least, of `stack` in a matrix.
+/// Bytes of a piece of a matrix with `stack` experts: at least one expert.
 pub fn piece_bytes(of: &dyn MatrixSource, stack: usize) -> Result<usize> {
     let [one, all] = [of.rows() / stack.max(1), of.rows()].map(|rows| bytes(of, rows));
     Ok(one?.max(PIECE.min(all? / PIECES)))
 }
 
-/// The matrices of an op with experts in pieces of so many bytes, in the order in which it multiplies.
+/// Divides the matrices of an expert op into pieces of `piece` bytes, in the order of multiplication.
 pub fn pieces_of(matrices: [Option<&dyn MatrixSource>; 3], stack: usize, piece: usize) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     for (matrix, of) in matrices.into_iter().enumerate() {
@@ -75,7 +74,7 @@ pub fn pieces_of(matrices: [Option<&dyn MatrixSource>; 3], stack: usize, piece: 
     Ok(pieces)
 }
 
-/// Bytes of the pieces in which steps of a program copy matrices of the host to a device; `None`: they copy none.
+/// Bytes of the pieces that steps of a program copy to a device; `None`: no copies.
 pub fn piece_of(program: &Program) -> Option<usize> {
     program.ops.iter().find_map(|op| if let Op::OnHost(on_host) = op { Some(on_host.piece) } else { None })
 }

@@ -1,13 +1,13 @@
-//! The order of weights on a device: planes, each with a part of every block of a file.
+//! The byte order of weights on a device: planes, each with a part of every block of the file.
 //!
-//! Owns the layout that `kernels/quant.cuh` describes and reads.
+//! `kernels/quant.cuh` reads this layout.
 
 use half::f16;
 
 use crate::quant;
 use crate::tensor::DType;
 
-/// A part of each block of a file: its bytes, and how they are made of the block.
+/// A part of each block: its bytes, and its extraction from the block.
 pub struct Plane {
     pub bytes: usize,
     pub part: fn(&[u8], &mut [u8]),
@@ -17,7 +17,7 @@ const fn plane(bytes: usize, part: fn(&[u8], &mut [u8])) -> Plane {
     Plane { bytes, part }
 }
 
-/// The planes of a type; `None` for types without kernels of their own.
+/// The planes of a type; `None` for types without kernels.
 pub fn planes(dtype: DType) -> Option<&'static [Plane]> {
     Some(match dtype {
         quant::F32 => const { &[plane(4, field::<0>)] },
@@ -36,7 +36,7 @@ pub fn planes(dtype: DType) -> Option<&'static [Plane]> {
     })
 }
 
-/// The larger of what quants of a block are multiplied by, at most, and of an eighth of what is added to them.
+/// Maximum scale of a block, or an eighth of its maximum offset if larger.
 pub fn scale_bound(dtype: DType, block: &[u8]) -> f32 {
     let half = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32().abs();
     match dtype {
@@ -48,8 +48,8 @@ pub fn scale_bound(dtype: DType, block: &[u8]) -> f32 {
     }
 }
 
-/// The power of two that brings scales of blocks up to 2^15, as `tiny` of `kernels/quant.cuh` needs them, from their
-/// bound; 2^24 where there are none.
+/// The power of two that brings block scales, given their bound, just below 2^15, as `tiny` of `kernels/quant.cuh`
+/// requires; 2^24 if the bound is 0.
 pub fn factor(bound: f32) -> f32 {
     // A bound is 0, or a normal number below 2^23 with this exponent.
     let exponent = bound.to_bits() >> 23;
@@ -61,20 +61,20 @@ fn field<const FROM: usize>(block: &[u8], to: &mut [u8]) {
     to.copy_from_slice(&block[FROM..FROM + to.len()]);
 }
 
-/// Puts the bits of the columns `4i + k` into byte `k`, `width` bits each; `bits` gives those of a column.
+/// Packs the bits of the columns `4i + k` into byte `k`, `width` bits each; `bits` returns a column's bits.
 fn gather(to: &mut [u8], columns: usize, width: usize, bits: impl Fn(usize) -> u8) {
     for (k, to) in to.iter_mut().enumerate() {
         *to = (0..columns / 4).fold(0, |byte, i| byte | bits(4 * i + k) << (width * i));
     }
 }
 
-/// Fifth bits of 32 columns, a bit each from byte `FROM` on.
+/// Fifth bits of 32 columns, stored as a bit mask from byte `FROM` on.
 fn fifth_bits<const FROM: usize>(block: &[u8], to: &mut [u8]) {
     gather(to, 32, 1, |column| (block[FROM + column / 8] >> (column % 8)) & 1);
 }
 
-/// Nibbles of Q4_K and Q5_K from byte `FROM` on: 32 bytes have a sub-block in their low halves, the next in their high
-/// ones.
+/// Nibbles of Q4_K and Q5_K from byte `FROM` on: each 32 bytes hold a sub-block in their low nibbles, the next one in
+/// their high nibbles.
 fn nibbles<const FROM: usize>(block: &[u8], to: &mut [u8]) {
     for (from, to) in block[FROM..].chunks_exact(32).zip(to.chunks_exact_mut(32)) {
         let (low, high) = to.split_at_mut(16);
@@ -92,8 +92,8 @@ fn fifth_bits_of_k(block: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Nibbles of Q6_K: 64 bytes have the columns 0 to 63 of a half of the block in their low halves, the next 64 in their
-/// high ones.
+/// Low nibbles of Q6_K: 64 bytes hold columns 0 to 63 of half a block in their low nibbles, the next 64 columns in
+/// their high nibbles.
 fn nibbles_of_6(block: &[u8], to: &mut [u8]) {
     for (from, to) in block[..128].chunks_exact(64).zip(to.chunks_exact_mut(64)) {
         for (n, to) in to.chunks_exact_mut(16).enumerate() {
@@ -105,7 +105,7 @@ fn nibbles_of_6(block: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Upper bits of Q6_K: 32 bytes have those of half a block, two bits for each 32 columns.
+/// High bits of Q6_K: 32 bytes per half block, two bits for each 32 columns.
 fn upper_bits_of_6(block: &[u8], to: &mut [u8]) {
     for (from, to) in block[128..192].chunks_exact(32).zip(to.chunks_exact_mut(32)) {
         for (n, to) in to.chunks_exact_mut(4).enumerate() {

@@ -1,15 +1,15 @@
-//! What a process has found out about the devices of a driver: results of self-tests, and measurements.
+//! Results of self-tests and measurements of a driver's devices, kept for the process.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
 pub struct Verdict {
-    /// Numbers of the self-tests that the device has passed.
+    /// Ids of the passed self-tests.
     pub passed: HashSet<u64>,
     /// The first reason why the device must not be used.
     pub failed: Option<String>,
-    /// The optional kernel has failed a self-test; other kernels stand in for it.
+    /// True if the optional kernel has failed a self-test and is replaced by others.
     pub leaves_out_optional: bool,
     /// `GpuDevice::rates`
     pub rates: Option<(f64, f64)>,
@@ -25,7 +25,7 @@ impl Verdicts {
     }
 }
 
-/// Locks what a panic leaves usable.
+/// Locks a mutex, ignoring poison.
 pub fn lock<T>(verdict: &Mutex<T>) -> MutexGuard<'_, T> {
     verdict.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! The layout of weights on a device: the planes of each matrix, vectors and rotary tables, in one allocation.
+//! The layout of weights on a device: the planes of each matrix, vectors and RoPE tables, in one allocation.
 //!
-//! Relies on `planes` for the order of bytes.
+//! The byte order within planes is defined in `planes`.
 
 use super::arena::Arena;
 use super::planes::{Plane, planes, scale_bound};
@@ -9,15 +9,15 @@ use crate::graph::weights::{MatrixSource, Weights};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 
-/// Columns are padded to a multiple of this, the length of a group of quantised activations.
+/// Column padding: the length of a group of quantized activations.
 pub const COLS: usize = 32;
 
-/// The format of a matrix on the device: that of the file, or F16 where the type has no kernels.
+/// The format of a matrix on the device: the file's, or F16 for types without kernels.
 pub fn stored_format(source: DType) -> Result<Format> {
     quant::format(if planes(source).is_some() { source } else { quant::F16 })
 }
 
-/// The order of a matrix in device memory.
+/// The layout of a matrix in device memory.
 pub struct PlaneLayout {
     /// Format in the file.
     pub source: Format,
@@ -28,7 +28,7 @@ pub struct PlaneLayout {
     pub cols: usize,
     /// Bytes of a row in the file.
     pub row_bytes: usize,
-    /// Offset of each plane, and bytes of a row in it.
+    /// Offset and bytes per row of each plane.
     pub planes: Vec<(usize, usize)>,
 }
 
@@ -57,7 +57,7 @@ impl PlaneLayout {
         self.planes.iter().map(|(_, row)| row).sum()
     }
 
-    /// Reads `n` rows of a source in the blocks of the target type; `read` is shown them as they are in the file.
+    /// Reads `n` rows of a source, converted to blocks of the target type; `read` gets them as in the file.
     pub fn rows(&self, source: &dyn MatrixSource, first: usize, n: usize, read: impl FnOnce(&[u8])) -> Result<Vec<u8>> {
         let mut raw = try_filled("rows to upload", n * self.row_bytes, 0u8)?;
         source.read(first..first + n, &mut raw)?;
@@ -72,14 +72,14 @@ impl PlaneLayout {
         Ok(halves)
     }
 
-    /// A bound of the scales of rows in the target's blocks.
+    /// Maximum scale in rows of target blocks.
     pub fn bound(&self, rows: &[u8]) -> f32 {
         let blocks = rows.chunks_exact(self.target.block_bytes);
         let bounds = blocks.map(|block| scale_bound(self.target.dtype, block));
         bounds.filter(|bound| bound.is_finite()).fold(0.0, f32::max)
     }
 
-    /// Splits `n` rows in the target's blocks into planes.
+    /// Splits `n` rows of target blocks into planes.
     pub fn split(&self, rows: &[u8], n: usize, planes: &mut [&mut [u8]]) {
         let row_bytes = rows.len() / n;
         for ((Plane { bytes, part }, (_, plane_row)), plane) in self.parts.iter().zip(&self.planes).zip(planes) {
@@ -97,7 +97,7 @@ impl PlaneLayout {
     }
 }
 
-/// Offsets of everything that a model keeps, in one allocation.
+/// Offsets of all weights of a model, in one allocation.
 pub struct WeightLayout {
     pub arena: Arena,
     pub matrices: Vec<PlaneLayout>,
@@ -116,7 +116,7 @@ impl WeightLayout {
     }
 }
 
-/// Bytes that weights take on the device.
+/// Bytes of weights on the device.
 pub fn bytes(weights: &Weights) -> Result<u64> {
     Ok(WeightLayout::new(weights)?.arena.bytes() as u64)
 }

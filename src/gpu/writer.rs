@@ -1,12 +1,12 @@
-//! Arrays of a device in memory of the host, in the order of the device's bytes.
+//! Arrays for a device in host memory, in the device's byte order.
 
-/// An address in the memory of a device.
+/// A device address.
 pub type Address = u64;
 
 /// Alignment of every array in bytes.
 pub const ALIGN: usize = 16;
 
-/// Writes arrays one after another and returns their addresses on the device.
+/// Writes arrays one after another and returns their device addresses.
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
     base: Address,
@@ -14,12 +14,12 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes into `bytes`, which will lie at `base` on the device.
+    /// Writes into `bytes`, which will be at `base` on the device.
     pub fn new(bytes: &mut [u8], base: Address) -> Writer<'_> {
         Writer { bytes, base, at: 0 }
     }
 
-    /// Number of bytes that were written.
+    /// Number of bytes written.
     pub fn written(&self) -> usize {
         self.at
     }
@@ -27,7 +27,7 @@ impl Writer<'_> {
     /// Begins an array and returns its address.
     pub fn array(&mut self) -> Address {
         let start = self.at.next_multiple_of(ALIGN);
-        // No addresses of an earlier step.
+        // No stale addresses of an earlier step.
         self.bytes[self.at..start].fill(0);
         self.at = start;
         self.base + self.at as Address
@@ -38,14 +38,14 @@ impl Writer<'_> {
         self.at += N;
     }
 
-    /// Sets an array of some bytes aside and returns its address.
+    /// Reserves an array of `bytes` bytes and returns its address.
     pub fn reserve(&mut self, bytes: usize) -> Address {
         let address = self.array();
         self.at += bytes;
         address
     }
 
-    /// Writes into what was set aside.
+    /// Writes into a reserved array.
     pub fn put_at<const N: usize>(&mut self, address: Address, bytes: [u8; N]) {
         self.bytes[(address - self.base) as usize..][..N].copy_from_slice(&bytes);
     }
