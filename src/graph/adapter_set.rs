@@ -1,11 +1,11 @@
-//! The adapters of a sequence, as a device has them.
+//! The LoRA adapters of a sequence on a device.
 
 use std::sync::Arc;
 
-/// Adapters in the order in which they are added, each with a factor that is not 0.
+/// Adapters in the order of addition, with nonzero scales.
 pub struct AdapterSet<A: ?Sized>(Option<Arc<Vec<Scaled<A>>>>);
 
-/// An adapter and the factor on it.
+/// An adapter and its scale.
 pub type Scaled<A> = (Arc<A>, f32);
 
 impl<A: ?Sized> Default for AdapterSet<A> {
@@ -21,7 +21,7 @@ impl<A: ?Sized> Clone for AdapterSet<A> {
 }
 
 impl<A: ?Sized> AdapterSet<A> {
-    /// A set of adapters whose factors are finite; those with 0 are left out.
+    /// A set of adapters with finite scales; scales of 0 are dropped.
     pub fn new(mut adapters: Vec<Scaled<A>>) -> AdapterSet<A> {
         adapters.retain(|(_, factor)| *factor != 0.0);
         AdapterSet((!adapters.is_empty()).then(|| Arc::new(adapters)))
@@ -35,7 +35,7 @@ impl<A: ?Sized> AdapterSet<A> {
         self.0.iter().flat_map(|adapters| adapters.iter())
     }
 
-    /// True for the same adapters with the same factors.
+    /// True for the same adapters with the same scales.
     pub fn is(&self, other: &AdapterSet<A>) -> bool {
         self.iter()
             .map(|(a, x)| (Arc::as_ptr(a).cast::<()>(), x))

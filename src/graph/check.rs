@@ -1,4 +1,4 @@
-//! Compares every op of a program with the shapes of its operands, so that executors need not: a function a kind of op.
+//! Validates the operand shapes of every op of a program, so that executors need not: one function per kind of op.
 
 use super::op::{
     Attend, Conv, DeltaRule, EmbedNgrams, Experts, Groups, Half, KvLayerId, Mask, Mix, NgramHead, Norm, Op, Pool,
@@ -10,7 +10,7 @@ use super::weights::{Rope, Weights};
 use crate::error::{Error, Result};
 
 impl Program {
-    /// `Mismatch` names the first op that does not fit.
+    /// Fails with `Mismatch` naming the first op that does not fit.
     pub fn check(&self, weights: &Weights) -> Result<()> {
         let mut kept = false;
         let mut advanced = vec![false; self.recurrent.len()];
@@ -26,7 +26,7 @@ impl Program {
                 checked.layer(*layer)?;
                 stored[layer.0 as usize] += 1;
             }
-            // Rows are tokens until outputs are kept: these ops read or write what belongs to a token.
+            // After `KeepOutputs` rows are outputs, so ops that depend on tokens are invalid.
             let by_token = op.is_by_token() || matches!(op, Op::KeepOutputs { .. });
             checked.expect(!(kept && by_token), || "tokens for rows that are outputs".to_owned())?;
             let is_logits = matches!(op, Op::Logits { .. });
@@ -37,7 +37,7 @@ impl Program {
             checked.expect(known, || "an activation without a width".to_owned())?;
             checked.check()?;
         }
-        // A causal token would see, of earlier steps, the keys of the last op alone.
+        // A causal token would see, of earlier steps, only the keys of the last such op.
         for op in &self.ops {
             let layer = match op {
                 Op::Attend(a) if a.mask.is_causal() => a.layer,
@@ -51,7 +51,7 @@ impl Program {
     }
 }
 
-/// An op with what its operands are compared with.
+/// An op, with what its operands are compared to.
 struct Checked<'a> {
     program: &'a Program,
     weights: &'a Weights<'a>,
@@ -132,7 +132,7 @@ impl Checked<'_> {
         }
     }
 
-    /// `Mismatch` with `what` and the op unless `fits`.
+    /// Fails with `Mismatch`, naming `what` and the op, unless `fits`.
     fn expect(&self, fits: bool, what: impl FnOnce() -> String) -> Result<()> {
         if fits { Ok(()) } else { Err(Error::Mismatch(format!("{}: {:?}", what(), self.op))) }
     }
@@ -276,8 +276,8 @@ impl Checked<'_> {
             && self.bias(a.sinks, n / head_dim)?
             && a.among.is_none_or(|among| a.mask == Mask::Causal && ![a.q, a.out].contains(&among))
             && sums.is_none_or(|sums| self.width(sums) == n / head_dim && ![a.q, a.out].contains(&sums))
-            // Results of the first half are not rotated, as those of latent layers; where positions share keys a token
-            // may see none, for which only a second half has a result.
+            // The first half's results are unrotated, like those of latent layers; with shared keys a token may have no
+            // position, which only a second half supports.
             && !(goes_on && (a.sinks.is_some() || !is_latent))
             && (pool == 1 || pool > 1 && goes_on && a.mask == Mask::Causal);
         self.expect(fits, || format!("queries of {n} values"))
@@ -397,14 +397,14 @@ impl Checked<'_> {
         self.expect(fits, || format!("experts of {ffn} values over {hidden}"))
     }
 
-    /// True where a vector has `len` places in rows of `n` values.
+    /// True if an optional vector has `len` valid indices into rows of `n` values.
     fn places(&self, vector: Option<Vector>, n: usize, len: usize) -> Result<bool> {
         let Some(vector) = vector else { return Ok(true) };
         let places = self.weights.vector(vector)?;
         Ok(places.len() == len && places.iter().all(|x| *x >= 0.0 && *x < n as f32))
     }
 
-    /// True where a table has some experts for every id.
+    /// True if a table has valid experts for every id.
     fn by_id(&self, table: Vector, n_experts: usize, n_used: usize) -> Result<bool> {
         let table = self.weights.vector(table)?;
         let is_expert = |x: &f32| *x >= 0.0 && *x < n_experts as f32;
@@ -418,7 +418,7 @@ impl Checked<'_> {
     }
 }
 
-/// True where rows of such widths are whole numbers of heads.
+/// True if rows of such widths are whole numbers of heads.
 fn heads_fit(widths: &[usize], heads: usize) -> bool {
     heads > 0 && widths.iter().all(|width| width.is_multiple_of(heads))
 }

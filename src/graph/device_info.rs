@@ -1,19 +1,19 @@
-//! A device as listings and measurements show it.
+//! Description of a device for listings and measurements.
 
 use std::time::Duration;
 
-/// A device as listings show it.
+/// A device in listings.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
     pub name: String,
-    /// What names the device on this machine whatever others there are: "cpu", or a UUID; empty where unknown.
+    /// Identifier that is independent of other devices: "cpu", or a UUID; empty if unknown.
     pub id: String,
     pub kind: DeviceKind,
     /// Instruction set or compute capability.
     pub isa: String,
     pub memory_total: u64,
     pub memory_free: u64,
-    /// The reason why it cannot be used, empty where it can.
+    /// The reason why it cannot be used; empty if it can.
     pub unavailable: String,
 }
 
@@ -26,15 +26,15 @@ pub enum DeviceKind {
 /// A part of the work of a step, for measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Matrix products of layers, with what shares their kernels.
+    /// Matrix products of layers, and ops fused with them.
     Products,
-    /// Norms and rotation of heads, the cache, attention.
+    /// Norms of heads, RoPE, KV cache, attention.
     Attention,
-    /// The choice of experts, and experts.
+    /// MoE routing and experts.
     Experts,
-    /// Logits and their arg-max.
+    /// Logits and sampling.
     Head,
-    /// Embeddings, norms, sums and gates that stand alone.
+    /// Embeddings, and unfused norms, sums and gates.
     Other,
 }
 
@@ -42,5 +42,5 @@ impl Part {
     pub const ALL: [Part; 5] = [Part::Products, Part::Attention, Part::Experts, Part::Head, Part::Other];
 }
 
-/// Calls and total time of each part, by `Part`.
+/// Number of calls and total time of each part, by `Part`.
 pub type Times = [(u64, Duration); Part::ALL.len()];

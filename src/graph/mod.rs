@@ -1,10 +1,10 @@
-//! Networks as programs of ops, and what a device is given to execute them.
+//! Networks as programs of ops, and what a device needs to execute them.
 //!
-//! `op` lists the operations, `operands` what each reads and writes, `program` is a network of them, `check` compares
-//! every shape, `weights` what a device holds of a model, `adapter_set` what is added to it, `sequence_spec` the shape
-//! of what a sequence remembers, `step` the inputs of one step, `step_budget` the time that it may take, `device_info`
-//! how a device is listed and measured, `load_options` what a caller chooses for the load of a model.
-//! `model` builds programs, `cpu` and GPU backends execute them.
+//! `op` lists the operations, `operands` what each reads and writes, `program` is a network, `check` validates all
+//! shapes, `weights` are the tensors of a model, `adapter_set` the LoRA adapters of a sequence, `sequence_spec` the
+//! shape of its KV cache and recurrent states, `step` the inputs of one step, `step_budget` its time limit,
+//! `device_info` describes a device, `load_options` the options of a load. `model` builds programs, `cpu` and GPU
+//! backends execute them.
 
 pub mod adapter_set;
 mod check;

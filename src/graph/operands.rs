@@ -1,8 +1,8 @@
-//! The operands of an op: the activations that it reads and writes, its matrices and vectors, and its place in caches.
+//! The operands of an op: activations that it reads and writes, matrices, vectors, KV layers and recurrent states.
 
 use super::op::{Half, Index, KvLayerId, OnHost, Op, RecurrentId, Routing, TensorId, Vector, Weight};
 
-/// The ops on activations, and vectors, that have no matrix, cache or state.
+/// The ops on activations and vectors only, without matrix, cache or state.
 macro_rules! plain_op {
     () => {
         Op::Norm { .. }
@@ -32,7 +32,7 @@ macro_rules! plain_op {
     };
 }
 
-/// The ops that have no matrix.
+/// The ops without a matrix.
 macro_rules! without_matrix {
     () => {
         $crate::graph::plain_op!()
@@ -53,16 +53,16 @@ pub(crate) use plain_op;
 pub(crate) use without_matrix;
 
 impl Op {
-    /// Shows every activation of the op to `f`.
+    /// Calls `f` with every activation of the op.
     pub fn for_each_tensor(&self, mut f: impl FnMut(TensorId)) {
-        // The clone costs a few bytes, and ops are walked while a model loads.
+        // The clone is small, and this runs only at load.
         self.clone().map_tensors(|tensor| {
             f(tensor);
             tensor
         });
     }
 
-    /// True where the op reads or writes an activation.
+    /// True if the op reads or writes an activation.
     pub fn names(&self, tensor: TensorId) -> bool {
         let mut names = false;
         self.for_each_tensor(|named| names |= named == tensor);
@@ -139,7 +139,7 @@ impl Op {
         }
     }
 
-    /// Shows every activation that the op writes to `f`.
+    /// Calls `f` with every activation that the op writes.
     pub fn for_each_written(&self, mut f: impl FnMut(TensorId)) {
         match self {
             Op::Embed { out, .. }
@@ -248,7 +248,7 @@ impl Op {
         }
     }
 
-    /// Shows every matrix that the op multiplies by to `f`.
+    /// Calls `f` with every matrix that the op multiplies by.
     pub fn for_each_product(&self, mut f: impl FnMut(Weight)) {
         match self {
             Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.weight)),
@@ -259,7 +259,7 @@ impl Op {
         }
     }
 
-    /// The keys and values that the op reads or writes.
+    /// The KV layer that the op reads or writes.
     pub fn layer_mut(&mut self) -> Option<&mut KvLayerId> {
         match self {
             Op::StoreKv { layer, .. } => Some(layer),
@@ -282,7 +282,7 @@ impl Op {
         }
     }
 
-    /// Number of values of a row of media that the op reads.
+    /// Number of values of a media row that the op reads.
     pub fn media_width(&self, width: impl Fn(TensorId) -> usize) -> usize {
         match self {
             Op::Embed { index: Index::Id, out, .. } => width(*out),
@@ -291,7 +291,7 @@ impl Op {
         }
     }
 
-    /// True where the op reads ids of tokens other than to look them up.
+    /// True if the op reads token ids other than for lookup.
     pub fn reads_ids(&self) -> bool {
         match self {
             Op::EmbedNgrams(_) => true,
@@ -300,7 +300,8 @@ impl Op {
         }
     }
 
-    /// True where the op reads or writes what belongs to a token, or sees all tokens of the step.
+    /// True if the op reads or writes data of the token (id, media row, KV cache, recurrent state), or sees all tokens
+    /// of the step.
     pub fn is_by_token(&self) -> bool {
         match self {
             Op::Embed { .. } | Op::AddMedia { .. } | Op::OfMedia { .. } | Op::StoreKv { .. } => true,

@@ -1,7 +1,7 @@
-//! A network as a list of ops: built once a model, immutable after it, the same for every device.
+//! A network as a list of ops: built once per model, immutable, equal for all devices.
 //!
-//! While a program is built each activation is a value of its own. `finish` then decides which of them share a buffer,
-//! from the first op to the last that names each, and where the rows of a prompt that no output needs are dropped.
+//! While a program is built, each activation is separate. `finish` assigns buffers by live range (from the first to the
+//! last op that names an activation), and inserts the point where prompt rows without outputs are dropped.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -10,17 +10,17 @@ use crate::error::{Error, Result};
 use crate::graph::op::{Index, KvLayerId, Mask, OnHost, Op, RecurrentId, TensorId, Weight};
 use crate::graph::sequence_spec::KvLayer;
 
-/// Bounds of recurrent ops, within which kernels keep what they need of a token on the stack.
+/// Bounds of recurrent ops, so that kernels can keep a token's data on the stack.
 pub const MAX_TAPS: usize = 16;
 pub const MAX_KEY_DIM: usize = 256;
 
-/// Bound of the streams that a matrix of a token mixes.
+/// Maximum number of streams mixed by a matrix per token.
 pub const MAX_STREAMS: usize = 16;
 
-/// The widths of recurrent matrices are multiples of this, so that devices read whole vectors.
+/// Widths of recurrent matrices are multiples of this, so that devices read whole vectors.
 pub const STATE_ALIGN: usize = 16;
 
-/// Width of an activation, and the buffer it lies in.
+/// Width of an activation, and its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TensorSpec {
     pub width: usize,
@@ -30,22 +30,22 @@ pub struct TensorSpec {
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub ops: Vec<Op>,
-    /// The ops of each layer; embeddings stand before the first, the head after the last.
+    /// The ops of each layer; embeddings precede the first, the head follows the last.
     pub layers: Vec<Range<usize>>,
-    /// Widths of the activations, by `TensorId`.
+    /// The activations, by `TensorId`.
     pub tensors: Vec<TensorSpec>,
-    /// Width of each buffer, that of the widest activation in it.
+    /// Width of each buffer: of its widest activation.
     pub buffers: Vec<usize>,
-    /// Keys and values of a sequence, by `KvLayerId`.
+    /// The KV cache layers of a sequence, by `KvLayerId`.
     pub kv_layers: Vec<KvLayer>,
     /// Number of values of each recurrent state of a sequence, by `RecurrentId`.
     pub recurrent: Vec<usize>,
-    /// Width of the logits; 0 in a program without a head.
+    /// Width of the logits; 0 without a head.
     pub vocab: usize,
-    /// Token ids and positions below these have a row in every table that they are looked up in.
+    /// Exclusive bounds of token ids and of positions, from the rows of the lookup tables.
     pub max_ids: usize,
     pub max_positions: usize,
-    /// Activations that the caller reads, or reads and writes.
+    /// Activations that the host reads, or reads and writes.
     pub kept: Vec<TensorId>,
 }
 
@@ -62,18 +62,18 @@ pub struct ProgramBuilder {
 }
 
 impl ProgramBuilder {
-    /// A new activation.
+    /// Adds an activation.
     pub fn tensor(&mut self, width: usize) -> TensorId {
         self.widths.push(width);
         TensorId(self.widths.len() as u32 - 1)
     }
 
-    /// Has the caller write an activation, and no more.
+    /// Marks an activation as written by the host.
     pub fn input(&mut self, tensor: TensorId) {
         self.inputs.push(tensor);
     }
 
-    /// Has the caller read an activation of the rows that are left at the end.
+    /// Marks an activation as read by the host, in the rows that are left at the end.
     pub fn result(&mut self, tensor: TensorId) {
         self.results.push(tensor);
     }
@@ -82,13 +82,13 @@ impl ProgramBuilder {
         self.widths[tensor.0 as usize]
     }
 
-    /// A layer of keys and values.
+    /// Adds a KV cache layer.
     pub fn kv_layer(&mut self, layer: KvLayer) -> KvLayerId {
         self.kv_layers.push(layer);
         KvLayerId(self.kv_layers.len() as u32 - 1)
     }
 
-    /// A recurrent state of so many values.
+    /// Adds a recurrent state of `values` values.
     pub fn recurrent(&mut self, values: usize) -> RecurrentId {
         self.recurrent.push(values);
         RecurrentId(self.recurrent.len() as u32 - 1)
@@ -98,12 +98,12 @@ impl ProgramBuilder {
         self.ops.push(op);
     }
 
-    /// Has the ops from a position on count for rows of media alone.
+    /// Makes the ops from `start` on apply only to media rows.
     pub fn end_of_media(&mut self, start: usize) {
         self.ops.insert(start, Op::OfMedia { ops: self.ops.len() - start });
     }
 
-    /// Takes the last op back if it is the head.
+    /// Removes the last op if it is the head.
     pub fn drop_head(&mut self) {
         self.ops.pop_if(|op| matches!(op, Op::Logits { .. }));
     }
@@ -113,12 +113,12 @@ impl ProgramBuilder {
         self.ops.last().filter(|op| matches!(op, Op::Logits { .. }))
     }
 
-    /// Counts the ops pushed since `start_layer` as a layer.
+    /// Makes the ops since `start` a layer.
     pub fn end_layer(&mut self, start: usize) {
         self.layers.push(start..self.ops.len());
     }
 
-    /// Has all rows go as far as the head.
+    /// Keeps all rows up to the head.
     pub fn keep_rows(&mut self) {
         let Some(mut head) = self.head().cloned() else { return };
         self.drop_head();
@@ -132,12 +132,12 @@ impl ProgramBuilder {
         self.push(head);
     }
 
-    /// The number of ops so far.
+    /// Number of ops so far.
     pub fn position(&self) -> usize {
         self.ops.len()
     }
 
-    /// The program. `kept`: activations that the caller writes, or reads of all rows, which share no buffer.
+    /// Builds the program. `kept`: activations that the host writes, or reads in all rows; they share no buffer.
     pub fn finish(mut self, vocab: usize, kept: &[TensorId]) -> Program {
         self.drop_rows(&[kept, &self.inputs].concat());
         let kept = [kept, &self.results].concat();
@@ -156,8 +156,8 @@ impl ProgramBuilder {
         Program { ops, layers, tensors, buffers, kv_layers, recurrent, vocab, max_ids, max_positions, kept }
     }
 
-    /// The range from the first to the last op that names each activation; empty for those that none does. Keys and
-    /// values last until the attention after them, which a device may execute together with their storing.
+    /// The range from the first to the last op that names each activation; empty if none does. Keys and values live
+    /// until the attention after them, because a device may fuse both.
     fn lives(&self, kept: &[TensorId]) -> Vec<Range<usize>> {
         let mut lives = vec![0..0; self.widths.len()];
         for (i, op) in self.ops.iter().enumerate() {
@@ -179,7 +179,8 @@ impl ProgramBuilder {
         lives
     }
 
-    /// Puts `KeepOutputs`, unless it is there, after the last op by token: later ops of other tokens have no effect.
+    /// Inserts `KeepOutputs`, unless present, after the last op that depends on tokens: later ops affect only their own
+    /// row.
     fn drop_rows(&mut self, kept: &[TensorId]) {
         let head = self.ops.len().saturating_sub(1);
         let is_kept = self.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
@@ -201,18 +202,18 @@ impl ProgramBuilder {
         }
     }
 
-    /// Gives each activation the free buffer that is widened least, in the order of their first ops.
+    /// Assigns each activation, in the order of first use, the free buffer that needs the least widening.
     fn assign(&self, lives: &[Range<usize>]) -> (Vec<TensorSpec>, Vec<usize>) {
         let mut tensors = vec![TensorSpec { width: 0, buffer: 0 }; lives.len()];
-        // Width of each buffer, and the op from which on it is free.
+        // Width of each buffer, and the op after which it is free.
         let mut buffers: Vec<(usize, usize)> = Vec::new();
         let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].end > 0).collect();
         order.sort_by_key(|&i| lives[i].start);
         for i in order {
             let (width, life) = (self.widths[i], &lives[i]);
             let free = (0..buffers.len()).filter(|&b| buffers[b].1 <= life.start);
-            // Among those that are wide enough the narrowest, else the widest; of these the one in use last, which the
-            // processor still has in its cache.
+            // The narrowest buffer that is wide enough, otherwise the widest; ties: the most recently used one, which
+            // is still in the CPU's cache.
             let buffer = free.min_by_key(|&b| {
                 let (have, since) = buffers[b];
                 let fit = if have >= width { (0, have - width) } else { (1, width - have) };
@@ -252,27 +253,27 @@ impl Program {
         ops
     }
 
-    /// Activations that ops before `at` and ops from there on name.
+    /// Activations named both before op `at` and from it on.
     pub fn live(&self, at: usize) -> Vec<TensorId> {
         let behind = named(&self.ops[at..]);
         named(&self.ops[..at]).into_iter().filter(|tensor| behind.binary_search(tensor).is_ok()).collect()
     }
 
-    /// True for a matrix whose rows are looked up and by which nothing is multiplied.
+    /// True for a matrix that is only looked up, never multiplied.
     pub fn is_table(&self, weight: Weight) -> bool {
         let mut product = false;
         self.ops.iter().for_each(|op| op.for_each_product(|w| product |= w == weight));
         !product
     }
 
-    /// True where some ops read or write what a sequence remembers.
+    /// True if some ops use the KV cache or recurrent states.
     pub fn remembers(&self, ops: Range<usize>) -> bool {
         let remembers = |mut op: Op| op.layer_mut().is_some() || op.recurrent_mut().is_some();
         self.ops[ops].iter().any(|op| remembers(op.clone()))
     }
 
-    /// Some ops as a program of their own, with the same activations, and the matrices that it needs, in the order of
-    /// its handles. Refused where its ops share keys and values with those before or after.
+    /// Makes some ops a program of their own, with the same activations, and returns the matrices that it needs, in
+    /// handle order. Fails if its ops share a KV cache with other ops.
     pub fn part(&self, ops: Range<usize>) -> Result<(Program, Vec<Weight>)> {
         let stored = |ops: &mut [Op]| {
             let mut used: Vec<KvLayerId> = ops.iter_mut().filter_map(|op| op.layer_mut().copied()).collect();
@@ -314,9 +315,9 @@ impl Program {
         Ok((part, weights))
     }
 
-    /// The same network with further activations that it keeps of all rows: the inputs of some layers, in the order of
-    /// `layers`, which are `width` wide. Those of a longer list begin with those of a shorter one. The number of layers
-    /// stands for what the head reads, of outputs alone.
+    /// The same network, which also keeps the inputs of some layers, `width` values each, in the order of `layers`. The
+    /// result for a list is a prefix of the result for a longer one. The number of layers stands for the input of the
+    /// head, in output rows only.
     pub fn observing(&self, layers: &[usize], width: usize) -> Result<(Program, Vec<TensorId>)> {
         let mut program = self.clone();
         let (mut kept, mut copies) = (Vec::new(), Vec::new());
@@ -344,7 +345,7 @@ impl Program {
             copies.push((at, Op::Slice { x, first: 0, out }));
         }
         program.kept.extend(&kept);
-        // From the last to the first, so that places stay what they are.
+        // Descending, so that indices stay valid.
         copies.sort_by_key(|(at, _)| Reverse(*at));
         for (at, copy) in copies {
             program.ops.insert(at, copy);
@@ -356,8 +357,8 @@ impl Program {
         Ok((program, kept))
     }
 
-    /// Returns this program for the caches of another one: each of its layers with a window reads the keys and values
-    /// of the last such layer of the other, each without those of the last without.
+    /// Returns this program for the KV cache of another one: each sliding-window layer reads the last such layer of the
+    /// other, each full layer the last full one.
     pub fn with_kv_of(&self, other: &Program) -> Result<Program> {
         let mut program = self.clone();
         let mut places = Vec::new();
@@ -381,19 +382,19 @@ impl Program {
         Ok(program)
     }
 
-    /// True where rotations of caches with so much room are those of long contexts.
+    /// True if RoPE uses the long-context table for this context length.
     pub fn is_long(&self, capacity: usize) -> bool {
         self.ops
             .iter()
             .any(|op| matches!(op, Op::Rope { rope, .. } if rope.long.is_some_and(|(above, _)| capacity > above)))
     }
 
-    /// True where no token sees one after it.
+    /// True if no token attends to a later one.
     pub fn is_causal(&self) -> bool {
         self.ops.iter().all(|op| !matches!(op, Op::Attend(a) if !a.mask.is_causal()))
     }
 
-    /// The ops that count for rows of media alone, behind `OfMedia`; empty where there is none.
+    /// The ops that apply only to media rows, after `OfMedia`; empty if there are none.
     pub fn of_media(&self) -> Range<usize> {
         let range = |(at, op): (usize, &Op)| match op {
             Op::OfMedia { ops } => Some(at + 1..at + 1 + ops),
@@ -402,22 +403,22 @@ impl Program {
         self.ops.iter().enumerate().find_map(range).unwrap_or_default()
     }
 
-    /// True where tokens look at the rows of a source ahead of them.
+    /// True if tokens attend to the rows of a source.
     pub fn reads_source(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Attend(a) if a.mask == Mask::Source))
     }
 
-    /// True where ops read ids, which rows of media have not.
+    /// True if ops read token ids, which media rows do not have.
     pub fn reads_ids(&self) -> bool {
         self.ops.iter().any(Op::reads_ids)
     }
 
-    /// Number of values that a row of media has, at least.
+    /// Minimum number of values of a media row.
     pub fn media_width(&self) -> usize {
         self.ops.iter().map(|op| op.media_width(|tensor| self.width(tensor))).max().unwrap_or(0)
     }
 
-    /// Values of scratch that a token takes.
+    /// Number of scratch values per token.
     pub fn scratch_width(&self) -> usize {
         let experts = self.ops.iter().map(|op| match op {
             Op::Experts(e) => 2 * (self.width(e.x) + e.ffn),
@@ -426,7 +427,7 @@ impl Program {
         self.buffers.iter().sum::<usize>() + experts.max().unwrap_or(0)
     }
 
-    /// Width of the widest input of a product.
+    /// Width of the widest input of a matrix product.
     pub fn widest_input(&self) -> usize {
         let width = |op: &Op| match op {
             Op::Project { x, .. } | Op::Logits { x, .. } => self.width(*x),
@@ -449,7 +450,7 @@ mod tests {
         }
     }
 
-    /// One layer of attention over 8 values, a feed-forward block of 32, a head.
+    /// One attention layer of width 8, a feed-forward block of width 32, a head.
     fn network() -> Program {
         let mut b = ProgramBuilder::default();
         let x = b.tensor(8);

@@ -1,56 +1,56 @@
-//! The budget of a step: says ahead of each chunk of its work whether to go on, and how long it may wait for its turn.
+//! The budget of a step: decides before each chunk of work whether to continue, and how long to wait for a permit.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Time between two looks of a waiting call at its cancels.
+/// Polling interval of cancels in a waiting call.
 const LOOK: Duration = Duration::from_millis(4);
 
-/// The bounds of the work of a call, which may be parts of several steps.
+/// The limits of a call's work, which may span several steps.
 pub struct StepBudget<'a> {
-    /// A request to stop at once.
+    /// Returns true to stop at once.
     stop: &'a dyn Fn() -> bool,
-    /// Time by which work shall have ended.
+    /// Deadline of the work.
     until: Option<Instant>,
-    /// A chunk of work was done: without one, a call with too little time would never come to an end.
+    /// True once a chunk is done: every call does at least one, so that calls with too little time still make progress.
     moved: Cell<bool>,
 }
 
 impl<'a> StepBudget<'a> {
-    /// Work that nothing stops.
+    /// No limits.
     pub fn unlimited() -> StepBudget<'static> {
         StepBudget::new(&|| false)
     }
 
-    /// Work that goes on until `stop` says no.
+    /// Work until `stop` returns true.
     pub fn new(stop: &'a dyn Fn() -> bool) -> StepBudget<'a> {
         StepBudget { stop, until: None, moved: Cell::new(false) }
     }
 
-    /// Work that shall end by some time as well, but for one chunk in any case.
+    /// Work until `stop` or a deadline, but at least one chunk.
     pub fn until(stop: &'a dyn Fn() -> bool, until: Option<Instant>) -> StepBudget<'a> {
         StepBudget { until, ..StepBudget::new(stop) }
     }
 
-    /// True where the next chunk of work, which takes so long, is not to be begun.
+    /// True if the next chunk, expected to take `expected`, must not begin.
     pub fn pauses(&self, expected: Duration) -> bool {
         let late = || self.until.is_some_and(|until| Instant::now() + expected > until);
         (self.stop)() || (self.moved.replace(true) && late())
     }
 
-    /// True where the time is up, and something was done in it.
+    /// True if the time is up and some work was done.
     pub fn is_over(&self) -> bool {
         self.moved.get() && self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// How long to wait for a turn before this is asked again; `None`: no longer. A cancel may be fired by a signal
-    /// handler, which can notify nobody, so it is looked for at intervals.
+    /// How long to wait for a permit before calling this again; `None`: stop waiting. Cancels are polled, because a
+    /// signal handler that fires one cannot notify.
     pub fn patience(&self) -> Option<Duration> {
         let left = self.until.map_or(Some(LOOK), |until| until.checked_duration_since(Instant::now()));
         left.map(|left| left.min(LOOK)).filter(|left| !left.is_zero() && !(self.stop)())
     }
 
-    /// True where work shall end by some time, so that what chunks take is worth measuring.
+    /// True if there is a deadline, which makes measuring chunks worthwhile.
     pub fn is_timed(&self) -> bool {
         self.until.is_some()
     }

@@ -1,4 +1,4 @@
-//! The tensors of a model on their way from a file to a device.
+//! The tensors of a model between file and device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,32 +8,32 @@ use crate::graph::op::{RopeTable, Vector, Weight};
 use crate::quant;
 use crate::tensor::DType;
 
-/// A matrix that can be read. Rows lie in `dtype`'s block layout.
+/// A readable matrix. Rows are in `dtype`'s block layout.
 pub trait MatrixSource: Sync {
     /// The name of the tensor, for messages.
     fn name(&self) -> &str;
     fn dtype(&self) -> DType;
     fn rows(&self) -> usize;
     fn cols(&self) -> usize;
-    /// Reads whole rows; `out` is `rows.len() * row_bytes` long. Any thread, several at once.
+    /// Reads whole rows; `out` must have `rows.len() * row_bytes` bytes. Callable from several threads at once.
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()>;
-    /// All rows, if the file is mapped and its weights are to be used in place.
+    /// All rows, if the file is mapped and its weights are used in place.
     fn mapped(&self) -> Option<SharedBytes> {
         None
     }
 }
 
-/// A product beside one of a program: `out += factor * B (A x)`.
+/// A LoRA product: `out += factor * B (A x)`, added to a matrix product of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct LowRank {
     pub beside: Beside,
-    /// Numbers of the factors, `[rank, cols]` and `[rows, rank]`, in the list of an adapter.
+    /// Indices of the factors `[rank, cols]` and `[rows, rank]` in the adapter's list.
     pub a: usize,
     pub b: usize,
     pub factor: f64,
 }
 
-/// The product that another one is added to.
+/// The matrix product that a LoRA product is added to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Beside {
     /// `Project` with a matrix.
@@ -51,29 +51,29 @@ pub struct SharedBytes {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RopePairs {
-    /// Dimension `2i` turns with `2i + 1`.
+    /// Rotates dimension `2i` with `2i + 1`.
     Adjacent,
-    /// Dimension `i` turns with `i + n/2`.
+    /// Rotates dimension `i` with `i + n/2` (NeoX).
     Halves,
 }
 
-/// Rotary position embedding: the angle of pair `i` at position `p` is `p * inv_freq[i]`. In a step with turns `p` is
-/// the one that the pair turns by.
+/// RoPE: the angle of pair `i` at position `p` is `p * inv_freq[i]`. With M-RoPE `p` is the pair's component of the
+/// position.
 #[derive(Clone, Debug)]
 pub struct Rope {
     pub pairs: RopePairs,
-    /// Inverse frequencies, one a pair of dimensions; `2 * inv_freq.len() <= head_dim`, the dimensions after are left
-    /// alone.
+    /// Inverse frequencies, one per pair of dimensions; `2 * inv_freq.len() <= head_dim`, later dimensions are not
+    /// rotated.
     pub inv_freq: Vec<f64>,
-    /// The turn of each pair: 0 time, 1 row, 2 column; empty: time for all.
+    /// M-RoPE component of each pair: 0 time, 1 row, 2 column; empty: time for all.
     pub axes: Vec<u8>,
-    /// Factor on sine and cosine (YaRN, LongRoPE); 1 elsewhere.
+    /// Scale of sine and cosine (YaRN, LongRoPE), otherwise 1.
     pub magnitude: f32,
-    /// Number of positions that are taken from each, down to 0.
+    /// Number subtracted from each position, down to 0.
     pub behind: u32,
 }
 
-/// Everything of a model that a device holds, each list in the order of its handles.
+/// All weights of a model on a device; each list is indexed by its handles.
 #[derive(Default)]
 pub struct Weights<'a> {
     pub matrices: Vec<&'a dyn MatrixSource>,
@@ -82,7 +82,7 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// Some of the matrices, and all of the rest.
+    /// The given matrices, and everything else.
     pub fn with(&self, matrices: &[Weight]) -> Weights<'a> {
         let matrices = matrices.iter().map(|weight| self.matrices[weight.0 as usize]).collect();
         Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
@@ -94,7 +94,7 @@ impl<'a> Weights<'a> {
         matrix.map(|m| (m.rows(), m.cols())).ok_or_else(|| Error::invalid(format!("{weight:?} does not exist")))
     }
 
-    /// Bytes of the matrices as their files have them.
+    /// Bytes of the matrices as in their files.
     pub fn bytes(&self) -> Result<u64> {
         self.matrices.iter().try_fold(0u64, |sum, m| {
             let row = quant::format(m.dtype())?.row_bytes(m.cols() as u64)?;
@@ -113,5 +113,5 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Called between pieces of a load with bytes done and bytes in all; an error stops the load.
+/// Called between pieces of a load with bytes done and total; an error stops the load.
 pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<()> + 'a;
