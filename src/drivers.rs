@@ -1,4 +1,4 @@
-//! The list of GPU drivers, and the numbers of their devices: after the CPU, driver after driver.
+//! The list of GPU drivers, and the numbers of their devices: after the CPU, driver by driver.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ static DRIVERS: &[&dyn GpuDriver] = &[
     &crate::cuda::Cuda,
 ];
 
-/// Devices that are listed as unavailable because this build has no driver for them, and why.
+/// Devices listed as unavailable because this build lacks their driver, with the reason.
 static ABSENT: &[(&str, &str)] = &[
     #[cfg(not(cuda))]
     ("cuda:0", "there is no CUDA for this system"),
@@ -23,7 +23,7 @@ pub const FIRST_GPU: u32 = 2;
 
 static PROVIDED: OnceLock<&'static dyn GpuDriver> = OnceLock::new();
 
-/// Adds a driver after the others, for the whole process; false if one was added before. Public only for tests.
+/// Adds a driver after the others, for the whole process; returns false if one was added before. Public only for tests.
 #[doc(hidden)]
 pub fn provide(driver: &'static dyn GpuDriver) -> bool {
     PROVIDED.set(driver).is_ok()
@@ -47,13 +47,13 @@ pub fn devices() -> Vec<DeviceInfo> {
     drivers().flat_map(|driver| driver.devices()).chain(absent).collect()
 }
 
-/// Opens the GPU with a number in the list of devices for one model.
+/// Opens a GPU, by its number in the list of devices, for one model.
 pub fn open(number: u32, options: &LoadOptions) -> Result<Arc<dyn GpuDevice>> {
     let missing = || Error::invalid(format!("device {number} does not exist"));
     let mut ordinal = number.checked_sub(FIRST_GPU).ok_or_else(missing)?;
     let mut drivers = drivers().peekable();
     while let Some(driver) = drivers.next() {
-        // The last driver reports by itself that it lacks a device.
+        // The last driver itself reports a missing device.
         let is_last = drivers.peek().is_none();
         let n = if is_last { u32::MAX } else { u32::try_from(driver.devices().len()).unwrap_or(u32::MAX) };
         if ordinal < n {

@@ -1,5 +1,5 @@
-//! The one error type of the engine. Every variant stands for one status of the C interface and carries
-//! what a reader needs to act: the file, the tensor, what was expected and what was found.
+//! The error type of the library. Each variant is one status of the C interface and carries the details: the file, the
+//! tensor, what was expected and what was found.
 
 use std::path::Path;
 
@@ -9,38 +9,38 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The caller passed something that can never work.
+    /// An argument that can never work.
     #[error("{0}")]
     InvalidArgument(String),
-    /// There is nothing of this name or number, such as beyond the last entry of a list.
+    /// No item with this name or index.
     #[error("{0}")]
     NotFound(String),
-    /// The call has to come after another one.
+    /// The call must follow another one.
     #[error("{0}")]
     NotReady(String),
-    /// The handle is in use by another call right now.
+    /// The handle is in use by another call.
     #[error("{0} is in use by another call")]
     Busy(&'static str),
-    /// Carries no `String`: memory is what just failed.
+    /// Has no `String`, because allocation has just failed.
     #[error("out of memory: {bytes} bytes for {what}")]
     OutOfMemory { what: &'static str, bytes: u64 },
     #[error("{device} is out of memory: {bytes} bytes for {what}")]
     DeviceOutOfMemory { device: String, what: String, bytes: u64 },
-    /// The call would exceed a limit that the caller has set, of which `left` bytes are left.
+    /// The call would exceed a limit set by the caller, of which `left` bytes are left.
     #[error("cannot reserve memory for {what}: {needed} bytes are needed, {left} of the limit of {limit} are left")]
     Limit { what: &'static str, needed: u64, left: u64, limit: u64 },
-    /// The call would exceed a bound of this library.
+    /// The call would exceed a limit of this library.
     #[error("{0}")]
     TooComplex(String),
     #[error("{what}: {path}")]
     Io { path: String, what: String, system_code: i32 },
-    /// The system refuses a thread or another resource.
+    /// The system denied a thread or another resource.
     #[error("{what}")]
     Resources { what: String, system_code: i32 },
     /// The file is damaged or hostile.
     #[error("{what}: {path}")]
     Format { path: String, what: String },
-    /// The request is valid, but this library does not implement it.
+    /// The request is valid, but not implemented.
     #[error("{0}")]
     Unsupported(String),
     #[error("{0}")]
@@ -49,7 +49,7 @@ pub enum Error {
     Cancelled,
     #[error("the time allowed has passed")]
     Deadline,
-    /// `what` is the text that does not fit, `held` the number of its tokens that the cache holds.
+    /// `what` is the text that does not fit, `held` the number of its tokens already in the KV cache.
     #[error("{}", context_full(what, *held, *more, *capacity))]
     ContextFull { what: &'static str, held: usize, more: usize, capacity: usize },
     #[error("the buffer holds {capacity}, {needed} are needed")]
@@ -58,10 +58,10 @@ pub enum Error {
     DeviceUnavailable { device: String, why: String },
     #[error("{device} was lost: {why}")]
     DeviceLost { device: String, why: String },
-    /// Two things that do not belong together, such as caches of different models in one batch.
+    /// Two objects that do not belong together, such as caches of different models in one batch.
     #[error("{0}")]
     Mismatch(String),
-    /// `fault`: the number of the panic, by which the boundary finds its message; 0: unknown.
+    /// `fault`: number of the panic, for finding its message; 0: unknown.
     #[error("{what} was left unusable by an internal error in an earlier call")]
     Poisoned { what: &'static str, fault: u32 },
 }
@@ -91,12 +91,12 @@ impl Error {
         Error::Unsupported(what.into())
     }
 
-    /// Says which entry of a list the error is about.
+    /// Adds the index of the list entry that the error is about.
     pub fn of_entry(self, i: usize) -> Self {
         self.of(&format!("entry {i}"))
     }
 
-    /// Says what the error is about.
+    /// Adds the subject of the error.
     pub fn of(self, whose: &str) -> Self {
         let at = |what: String| format!("{whose}: {what}");
         match self {
@@ -124,17 +124,17 @@ impl Error {
     }
 }
 
-/// `OutOfMemory` where a small allocation of the call was served from the reserve.
+/// Fails with `OutOfMemory` if a small allocation of the call was served from the reserve.
 pub fn check_memory(what: &'static str) -> Result<()> {
     if memory::is_short() { Err(Error::OutOfMemory { what, bytes: 0 }) } else { Ok(()) }
 }
 
-/// The result of work that allocates up to some bytes in ways that cannot fail.
+/// Runs work that allocates up to `bytes` bytes infallibly, after reserving them.
 pub fn secured<T>(what: &'static str, bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
     memory::secured(bytes, work).unwrap_or(Err(Error::OutOfMemory { what, bytes: bytes as u64 }))
 }
 
-/// A vector with room for exactly `capacity` elements, or `OutOfMemory` naming `what`.
+/// A vector with capacity for exactly `capacity` elements, or `OutOfMemory` naming `what`.
 pub fn try_vec<T>(what: &'static str, capacity: usize) -> Result<Vec<T>> {
     check_memory(what)?;
     let mut v = Vec::new();
@@ -143,7 +143,7 @@ pub fn try_vec<T>(what: &'static str, capacity: usize) -> Result<Vec<T>> {
     Ok(v)
 }
 
-/// `try_vec` filled with `len` copies of `value`.
+/// Like `try_vec`, filled with `len` copies of `value`.
 pub fn try_filled<T: Clone>(what: &'static str, len: usize, value: T) -> Result<Vec<T>> {
     let mut v = try_vec(what, len)?;
     v.resize(len, value);

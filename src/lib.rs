@@ -1,5 +1,4 @@
-//! realizar runs language models inside somebody else's process, after a C interface.
-//! `ARCHITECTURE.md` is the tour.
+//! An embeddable LLM inference library with a C interface. `ARCHITECTURE.md` is the tour.
 
 pub mod error;
 pub mod memory;

@@ -1,6 +1,6 @@
-//! The one allocator of the library: the system's, or that of the host (`try_host`), and a reserve for the moment when
-//! neither has anything left. Much of Rust ends the process where a small allocation fails; those are served from the
-//! reserve instead, until the call that made them reaches a place where it can fail (`is_short`).
+//! The library's allocator: the system's, or the host's (`try_host`), plus a reserve for when that is exhausted. Much
+//! of Rust aborts the process if a small allocation fails; the reserve serves such allocations, until the call reaches
+//! a place where it can return an error (`is_short`).
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -11,15 +11,15 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Bytes that are set aside at the first call.
+/// Bytes reserved by the first call.
 pub const RESERVE: usize = 256 << 10;
-/// Largest request that they serve: a larger request can fail.
+/// Maximum size of a request to the reserve; larger requests can fail.
 const SMALL: usize = RESERVE / 8;
-/// Regions of reserves that still hold something, at most.
+/// Maximum number of reserve regions in use.
 const REGIONS: usize = 16;
 const ALIGN: usize = 64;
 
-/// Memory of the host.
+/// The host's allocator.
 #[derive(Clone, Copy)]
 pub struct Host {
     pub alloc: unsafe extern "C" fn(size: usize, align: usize, user: *mut c_void) -> *mut c_void,
@@ -27,17 +27,17 @@ pub struct Host {
     pub user: *mut c_void,
 }
 
-// SAFETY: the pointer is only handed on; the host's functions are called from any thread, as the header says.
+// SAFETY: the pointer is only passed on; the host's functions may be called from any thread, as the header says.
 unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
-/// Has everything come from the host from now on, if it gives an aligned block when it is asked for one.
+/// Allocates everything from the host from now on, if a test allocation is aligned.
 ///
 /// # Safety
-/// The functions are those of an allocator, which may be given what was allocated before this call.
+/// The functions must be those of an allocator, and must accept blocks allocated before this call.
 pub unsafe fn try_host(host: Host) -> bool {
     // SAFETY: the contract of this function.
     let p = unsafe { (host.alloc)(RESERVE, ALIGN, host.user) };
@@ -49,15 +49,15 @@ pub unsafe fn try_host(host: Host) -> bool {
     p.addr().is_multiple_of(ALIGN) && HOST.set(host).is_ok()
 }
 
-/// Where memory comes from, if it is the host.
+/// The host's allocator, if set.
 pub fn host() -> Option<&'static Host> {
     HOST.get()
 }
 
-/// Asks the host or the system; null where neither has the memory.
+/// Allocates from the host or the system; null without memory.
 ///
 /// # Safety
-/// The layout is not empty.
+/// The layout must not be empty.
 unsafe fn ask(layout: Layout) -> *mut u8 {
     let Some(host) = HOST.get() else {
         // SAFETY: the contract of this function.
@@ -73,11 +73,11 @@ unsafe fn ask(layout: Layout) -> *mut u8 {
     null_mut()
 }
 
-/// True if the system can allocate `bytes`, which are freed at once: they remain available for the next smaller
-/// requests, including requests of the system's own libraries.
+/// True if the system can allocate `bytes`; frees them at once, so that smaller requests, including those of system
+/// libraries, can succeed.
 pub fn system_has(bytes: usize) -> bool {
     let Ok(layout) = Layout::from_size_align(bytes.max(1), ALIGN) else { return false };
-    // SAFETY: the layout is not empty, and the block is given back with it.
+    // SAFETY: the layout is not empty, and the block is freed with the same layout.
     unsafe {
         let p = System.alloc(layout);
         if !p.is_null() {
@@ -88,7 +88,7 @@ pub fn system_has(bytes: usize) -> bool {
 }
 
 /// # Safety
-/// `p` came from `ask` with the same layout.
+/// `p` must come from `ask` with the same layout.
 unsafe fn give_back(p: *mut u8, layout: Layout) {
     match HOST.get() {
         // SAFETY: the contract of this function.
@@ -98,17 +98,17 @@ unsafe fn give_back(p: *mut u8, layout: Layout) {
     }
 }
 
-/// A part of the reserve: blocks one after the other.
+/// A part of the reserve: a bump allocator.
 #[derive(Clone, Copy)]
 struct Region {
     base: *mut u8,
     size: usize,
-    /// Largest request.
+    /// Maximum size of a request.
     most: usize,
     used: usize,
-    /// Blocks that are not freed yet.
+    /// Number of blocks that are not freed yet.
     live: usize,
-    /// Serves requests; else waits for its last block.
+    /// True while it serves requests; then it waits for its last block.
     open: bool,
 }
 
@@ -131,7 +131,7 @@ impl Region {
         Some(self.base.wrapping_add(start))
     }
 
-    /// True where the block was one of this region.
+    /// Frees a block; returns true if it belongs to this region.
     fn take_back(&mut self, p: *mut u8, size: usize) -> bool {
         let Some(start) = p.addr().checked_sub(self.base.addr()).filter(|start| *start < self.size) else {
             return false;
@@ -151,16 +151,16 @@ struct Reserve {
     regions: UnsafeCell<[Region; REGIONS]>,
 }
 
-// SAFETY: regions are used under the lock alone.
+// SAFETY: regions are accessed only under the lock.
 unsafe impl Sync for Reserve {}
 
 static REGIONS_OF_ALL: Reserve =
     Reserve { locked: AtomicBool::new(false), regions: UnsafeCell::new([Region::NONE; REGIONS]) };
-/// The reserve was set aside.
+/// True once the reserve is allocated.
 static READY: AtomicBool = AtomicBool::new(false);
-/// Blocks of the reserve that are not freed yet.
+/// Number of reserve blocks that are not freed yet.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// Something was served since memory was last there.
+/// True if the reserve has served a request since memory was last available.
 static SHORT: AtomicBool = AtomicBool::new(false);
 /// Number of blocks that the reserve has served.
 static SERVED: AtomicUsize = AtomicUsize::new(0);
@@ -168,18 +168,18 @@ static SERVED: AtomicUsize = AtomicUsize::new(0);
 static USERS: AtomicUsize = AtomicUsize::new(0);
 
 impl Reserve {
-    /// Runs `work`, which allocates nothing and does not panic, on the regions.
+    /// Runs `work`, which must neither allocate nor panic, on the regions.
     fn with<T>(&self, work: impl FnOnce(&mut [Region; REGIONS]) -> T) -> T {
         while self.locked.swap(true, Ordering::Acquire) {
             spin_loop();
         }
-        // SAFETY: the lock is held by this thread alone.
+        // SAFETY: only this thread holds the lock.
         let result = work(unsafe { &mut *self.regions.get() });
         self.locked.store(false, Ordering::Release);
         result
     }
 
-    /// Adds a region of some bytes; `None` where there is no memory. Its place, unless all are taken.
+    /// Adds a region of `size` bytes; `None` without memory, `Some(None)` if all regions are in use.
     fn add(&self, size: usize, most: usize) -> Option<Option<usize>> {
         // SAFETY: not empty.
         let base = unsafe { ask(Region::layout(size)) };
@@ -194,13 +194,13 @@ impl Reserve {
         });
         if place.is_none() {
             count(-(size as i64));
-            // SAFETY: from `ask` above, and nobody has it.
+            // SAFETY: from `ask` above, and not yet shared.
             unsafe { give_back(base, Region::layout(size)) };
         }
         Some(place)
     }
 
-    /// Gives regions back that serve no more and hold nothing.
+    /// Frees closed regions without blocks.
     fn clear(&self) {
         while let Some(region) = self.with(|regions| {
             let empty = regions.iter_mut().find(|r| !r.base.is_null() && !r.open && r.live == 0)?;
@@ -213,7 +213,7 @@ impl Reserve {
     }
 
     fn serve(&self, layout: Layout) -> *mut u8 {
-        // That of all calls comes last, so that work within a larger one does not use it up.
+        // The common reserve comes last, so that `secured` work does not use it up.
         let served = self.with(|regions| {
             let mut larger = regions.iter_mut().filter(|region| region.size != RESERVE);
             let served = larger.find_map(|region| region.serve(layout));
@@ -236,14 +236,14 @@ impl Reserve {
     }
 }
 
-/// Somebody who needs the reserve: a call, or the object behind a handle. The last one gives it back, so that nothing
-/// of it is left when the library is unloaded.
+/// A user of the reserve: a call, or the object of a handle. The last one frees it, so that nothing is left when the
+/// library is unloaded.
 pub struct User(());
 
 impl User {
     pub fn enter() -> User {
         if USERS.fetch_add(1, Ordering::AcqRel) == 0 {
-            // Waits for one that is giving it back.
+            // Waits for a thread that is freeing it.
             REGIONS_OF_ALL.with(|_| ());
         }
         User(())
@@ -265,8 +265,7 @@ impl Drop for User {
     }
 }
 
-/// Begins a call, of a `User`: sets the reserve aside, or fills it up again. False where there is not enough of it left
-/// for a call.
+/// Begins a call of a `User`: allocates or refills the reserve. Returns false if not enough of it is left for a call.
 pub fn begin() -> bool {
     if READY.load(Ordering::Acquire) && !SHORT.load(Ordering::Acquire) {
         return true;
@@ -288,20 +287,20 @@ pub fn begin() -> bool {
     }
 }
 
-/// True where the reserve has served something: what can fail should.
+/// True if the reserve has served a request: operations that can fail should fail.
 pub fn is_short() -> bool {
     SHORT.load(Ordering::Acquire)
 }
 
-/// Number of blocks that the reserve has ever served: what has failed meanwhile may have failed for want of memory.
+/// Number of blocks that the reserve has ever served; an increase means that a failure may be due to memory.
 pub fn served() -> usize {
     SERVED.load(Ordering::Acquire)
 }
 
-/// Runs work that allocates up to some bytes in ways that cannot fail, after a reserve of as many; `None` where there
-/// is none. If very many threads do so at once, the last of them share the reserves of the others.
+/// Runs work that allocates up to `bytes` bytes infallibly, after reserving them; `None` without memory. With very many
+/// concurrent threads, the last ones share the others' reserves.
 pub fn secured<T>(bytes: usize, work: impl FnOnce() -> T) -> Option<T> {
-    /// Closes a region though the work panics.
+    /// Closes a region even if the work panics.
     struct Closed(Option<usize>);
     impl Drop for Closed {
         fn drop(&mut self) {
@@ -324,12 +323,12 @@ thread_local! {
     static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Bytes that this thread has taken, less those that it has given back.
+/// Bytes that this thread has allocated, minus those it has freed.
 pub fn held() -> i64 {
     HELD.get()
 }
 
-/// Runs work on this thread, and finds how much more than before it held at most.
+/// Runs work on this thread, and measures its peak of additional memory.
 pub fn with_peak<T>(work: impl FnOnce() -> T) -> (T, i64) {
     let before = HELD.get();
     PEAK.set(before);
@@ -337,7 +336,7 @@ pub fn with_peak<T>(work: impl FnOnce() -> T) -> (T, i64) {
     (result, PEAK.get() - before)
 }
 
-/// Counts bytes that this thread takes, or gives back where they are less than 0: mappings, beside what is allocated.
+/// Counts bytes that this thread takes (or frees, if negative) outside the allocator, such as mappings.
 pub fn count(bytes: i64) {
     let held = HELD.get().wrapping_add(bytes);
     HELD.set(held);
@@ -350,10 +349,10 @@ struct Memory;
 #[global_allocator]
 static MEMORY: Memory = Memory;
 
-// SAFETY: blocks come from the host, the system or the reserve, aligned as wanted, and go back to where they came from.
+// SAFETY: blocks come from the host, the system or the reserve, aligned as requested, and return to their origin.
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let p = unsafe { ask(layout) };
         let p = if p.is_null() { REGIONS_OF_ALL.serve(layout) } else { p };
         count(if p.is_null() { 0 } else { layout.size() as i64 });
@@ -362,14 +361,14 @@ unsafe impl GlobalAlloc for Memory {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if host().is_none() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let p = unsafe { System.alloc_zeroed(layout) };
             if !p.is_null() {
                 count(layout.size() as i64);
                 return p;
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let p = unsafe { self.alloc(layout) };
         if !p.is_null() {
             // SAFETY: a block of that size.
@@ -383,20 +382,20 @@ unsafe impl GlobalAlloc for Memory {
         if LIVE.load(Ordering::Acquire) > 0 && REGIONS_OF_ALL.take_back(p, layout.size()) {
             return;
         }
-        // SAFETY: the caller's promise; it is none of the reserve.
+        // SAFETY: guaranteed by the caller; it is not from the reserve.
         unsafe { give_back(p, layout) }
     }
 
     unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if host().is_none() && LIVE.load(Ordering::Acquire) == 0 {
-            // SAFETY: the caller's promise; the block is the system's.
+            // SAFETY: guaranteed by the caller; the block is the system's.
             let moved = unsafe { System.realloc(p, layout, size) };
             if !moved.is_null() {
                 count(size as i64 - layout.size() as i64);
                 return moved;
             }
         }
-        // SAFETY: the caller's promise: the size does not overflow when it is rounded up.
+        // SAFETY: guaranteed by the caller: the size does not overflow when rounded up.
         let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         // SAFETY: as above; the two blocks are distinct.
         unsafe {

@@ -1,8 +1,8 @@
-//! Shape and element type of a tensor: the terms in which a file format, a block codec and a backend speak of one.
+//! Shape and element type of a tensor, shared by file formats, block codecs and backends.
 
 use crate::error::{Error, Result};
 
-/// GGML's number for an element type. What it means is a row of the table in `quant`.
+/// GGML's number of an element type; the table in `quant` describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DType(pub u32);
 
