@@ -1,10 +1,12 @@
 """Hooks of MkDocs: adds the pages that are made from the sources, and the tabs of snippets in every language.
 
-A line "[code: NAME](../snippets)" of a page, which is a link where it is read as it is, becomes a tab for each file
-of docs/snippets or examples/adventure that has a section of that name, in the order of LANGUAGES; "[code: NAME in
-FILE](...)" becomes one block. The C tab of "start" is the program of the README.
+A line "[code: NAME](../snippets) in [C](../snippets/guides.c), ..." of a page becomes a tab for each file of
+docs/snippets or examples/adventure that has a section of that name, in the order of LANGUAGES. Readers of the plain
+Markdown see links to these files; a page whose links differ from the files fails the build with the line to write.
+"[code: NAME in FILE](...)" becomes one block. The C tab of "start" is the program of the README.
 """
 
+import os
 import re
 import sys
 import textwrap
@@ -29,6 +31,7 @@ BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#")
 LANGUAGES += [("C++", "chat.cpp", "cpp"), ("Go", "chat.go", "go"), ("Python", "chat.py", "python"), ("C#", "Chat.cs", "csharp"),
               ("Swift", "chat.swift", "swift"), ("Java", "Chat.java", "java"), ("Kotlin", "Chat.kt", "kotlin"),
               ("JavaScript", "chat.mjs", "javascript")]  # fmt: skip
+LANGUAGES += [("Python", "web.py", "python")]
 LANGUAGES += [("Godot 4", "godot/main.gd", "gdscript"), ("Godot 4", "godot/adventure.gd", "gdscript"),
               ("Unity", "unity/Runtime/Adventure.cs", "csharp"),
               ("Unreal Engine", "unreal/Source/Adventure/AdventureActor.cpp", "cpp")]  # fmt: skip
@@ -38,9 +41,12 @@ def _page_of(binding):
     return f"reference/bindings/{Path(binding).name}.md"
 
 
+def _path(file):
+    return next(folder / file for folder in FOLDERS if (folder / file).exists())
+
+
 def sections(file):
-    path = next(folder / file for folder in FOLDERS if (folder / file).exists())
-    return set(re.findall(r"--8<-- \[start:([\w-]+)\]", path.read_text()))
+    return set(re.findall(r"--8<-- \[start:([\w-]+)\]", _path(file).read_text()))
 
 
 _used = {}
@@ -59,10 +65,24 @@ def _readme():
     return re.search(r"^```c\n.*?^```$", (ROOT / "README.md").read_text(), re.S | re.M)[0]
 
 
-def _tabs(name):
+def _found(name):
     found = [(title, file, language) for title, file, language in LANGUAGES if name in sections(file)]
     if not found:
         raise PluginError(f"no language has the snippet {name}")
+    return found
+
+
+def _links(name, page):
+    """The links to the files of a snippet that follow its line in the Markdown of a page."""
+    files = [(title, _path(file)) for title, file, _ in _found(name)]
+    if name == "start":
+        files.insert(0, ("C", ROOT / "README.md"))
+    folder = (ROOT / "docs" / page).parent
+    return " in " + ", ".join(f"[{title}]({os.path.relpath(path, folder)})" for title, path in files)
+
+
+def _tabs(name):
+    found = _found(name)
     tabs = [(title, _block(file, name, language, "    ")) for title, file, language in found]
     if name == "start":
         tabs.insert(0, ("C", textwrap.indent(_readme(), "    ")))
@@ -102,10 +122,14 @@ def on_page_markdown(markdown, page, config, files):
     languages = {file: language for _, file, language in LANGUAGES}
 
     def replaced(found):
-        name, file = found.groups()
-        return _block(file, name, languages[file]) if file else _tabs(name)
+        name, file, links = found.groups()
+        if file:
+            return _block(file, name, languages[file])
+        if links != _links(name, page.file.src_path):
+            raise PluginError(f"{page.file.src_path}: write [code: {name}](...){_links(name, page.file.src_path)}")
+        return _tabs(name)
 
-    return re.sub(r"^\[code: ([\w-]+)(?: in (\S+))?\]\([./\w]*\)$", replaced, markdown, flags=re.M)
+    return re.sub(r"^\[code: ([\w-]+)(?: in (\S+))?\]\([./\w]*\)(.*)$", replaced, markdown, flags=re.M)
 
 
 def on_post_build(config):

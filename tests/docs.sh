@@ -24,7 +24,7 @@ for file in $(grep -ohE '`(tests|scripts|benches|bindings|examples|docs)/[A-Za-z
     docs/{guides,reference,explanation}/*.md | tr -d '`' | sort -u); do
     [ -e "$file" ] || { echo "FAILED: a page names $file, which is not there"; exit 1; }
 done
-for test in $(grep -oE '`[a-z0-9]+(_[a-z0-9]+){3,}`' docs/index.md | tr -d '`'); do
+for test in $(grep -oE '`[a-z0-9]+(_[a-z0-9]+){3,}`' docs/explanation/guarantees.md | tr -d '`'); do
     grep -rqE "fn $test\b" tests || { echo "FAILED: a page names the test $test, which is not there"; exit 1; }
 done
 
@@ -83,6 +83,8 @@ if python3 -c 'import numpy' 2>/dev/null; then
     cp "$library" "$out/python/realizar"
     PYTHONPATH=$out/python PYTHONDONTWRITEBYTECODE=1 runs Python python3 docs/snippets/guides.py
     PYTHONPATH=$out/python PYTHONDONTWRITEBYTECODE=1 begins Python python3 docs/snippets/start/chat.py
+    said=$(PYTHONPATH=$out/python PYTHONDONTWRITEBYTECODE=1 python3 docs/snippets/web.py "$out/chat.gguf") && [[ $said == "$expected"* ]] ||
+        { echo "FAILED: replies in asyncio: $said"; exit 1; }
 else
     echo "SKIPPED: the guides in Python, because there is no python3 with numpy"
 fi
