@@ -129,7 +129,7 @@ def pages():
 
 def _overview(head, groups, links):
     """The page of the rules that hold for every function, and of all functions by group."""
-    rules = head[head.index("What holds for every function:") :]
+    rules = head[head.index("Rules for every function:") :]
     fix = lambda text: re.sub(r'href="\.\./', 'href="', text)  # noqa: E731 the index lies above its groups
     rules = fix(links.paragraphs(re.sub(r"\n+- ", "\n- ", rules).replace("function:\n- ", "function:\n\n- "), ""))
     text = "# The C header\n\n`include/realizar.h` is the reference of every language. It is shown here group by group.\n\n" + rules

@@ -94,7 +94,7 @@ expect "serve" "16 conversations together: " "$("$programs/serve" $story 24)"
 
 # The programs that readers see first, in the README and at the top of the header. The former has a system message.
 awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/README.c"
-sed -n '1,/What holds for every function/s/^ \*   //p' ../include/realizar.h >"$temporary/realizar.h.c"
+sed -n '1,/Rules for every function/s/^ \*   //p' ../include/realizar.h >"$temporary/realizar.h.c"
 first() { # name, wanted beginning
     ${CC:-cc} -Wall -Wextra -Werror -o "$temporary/first" "$temporary/$1.c" -I"$programs/stage/include" -L"$programs/stage/lib" \
         -lrealizar -Wl,-rpath,"$programs/stage/lib"
