@@ -10,10 +10,12 @@ import re
 import subprocess
 import tarfile
 import time
+import uuid
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, NamedTuple
+from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = (ROOT / "include/realizar.h").read_text()
@@ -27,6 +29,22 @@ def _field(name: str) -> str:
 VERSION, DESCRIPTION, LICENSE, HOMEPAGE = (_field(name) for name in ("version", "description", "license", "homepage"))
 # Where a release has its files, for recipes that fetch them.
 RELEASES = f"{HOMEPAGE}/releases/v{VERSION}"
+# Words by which registries find the packages.
+KEYWORDS = ["llm", "inference", "gguf", "safetensors", "embeddings"]
+
+
+def _variable(name: str, form: str, condition: str) -> List[str]:
+    """The parts of an environment variable; empty if it is unset."""
+    text = os.environ.get(name, "")
+    found = re.fullmatch(form, text)
+    if text and not found:
+        raise SystemExit(f"FAILED: {name} is {text!r}; it must be {condition}")
+    return list(found.groups()) if found else [""] * re.compile(form).groups
+
+
+# What registries ask for and this tree does not say: who maintains the packages, and where the sources are.
+MAINTAINER, MAIL = _variable("REALIZAR_MAINTAINER", r'([^<>"]*[^<>" ]) <([^<>"\s@]+@[^<>"\s@]+)>', '"Name <mail>"')
+(SCM,) = _variable("REALIZAR_SCM", r'(https://[^\s"<>]+)', "an https URL")
 
 
 def _epoch() -> int:
@@ -45,6 +63,19 @@ EPOCH = _epoch()
 
 class Skipped(Exception):
     """A package cannot be made here; the text says why."""
+
+
+def call(*command: object, **environment: str) -> str:
+    """Runs a tool; one that is missing, or that says so with 77, skips the package."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True)
+    except FileNotFoundError:
+        raise Skipped(f"there is no {command[0]}") from None
+    if done.returncode == 77:
+        raise Skipped(done.stdout.strip().rpartition("because ")[2])
+    if done.returncode != 0:
+        raise SystemExit(f"FAILED: {' '.join(map(str, command))}\n{done.stdout}")
+    return done.stdout
 
 
 @dataclass
@@ -105,9 +136,18 @@ def write_folder(path: Path, files: Files) -> None:
 
 
 def template(name: str, **values: str) -> bytes:
-    """A file of packaging/ with the values of @NAME@, those of all packages among them."""
-    values = {"VERSION": VERSION, "DESCRIPTION": DESCRIPTION, "LICENSE": LICENSE, "HOMEPAGE": HOMEPAGE, "RELEASES": RELEASES, **values}
-    return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], (ROOT / "packaging" / f"{name}.in").read_text()).encode()
+    """A file of packaging/ with the values of @NAME@, including the values common to all packages. A line with an empty
+    value is left out."""
+    values = {
+        "VERSION": VERSION, "DESCRIPTION": DESCRIPTION, "LICENSE": LICENSE, "HOMEPAGE": HOMEPAGE, "RELEASES": RELEASES,
+        "MAINTAINER": MAINTAINER, "MAIL": MAIL, "SCM": SCM, "KEYWORDS": ",".join(KEYWORDS), "WORDS": " ".join(KEYWORDS),
+        "QUOTED_KEYWORDS": json.dumps(KEYWORDS), **values,
+    }  # fmt: skip
+    if name.endswith(("xml", "nuspec")):
+        values = {key: escape(value) for key, value in values.items()}
+    lines = (ROOT / "packaging" / f"{name}.in").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if all(values[key] for key in re.findall("@([A-Z_]+)@", line))]
+    return re.sub("@([A-Z_]+)@", lambda found: values[found[1]], "".join(kept)).encode()
 
 
 class System(NamedTuple):
@@ -203,6 +243,10 @@ LINKED = {
 }
 
 
+# The licence of a crate that names none and has a file of it.
+UNSAID = "see its file"
+
+
 def linked_into(system: System, library: bytes) -> List[str]:
     if system.kernel == "windows":
         return ["mingw-w64", "libgcc"]
@@ -210,48 +254,67 @@ def linked_into(system: System, library: bytes) -> List[str]:
     return ["libunwind"] if system.kernel == "linux" and b"\0libgcc_s.so.1\0" not in library else []
 
 
-def crates(triple: str) -> List[dict]:
-    """The packages that are compiled into the library, by name."""
+def crates(triple: str) -> Dict[str, dict]:
+    """The packages that are compiled into the library, by id, in the order of their names; each has the ids of those
+    that it uses in "uses"."""
     arguments = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", triple]
     metadata = json.loads(subprocess.run(arguments, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    found, left = set(), [metadata["resolve"]["root"]]
+    uses: Dict[str, List[str]] = {}
+    left = [metadata["resolve"]["root"]]
     while left:
-        for dep in nodes[left.pop()]["deps"]:
-            if any(kind["kind"] is None for kind in dep["dep_kinds"]) and dep["pkg"] not in found:
-                found.add(dep["pkg"])
-                left.append(dep["pkg"])
-    return sorted((p for p in metadata["packages"] if p["id"] in found), key=lambda p: (p["name"], p["version"]))
+        package = left.pop()
+        if package not in uses:
+            kinds = {dep["pkg"]: [kind["kind"] for kind in dep["dep_kinds"]] for dep in nodes[package]["deps"]}
+            uses[package] = [other for other, found in kinds.items() if None in found]
+            left += uses[package]
+    found = sorted((package for package in metadata["packages"] if package["id"] in uses), key=lambda p: (p["name"], p["version"]))
+    return {package["id"]: {**package, "uses": uses[package["id"]]} for package in found}
 
 
 def inventory(triple: str, linked: List[str]) -> Files:
     """The licences of all that is in a library, and the list of it (CycloneDX), as files of an installation."""
     components, notices = [], []
 
-    def add(name: str, version: str, license: str, texts: List[str], **more: str) -> None:
-        component = {"type": "library", "name": name, "version": version, "licenses": [{"expression": license}], **more}
+    def add(name: str, version: str, license: str, texts: List[str], **more: str) -> str:
+        """Adds a component; its reference."""
+        terms = {"expression": license} if re.fullmatch(r"[\w.+() -]+", license) and license != UNSAID else {"license": {"name": license}}
+        reference = more.get("purl", f"{name}@{version}".rstrip("@"))
+        component = {"type": "library", "bom-ref": reference, "name": name, "version": version, "licenses": [terms], **more}
         components.append({key: value for key, value in component.items() if value})
         notices.append("\n\n".join([f"{'=' * 80}\n{name} {version}".rstrip() + f": {license}", *(text.strip() for text in texts)]))
+        return reference
 
-    for crate in crates(triple):
+    found = crates(triple)
+    purl = lambda crate: f"pkg:cargo/{crate['name']}@{crate['version']}"  # noqa: E731
+    uses = {purl(crate): sorted(purl(found[other]) for other in crate["uses"]) for crate in found.values()}
+    own = {"type": "library", "bom-ref": f"pkg:cargo/realizar@{VERSION}", "name": "realizar", "version": VERSION, "licenses": [{"expression": LICENSE}]}
+    for crate in found.values():
+        if purl(crate) == own["bom-ref"]:
+            continue
         place = Path(crate["manifest_path"]).parent
         files = [f for f in sorted(place.iterdir()) if f.is_file() and re.match(r"(?i)(un)?licen[cs]e|copying|notice", f.name)]
         if not (crate["license"] or files):
             raise SystemExit(f"FAILED: {crate['name']} has no licence")
-        license = (crate["license"] or "see its file").replace("/", " OR ")
+        license = (crate["license"] or UNSAID).replace("/", " OR ")
         texts = [file.read_text(errors="replace") for file in files]
         if "MPL-" in license:
             texts.insert(0, f"Its source code, which was not changed: {crate['repository'] or crate['name']}, version {crate['version']}.")
-        add(crate["name"], crate["version"], license, texts, purl=f"pkg:cargo/{crate['name']}@{crate['version']}")
+        add(crate["name"], crate["version"], license, texts, purl=purl(crate))
     zig = importlib.util.find_spec("ziglang")
     for name in linked:
         license, text = LINKED[name]
         file = Path(text.format(zig=zig.submodule_search_locations[0] if zig else ""))
-        add(name, "", license, [file.read_text()] if file.is_file() else [])
+        uses[own["bom-ref"]].append(add(name, "", license, [file.read_text()] if file.is_file() else []))
     rustc = subprocess.run(["rustc", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[1]
-    add("std", rustc, "MIT OR Apache-2.0", [])
-    own = {"type": "library", "name": "realizar", "version": VERSION, "licenses": [{"expression": LICENSE}]}
-    bom = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": {"component": own}, "components": components}
+    uses[own["bom-ref"]].append(add("std", rustc, "MIT OR Apache-2.0", []))
+    bom = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+        "metadata": {"component": own}, "components": components,
+        "dependencies": [{"ref": ref, "dependsOn": others} for ref, others in sorted(uses.items())],
+    }  # fmt: skip
+    # From the contents, so that two builds of the same have the same one.
+    bom["serialNumber"] = f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, HOMEPAGE + json.dumps(bom))}"
     licenses = {f"share/licenses/realizar/{name}": read(ROOT / name) for name in ("LICENSE", "LICENSE-MIT", "LICENSE-APACHE")}
     return {
         **licenses,
