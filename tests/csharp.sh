@@ -10,7 +10,7 @@ rm -rf $out
 mkdir -p $out
 compile() { scripts/compile-csharp "$@" || { [ $? = 77 ] && exit 0; exit 1; }; }
 compile -unsafe -target:library -out:$out/Realizar.dll bindings/csharp/Realizar/*.cs
-compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/{Tests,UnityStub}.cs bindings/csharp/Unity/*.cs
+compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/{Tests,MisuseTests,UnityStub}.cs bindings/csharp/Unity/*.cs
 compile -unsafe -out:$out/HubTests.dll bindings/csharp/Tests/HubTests.cs bindings/csharp/Realizar/*.cs
 compile -r:$out/Realizar.dll -out:$out/Chat.dll bindings/csharp/Chat/Chat.cs
 compile -r:$out/Realizar.dll -out:$out/Guides.dll docs/snippets/Guides.cs
@@ -33,6 +33,11 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
     >$out/chat.gguf
 "$dotnet/dotnet" $out/Tests.dll tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
+for _ in 1 2 3; do
+    code=0
+    "$dotnet/dotnet" $out/Tests.dll exit tests/data/stories260K-f32.gguf || code=$?
+    [ $code = 7 ] || { echo "FAILED: the end of a process while threads compute: $code"; exit 1; }
+done
 # Models of the Hub, with a disk that is full where one can be mounted. This runtime hashes by OpenSSL 1, which this
 # wheel has and few systems have.
 tls=$PWD/build/openssl/psycopg2_binary.libs

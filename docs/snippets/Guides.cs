@@ -208,7 +208,7 @@ static class Guides
     // --8<-- [start:memory]
     static void Memory(string path)
     {
-        var small = new ConversationOptions { Capacity = 2048, Keys = ElementType.Q8_0, Values = ElementType.Q8_0 };
+        var small = new ConversationOptions { Capacity = 2048, Keys = CacheType.Q8_0, Values = CacheType.Q8_0 };
         using (var runtime = new Runtime(threads: 2, memoryLimit: 512ul << 20)) // beyond it: Status.Limit
         using (var model = Model.Load(path, new LoadOptions { Runtime = runtime }))
         using (var chat = new Conversation(model, small))
@@ -245,7 +245,7 @@ static class Guides
         {
             Model.Load(path).Dispose();
         }
-        catch (RealizarException e) when (e.Status == Status.IO)
+        catch (FileNotFoundException e)
         {
             Console.Error.WriteLine("fetch the model first: " + e.Message);
         }

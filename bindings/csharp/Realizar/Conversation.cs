@@ -27,7 +27,8 @@ namespace Realizar
         public string SystemMessage;
         /// <summary>Context length in tokens; 0: the model's, at most 8192.</summary>
         public int Capacity;
-        public ElementType Keys = ElementType.F16, Values = ElementType.F16;
+        /// <summary>Element types of the keys and values in the KV cache.</summary>
+        public CacheType Keys = CacheType.F16, Values = CacheType.F16;
         public Overflow Overflow;
         /// <summary>LoRA adapters, each with a scale.</summary>
         public IReadOnlyDictionary<Adapter, float> Adapters = new Dictionary<Adapter, float>();
@@ -94,15 +95,18 @@ namespace Realizar
     }
 
     /// <summary>Messages with a model, their KV cache, and the reply that is being generated. Only tokens that are new
-    /// since the last reply are computed. One call at a time: a second one fails with Status.Busy.</summary>
+    /// since the last reply are computed. One call at a time: a second one is an InvalidOperationException. Dispose stops
+    /// a call of another thread, which ends with an ObjectDisposedException.</summary>
     public sealed class Conversation : IDisposable
     {
         private readonly ConversationHandle handle = new ConversationHandle();
-        private readonly Cancelling always; // of ConversationOptions.Cancellation
-        private readonly CancellationToken alwaysToken;
+        private readonly Cancelling always; // of ConversationOptions.Cancellation, and of Dispose
         private Cancelling cancelling; // of the reply
-        private CancellationToken cancellation;
-        private int row = 1, replies;
+        private int row = 1;
+        private int replies; // Number of the last reply, and of changes that end one.
+        private int read; // Number of the reply that was enumerated last.
+        private bool isReading; // That enumeration goes on.
+        /// <summary>The model of the conversation.</summary>
         public Model Model { get; }
 
         private unsafe delegate int Making(rz_conversation_params* p, IntPtr* pointer, rz_error* err);
@@ -111,17 +115,17 @@ namespace Realizar
         {
             Model = Native.Given(model, nameof(model));
             Native.Given(options.Adapters, nameof(options.Adapters));
-            alwaysToken = options.Cancellation;
-            always = new Cancelling(alwaysToken);
+            options.Cancellation.ThrowIfCancellationRequested();
+            always = new Cancelling(options.Cancellation, true);
             try
             {
                 using (var pins = new Pins())
                 {
-                    var json = options.Json == null ? null : Native.Terminated(options.Json, nameof(options.Json));
+                    var (json, length) = pins.Sized(options.Json, nameof(options.Json));
                     var p = (rz_conversation_params*)pins.Of(new rz_conversation_params {
-                        struct_size = (uint)sizeof(rz_conversation_params), overflow = (uint)options.Overflow, json = pins.Of(json),
-                        json_len = (UIntPtr)(json == null ? 0 : json.Length - 1), n_adapters = (UIntPtr)options.Adapters.Count,
-                        cache = pins.Of(Session.Parameters(options.Capacity, options.Keys, options.Values)), cancel = pins.Of(always.Handle),
+                        struct_size = (uint)sizeof(rz_conversation_params), overflow = (uint)options.Overflow, json = json, json_len = length,
+                        n_adapters = (UIntPtr)options.Adapters.Count,
+                        cache = pins.Of(Session.Parameters(options.Capacity, options.Keys, options.Values, nameof(options.Capacity))), cancel = pins.Of(always.Handle),
                         adapters = pins.Of(options.Adapters.Keys.Select(adapter => adapter.Handle)), scales = pins.Of(options.Adapters.Values.ToArray()),
                         store = pins.Of(options.Store?.Handle),
                     });
@@ -135,6 +139,7 @@ namespace Realizar
             }
         }
 
+        /// <summary>A conversation with a model.</summary>
         public unsafe Conversation(Model model, ConversationOptions options = null)
             : this(model, options ?? new ConversationOptions(), (p, pointer, err) => Native.rz_conversation_new(model.Handle, p, pointer, err))
         {
@@ -144,17 +149,19 @@ namespace Realizar
         /// <summary>A conversation that begins with a system message.</summary>
         public Conversation(Model model, string system) : this(model, new ConversationOptions { SystemMessage = system }) { }
 
-        private Conversation(Conversation past, IntPtr pointer)
+        private unsafe Conversation(Conversation past, IntPtr pointer)
         {
             Model = past.Model;
-            (always, alwaysToken) = (past.always.Share(), past.alwaysToken);
             handle.Take(pointer);
+            always = new Cancelling(past.always.Token, true);
+            Native.Call(err => Native.rz_conversation_cancel_set(handle, always.Handle, err)); // not that of the other one
         }
 
         /// <summary>Reads the conversation that Save has written. Of the options, those of the KV cache, Store and
         /// Cancellation apply.</summary>
         public static unsafe Conversation Load(Model model, System.IO.Stream stream, ConversationOptions options = null)
         {
+            Native.Given(model, nameof(model));
             using (var transfer = new Transfer(stream))
                 return new Conversation(model, options ?? new ConversationOptions(), (p, pointer, err) => {
                     var status = Native.rz_conversation_load(model.Handle, p, Transfer.ReadCallback, transfer.User, pointer, err);
@@ -178,14 +185,13 @@ namespace Realizar
         public unsafe Conversation Fork() => new Conversation(this, Native.Made((fork, err) => Native.rz_conversation_fork(handle, fork, err)));
 
         /// <summary>Appends a message. Computes nothing.</summary>
-        public unsafe void Add(string text, string role = "user")
+        public void Add(string text, string role = "user") => Add(Native.Encoded(text, nameof(text)), role);
+
+        private unsafe void Add(byte[] text, string role)
         {
-            var (who, what) = (Native.Terminated(role, nameof(role)), Native.Utf8.GetBytes(Native.Given(text, nameof(text)) + "\0"));
-            fixed (byte* r = who, t = what)
-            {
-                var (at, to) = ((IntPtr)r, (IntPtr)t);
-                Changed(err => Native.rz_conversation_add_text(handle, (byte*)at, (byte*)to, (UIntPtr)(what.Length - 1), err));
-            }
+            using (var pins = new Pins())
+                Changed(err => Native.rz_conversation_add_text(handle, (byte*)pins.Of(role ?? throw new ArgumentNullException(nameof(role)), nameof(role)),
+                    (byte*)pins.Of(text), (UIntPtr)(text.Length - 1), err));
         }
 
         /// <summary>Makes a call that gives up an unfinished reply. An enumeration of that reply ends with an
@@ -202,11 +208,11 @@ namespace Realizar
         /// <paramref name="media"/>: {"type": "image", "media": 0}. The media may be disposed of afterwards.</summary>
         public unsafe void AddJson(string json, params Media[] media)
         {
-            Native.Given(media, nameof(media));
+            Native.GivenAll(media, nameof(media));
             using (var pins = new Pins())
             {
                 var raw = pins.Of(media.Select(one => one.Handle));
-                Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
+                Native.Pinned(Native.Encoded(json, nameof(json)), (at, len) =>
                     Changed(err => Native.rz_conversation_add(handle, at, len, (IntPtr*)raw, (UIntPtr)media.Length, err)));
             }
         }
@@ -217,53 +223,22 @@ namespace Realizar
             new Media(Native.Made((media, err) => Native.rz_conversation_media(handle, Native.Whole(number, nameof(number)), media, err)));
 
         /// <summary>Begins a reply, which Step computes, and gives up an unfinished one.</summary>
-        public unsafe void Begin(ReplyOptions options = null, CancellationToken token = default(CancellationToken)) =>
-            Begin(options ?? new ReplyOptions(), token, false);
+        public void Begin(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
+            Begin(options ?? new ReplyOptions(), cancellationToken, false);
 
-        private unsafe void Begin(ReplyOptions options, CancellationToken token, bool keep)
-        {
-            Begin(token, (pins, cancel, err) => {
-                var grammar = options.Grammar == null ? null : Native.Terminated(options.Grammar, nameof(options.Grammar));
-                var json = options.Json == null ? null : Native.Terminated(options.Json, nameof(options.Json));
-                var p = new rz_reply_params {
-                    struct_size = (uint)sizeof(rz_reply_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)),
-                    sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins)),
-                    grammar_kind = grammar == null ? 0u : (uint)options.GrammarKind,
-                    grammar_flags = grammar != null && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u,
-                    flags = (options.Keep || keep ? Native.RZ_REPLY_KEEP : 0u) | (options.Continue ? Native.RZ_REPLY_CONTINUE : 0u),
-                    compiled_grammar = pins.Of(options.Compiled?.Handle), grammar = pins.Of(grammar), grammar_len = (UIntPtr)(grammar == null ? 0 : grammar.Length - 1),
-                    stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
-                    reasoning = (uint)options.Reasoning, reasoning_tokens = Native.Whole(options.ReasoningTokens, nameof(options.ReasoningTokens)),
-                    draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)), draft_model = pins.Of(options.DraftModel?.Handle),
-                    logprobs = Native.OrNone(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority, cancel = cancel,
-                    json = pins.Of(json), json_len = (UIntPtr)(json == null ? 0 : json.Length - 1),
-                };
-                return Native.rz_conversation_reply(handle, &p, err);
-            });
-            row = options.Row(Model);
-        }
+        private unsafe void Begin(ReplyOptions options, CancellationToken cancellationToken, bool keep) =>
+            Begin(options, cancellationToken, keep, (p, err) => Native.rz_conversation_reply(handle, p, err));
 
         /// <summary>Begins to read the messages, which Step computes, so that the next reply begins sooner: a long
         /// document, the world of a game. No message is added. The options are the options of the next reply:
         /// Json, Reasoning and Priority apply.</summary>
-        public unsafe void BeginRead(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
-        {
-            options = options ?? new ReplyOptions();
-            Begin(token, (pins, cancel, err) => {
-                var json = options.Json == null ? null : Native.Terminated(options.Json, nameof(options.Json));
-                var p = new rz_reply_params {
-                    struct_size = (uint)sizeof(rz_reply_params), reasoning = (uint)options.Reasoning, priority = options.Priority, cancel = cancel,
-                    json = pins.Of(json), json_len = (UIntPtr)(json == null ? 0 : json.Length - 1),
-                };
-                return Native.rz_conversation_read(handle, &p, err);
-            });
-            row = 1;
-        }
+        public unsafe void BeginRead(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
+            Begin(options ?? new ReplyOptions(), cancellationToken, false, (p, err) => Native.rz_conversation_read(handle, p, err));
 
         /// <summary>The same, and reads all of them.</summary>
-        public void Read(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
+        public void Read(ReplyOptions options = null, CancellationToken cancellationToken = default)
         {
-            BeginRead(options, token);
+            BeginRead(options, cancellationToken);
             var reading = replies;
             var isWhole = false;
             try
@@ -274,17 +249,35 @@ namespace Realizar
             finally { if (!isWhole && reading == replies) GiveUp(); }
         }
 
-        private unsafe delegate int Beginning(Pins pins, IntPtr cancel, rz_error* err);
+        private unsafe delegate int Beginning(rz_reply_params* p, rz_error* err);
 
-        private unsafe void Begin(CancellationToken token, Beginning begin)
+        private unsafe void Begin(ReplyOptions options, CancellationToken cancellationToken, bool keep, Beginning begin)
         {
-            var stop = new Cancelling(token, true);
+            NotReading();
+            var kind = options.GrammarKind;
+            if (options.Grammar == null && kind != GrammarKind.Json && (kind != GrammarKind.JsonSchema || options.Whitespace))
+                throw new ArgumentNullException(nameof(options.Grammar), $"Grammar is null; GrammarKind {kind}{(options.Whitespace ? " with Whitespace" : "")} needs its text");
+            var hasGrammar = options.Grammar != null || kind == GrammarKind.Json;
+            var stop = new Cancelling(cancellationToken, true);
             try
             {
                 using (var pins = new Pins())
                 {
-                    rz_error err;
-                    RealizarException.Check(begin(pins, pins.Of(stop.Handle), &err), &err, alwaysToken.IsCancellationRequested ? alwaysToken : token);
+                    var p = new rz_reply_params {
+                        struct_size = (uint)sizeof(rz_reply_params), max_tokens = Native.Whole(options.MaxTokens, nameof(options.MaxTokens)),
+                        sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(Sampler.Parameters(options.Sampling, pins)),
+                        grammar_kind = hasGrammar ? (uint)kind : 0u, grammar_flags = hasGrammar && options.Whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u,
+                        flags = (options.Keep || keep ? Native.RZ_REPLY_KEEP : 0u) | (options.Continue ? Native.RZ_REPLY_CONTINUE : 0u),
+                        compiled_grammar = pins.Of(options.Compiled?.Handle),
+                        stops = pins.Of(options.Stops, nameof(options.Stops)), n_stops = (UIntPtr)options.Stops.Count,
+                        reasoning = (uint)options.Reasoning, reasoning_tokens = Native.Whole(options.ReasoningTokens, nameof(options.ReasoningTokens)),
+                        draft = (uint)options.Draft, draft_max = Native.Whole(options.DraftMax, nameof(options.DraftMax)), draft_model = pins.Of(options.DraftModel?.Handle),
+                        logprobs = Native.OrNone(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority, cancel = pins.Of(stop.Handle),
+                    };
+                    (p.grammar, p.grammar_len) = pins.Sized(hasGrammar ? options.Grammar ?? "" : null, nameof(options.Grammar));
+                    (p.json, p.json_len) = pins.Sized(options.Json, nameof(options.Json));
+                    var at = pins.Of(p);
+                    Native.Call(err => begin((rz_reply_params*)at, err), Stopping(cancellationToken), handle);
                 }
             }
             catch
@@ -293,8 +286,19 @@ namespace Realizar
                 throw;
             }
             cancelling?.Dispose();
-            (cancelling, cancellation) = (stop, token);
+            cancelling = stop;
+            row = options.Row(Model);
             replies++;
+        }
+
+        /// <summary>Returns the token that stops the calls.</summary>
+        private CancellationToken Stopping(CancellationToken own) => always.Token.IsCancellationRequested ? always.Token : own;
+
+        /// <summary>Rejects what would take the reply from its enumeration.</summary>
+        private void NotReading()
+        {
+            if (isReading && read == replies)
+                throw new InvalidOperationException("a reply of the conversation is being enumerated; leave that loop first, or call Stop");
         }
 
         /// <summary>Computes until the reply has a token, or the end. True if there is more to compute.</summary>
@@ -305,83 +309,106 @@ namespace Realizar
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
         private unsafe bool Step(ulong microseconds) =>
-            Native.Call(err => Native.rz_conversation_step(handle, microseconds, err), alwaysToken.IsCancellationRequested ? alwaysToken : cancellation) != Native.RZ_DONE;
+            Native.Call(err => Native.rz_conversation_step(handle, microseconds, err), Stopping(cancelling?.Token ?? default), handle) != Native.RZ_DONE;
 
         /// <summary>Steps the replies of several conversations of one model as a batch, until one of them has a token.
-        /// True if there is more to compute. A reply that fails ends without the others; Error is the reason.</summary>
+        /// True if there is more to compute. A reply that fails ends without the others; Error is the reason. Cancels and
+        /// deadlines throw nothing here: such a reply pauses without the others, and Info.Stopped is the reason.</summary>
         public static bool StepAll(IReadOnlyList<Conversation> conversations) => StepAll(conversations, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>
         public static bool StepAll(IReadOnlyList<Conversation> conversations, long microseconds) => StepAll(conversations, (ulong)Math.Max(microseconds, 0));
 
-        private static unsafe bool StepAll(IReadOnlyList<Conversation> conversations, ulong microseconds)
-        {
-            using (var pins = new Pins())
-                return Native.Call(err => Native.rz_conversations_step((IntPtr*)pins.Of(conversations.Select(each => each.handle)),
-                    (UIntPtr)conversations.Count, microseconds, err)) != Native.RZ_DONE;
-        }
+        private static unsafe bool StepAll(IReadOnlyList<Conversation> conversations, ulong microseconds) =>
+            Native.StepAll(conversations, nameof(conversations), each => each.handle, (all, n, err) =>
+                Native.rz_conversations_step((IntPtr*)all, n, microseconds, (rz_error*)err));
 
         /// <summary>The parts of the reply since the last call.</summary>
-        public unsafe IReadOnlyList<Part> Parts() => Part.All((kind, flags, index, text, capacity, len, err) =>
+        public IReadOnlyList<Part> Parts()
+        {
+            NotReading();
+            return Taken();
+        }
+
+        private unsafe IReadOnlyList<Part> Taken() => Part.All((kind, flags, index, text, capacity, len, err) =>
             Native.rz_conversation_next_into(handle, kind, flags, index, text, capacity, len, err));
 
         /// <summary>Replies to the messages: reasoning, content, tool calls and the end, as they are generated. An
-        /// iteration that ends early gives the reply up. The result can be enumerated once.</summary>
-        public IEnumerable<Part> Reply(ReplyOptions options = null, CancellationToken token = default(CancellationToken))
+        /// iteration that ends early gives the reply up. The result can be enumerated once; a second reply in its loop is
+        /// an InvalidOperationException.</summary>
+        public IEnumerable<Part> Reply(ReplyOptions options = null, CancellationToken cancellationToken = default)
         {
-            Begin(options, token);
-            return Made(replies, new bool[1]);
+            Begin(options, cancellationToken);
+            return Made(replies);
         }
 
         /// <summary>Adds a message of the user and returns the content of the reply, piece by piece; it can be
-        /// enumerated once. If the iteration ends early, is cancelled or reaches a deadline, the text so far stays as a
-        /// message; any other failure restores the messages.</summary>
-        public IEnumerable<string> Say(string text, ReplyOptions options = null, CancellationToken token = default(CancellationToken))
+        /// enumerated once, and a second reply in its loop is an InvalidOperationException. If the iteration ends early,
+        /// is cancelled or reaches a deadline, the text so far stays as a message; any other failure restores the
+        /// messages.</summary>
+        public IEnumerable<string> Say(string text, ReplyOptions options = null, CancellationToken cancellationToken = default)
         {
-            token.ThrowIfCancellationRequested();
+            var message = Native.Encoded(text, nameof(text));
+            cancellationToken.ThrowIfCancellationRequested();
+            NotReading();
             Stop();
             var n = Info.Messages;
-            Add(text);
-            try { Begin(options ?? new ReplyOptions(), token, true); }
+            Add(message, "user");
+            try { Begin(options ?? new ReplyOptions(), cancellationToken, true); }
             catch
             {
                 Rewind(n);
                 throw;
             }
-            return Content(Made(replies, new bool[1]), n);
+            return Content(Made(replies), n);
         }
 
         /// <summary>Reply, computed on threads of the pool.</summary>
-        public IAsyncEnumerable<Part> ReplyAsync(ReplyOptions options = null) => new AsyncPieces<Part>(token => Reply(options, token));
+        public IAsyncEnumerable<Part> ReplyAsync(ReplyOptions options = null, CancellationToken cancellationToken = default) =>
+            new AsyncPieces<Part>(token => Reply(options, token), cancellationToken);
 
         /// <summary>Say, computed on threads of the pool.</summary>
-        public IAsyncEnumerable<string> SayAsync(string text, ReplyOptions options = null) => new AsyncPieces<string>(token => Say(text, options, token));
-
-        /// <param name="isRead">An array of one element that all enumerations share: true after the first one has
-        /// begun.</param>
-        private IEnumerable<Part> Made(int reply, bool[] isRead)
+        public IAsyncEnumerable<string> SayAsync(string text, ReplyOptions options = null, CancellationToken cancellationToken = default)
         {
-            if (isRead[0]) throw new InvalidOperationException("the reply was read before; its parts come once");
-            isRead[0] = true;
+            Native.Encoded(text, nameof(text));
+            return new AsyncPieces<string>(token => Say(text, options, token), cancellationToken);
+        }
+
+        private IEnumerable<Part> Made(int reply)
+        {
+            if (read == reply) throw new InvalidOperationException("the reply was read before; its parts come once");
+            IsCurrent(reply);
+            (read, isReading) = (reply, true);
             var going = true;
             try
             {
                 while (going)
                 {
-                    if (reply != replies) throw new InvalidOperationException("the reply is given up; the conversation has gone on without it");
+                    IsCurrent(reply);
                     var more = Step();
-                    foreach (var part in Parts()) yield return part;
+                    var parts = Taken();
+                    isReading = more;
+                    foreach (var part in parts) yield return part;
                     going = more;
                 }
             }
-            finally { if (going && reply == replies) GiveUp(); }
+            finally
+            {
+                if (read == reply) isReading = false;
+                if (going && reply == replies) GiveUp();
+            }
+        }
+
+        private void IsCurrent(int reply)
+        {
+            if (reply != replies) throw new InvalidOperationException("the reply is given up; the conversation has gone on without it");
         }
 
         private void GiveUp()
         {
             try { AddJson("[]"); }
-            catch (RealizarException) { } // another call may be at work
-            catch (ObjectDisposedException) { }
+            catch (RealizarException) { }
+            catch (InvalidOperationException) { } // another call may be at work, or the conversation disposed of
         }
 
         private IEnumerable<string> Content(IEnumerable<Part> parts, int n)
@@ -394,7 +421,7 @@ namespace Realizar
         private bool HasNext(IEnumerator<Part> parts, int n)
         {
             try { return parts.MoveNext(); }
-            catch (RealizarException e) when (e.Status != Status.Busy && e.Status != Status.Deadline)
+            catch (RealizarException e) when (e.Status != Status.Deadline)
             {
                 Rewind(n);
                 throw;
@@ -403,14 +430,20 @@ namespace Realizar
 
         /// <summary>Ends an unfinished reply at once: the text so far becomes a message, with ReplyOptions.Keep or
         /// without.</summary>
-        public unsafe void Stop() { Native.Call(err => Native.rz_conversation_stop(handle, err)); }
+        public unsafe void Stop()
+        {
+            Native.Call(err => Native.rz_conversation_stop(handle, err));
+            isReading = false;
+        }
 
         /// <summary>Lets steps of the reply fail with Status.Deadline after this time, at once if it is not positive;
         /// null removes the deadline.</summary>
-        public void SetDeadline(TimeSpan? time) { cancelling?.SetDeadline(time); }
+        public void SetDeadline(TimeSpan? time) => OfReply().SetDeadline(time);
 
         /// <summary>Takes back a deadline or a cancel, so that the next step continues.</summary>
-        public void Resume() { cancelling?.Reset(); }
+        public void Resume() => OfReply().Reset();
+
+        private Cancelling OfReply() => cancelling ?? throw new InvalidOperationException("the conversation has no reply; begin one first");
 
         /// <summary>The tokens of the content since the last call with their log probabilities, if
         /// ReplyOptions.Logprobs is set.</summary>
@@ -449,6 +482,7 @@ namespace Realizar
         /// <summary>Sets the store of later replies; null: none.</summary>
         public unsafe void SetStore(Store store) => Native.Call(err => Native.rz_conversation_store_set(handle, store?.Handle ?? StoreHandle.None, err));
 
+        /// <summary>The state of the conversation and of its last reply.</summary>
         public unsafe ConversationInfo Info
         {
             get
@@ -480,10 +514,12 @@ namespace Realizar
             }
         }
 
+        /// <summary>Frees the conversation. A call of another thread ends within milliseconds.</summary>
         public void Dispose()
         {
             if (handle.IsClosed) return;
-            handle.Dispose();
+            handle.Dispose(); // freed after a call that uses it
+            always.Fire();
             cancelling?.Dispose();
             always.Dispose();
         }

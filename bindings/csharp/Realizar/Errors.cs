@@ -1,4 +1,6 @@
 using System;
+using System.IO;
+using System.Threading;
 
 namespace Realizar
 {
@@ -15,7 +17,9 @@ namespace Realizar
         Resources = Native.RZ_ERR_RESOURCES,
     }
 
-    /// <summary>A call of the library failed. One that was cancelled is an OperationCanceledException instead.</summary>
+    /// <summary>A call of the library failed. Some failures are exceptions of .NET, whose InnerException is this one: an
+    /// OperationCanceledException if the call was cancelled, an InvalidOperationException if another call uses the object
+    /// or a reply is unfinished (Status.Busy), a FileNotFoundException if a file is missing.</summary>
     public sealed class RealizarException : Exception
     {
         public Status Status { get; }
@@ -32,12 +36,16 @@ namespace Realizar
             SystemCode = systemCode;
         }
 
-        internal static unsafe void Check(int status, rz_error* err, System.Threading.CancellationToken cancellation = default(System.Threading.CancellationToken))
+        internal static unsafe void Check(int status, rz_error* err, CancellationToken cancellationToken = default)
         {
+            const int notFound = 2; // ENOENT, and ERROR_FILE_NOT_FOUND of Windows
             if (status >= 0) return;
             var message = Native.Text(err->message);
-            if (status == Native.RZ_ERR_CANCELLED) throw new OperationCanceledException(message, cancellation);
-            throw new RealizarException((Status)status, message, err->system_code) { Needed = (long)err->needed };
+            var failure = new RealizarException((Status)status, message, err->system_code) { Needed = (long)err->needed };
+            if (status == Native.RZ_ERR_CANCELLED) throw new OperationCanceledException(message, failure, cancellationToken);
+            if (status == Native.RZ_ERR_BUSY) throw new InvalidOperationException(message, failure);
+            if (status == Native.RZ_ERR_IO && err->system_code == notFound) throw new FileNotFoundException(message, failure);
+            throw failure;
         }
     }
 }

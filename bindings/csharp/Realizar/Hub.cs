@@ -55,15 +55,15 @@ namespace Realizar
 
         private readonly string repository, endpoint, token, root, folder;
         private readonly Action<ulong, ulong> progress;
-        private readonly CancellationToken cancellation;
+        private readonly CancellationToken cancellationToken;
         private readonly HttpClient client = new HttpClient(new HttpClientHandler { AllowAutoRedirect = false, UseCookies = false }) { Timeout = Timeout };
         private ulong done, total;
 
-        private Hub(string repository, Action<ulong, ulong> progress, CancellationToken cancellation)
+        private Hub(string repository, Action<ulong, ulong> progress, CancellationToken cancellationToken)
         {
             this.repository = repository;
             this.progress = progress;
-            this.cancellation = cancellation;
+            this.cancellationToken = cancellationToken;
             endpoint = Variable("HF_ENDPOINT", "https://huggingface.co").TrimEnd('/');
             token = Variable("HF_TOKEN", "").Trim();
             var user = Environment.GetFolderPath(Environment.SpecialFolder.UserProfile);
@@ -85,12 +85,12 @@ namespace Realizar
 
         /// <summary>The path of a model, which is fetched where it is not in the cache.</summary>
         /// <param name="free">Bytes of memory; 0: unknown.</param>
-        internal static string Fetch(string model, ulong free, Action<ulong, ulong> progress, CancellationToken cancellation)
+        internal static string Fetch(string model, ulong free, Action<ulong, ulong> progress, CancellationToken cancellationToken)
         {
             var name = Name.Match(model);
             if (!name.Success || name.Groups[1].Value.Contains(".."))
                 throw new RealizarException(Status.InvalidArgument, $"\"{model}\" names no model of the Hub: write hf:owner/name or hf:owner/name:quantization");
-            using (var hub = new Hub(name.Groups[1].Value, progress, cancellation)) return hub.PathOf(model, name.Groups[2].Value, free);
+            using (var hub = new Hub(name.Groups[1].Value, progress, cancellationToken)) return hub.PathOf(model, name.Groups[2].Value, free);
         }
 
         private string PathOf(string model, string quantization, ulong free)
@@ -144,26 +144,26 @@ namespace Realizar
         private void Tell(ulong n)
         {
             done += n;
-            cancellation.ThrowIfCancellationRequested();
+            cancellationToken.ThrowIfCancellationRequested();
             if (total > 0) progress?.Invoke(done, total);
         }
 
         private void Sleep(int milliseconds)
         {
-            cancellation.WaitHandle.WaitOne(milliseconds);
-            cancellation.ThrowIfCancellationRequested();
+            cancellationToken.WaitHandle.WaitOne(milliseconds);
+            cancellationToken.ThrowIfCancellationRequested();
         }
 
         /// <summary>Waits for work of a connection, and makes its failures those of this class.</summary>
         private T Connected<T>(Func<CancellationToken, Task<T>> work)
         {
-            using (var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellation))
+            using (var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellationToken))
             {
                 limit.CancelAfter(Timeout);
                 try { return work(limit.Token).GetAwaiter().GetResult(); }
                 catch (OperationCanceledException e)
                 {
-                    cancellation.ThrowIfCancellationRequested();
+                    cancellationToken.ThrowIfCancellationRequested();
                     throw new Cut(new TimeoutException("no answer came in time", e));
                 }
                 catch (Exception e) when (e is HttpRequestException || e is IOException) { throw new Cut(e.GetBaseException()); }

@@ -21,6 +21,7 @@ namespace Realizar
 
         internal Grammar(IntPtr pointer) { Handle.Take(pointer); }
 
+        /// <summary>Frees the object.</summary>
         public void Dispose() { Handle.Dispose(); }
     }
 
@@ -98,14 +99,13 @@ namespace Realizar
     {
         private readonly JobHandle handle = new JobHandle();
         private readonly Cancelling cancelling;
-        private readonly CancellationToken cancellation;
         private readonly int row;
 
-        internal unsafe Job(CacheHandle cache, Model model, uint[] tokens, Prompt prompt, int first, JobOptions options, CancellationToken cancellation)
+        internal unsafe Job(Session session, uint[] tokens, Prompt prompt, int first, JobOptions options, CancellationToken cancellationToken)
         {
-            this.cancellation = cancellation;
-            row = options.Row(model);
-            cancelling = new Cancelling(cancellation, true);
+            cancellationToken.ThrowIfCancellationRequested();
+            row = options.Row(session.Model);
+            cancelling = new Cancelling(cancellationToken, true);
             try
             {
                 using (var pins = new Pins())
@@ -119,10 +119,8 @@ namespace Realizar
                         draft_model = pins.Of(options.DraftModel?.Handle), logprobs = Native.OrNone(options.Logprobs, nameof(options.Logprobs)), priority = options.Priority,
                         sampler = options.Sampling == null ? IntPtr.Zero : pins.Of(sampler.Handle),
                     };
-                    rz_error err;
-                    IntPtr pointer;
-                    RealizarException.Check(Native.rz_job_new(cache, &p, &pointer, &err), &err, cancellation);
-                    handle.Take(pointer);
+                    var at = pins.Of(p);
+                    handle.Take(Native.Made((job, err) => Native.rz_job_new(session.Handle, (rz_job_params*)at, job, err)));
                 }
             }
             catch
@@ -140,20 +138,18 @@ namespace Realizar
         public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
 
         private unsafe bool Step(ulong microseconds) =>
-            Native.Call(err => Native.rz_job_step(handle, microseconds, err), cancellation) != Native.RZ_DONE;
+            Native.Call(err => Native.rz_job_step(handle, microseconds, err), cancelling.Token, handle) != Native.RZ_DONE;
 
         /// <summary>Steps several jobs of one model as a batch, until one of them has a token. True if there is more to
-        /// compute. A job that fails ends without the others; Error is the reason.</summary>
+        /// compute. A job that fails ends without the others; Error is the reason. Cancels and deadlines throw nothing here:
+        /// such a job pauses without the others, and Stopped is the reason.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs) => StepAll(jobs, Native.RZ_NO_LIMIT);
 
         /// <summary>The same for about so many microseconds.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs, long microseconds) => StepAll(jobs, (ulong)Math.Max(microseconds, 0));
 
-        private static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds)
-        {
-            using (var pins = new Pins())
-                return Native.Call(err => Native.rz_jobs_step((IntPtr*)pins.Of(jobs.Select(job => job.handle)), (UIntPtr)jobs.Count, microseconds, err)) != Native.RZ_DONE;
-        }
+        private static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds) =>
+            Native.StepAll(jobs, nameof(jobs), job => job.handle, (all, n, err) => Native.rz_jobs_step((IntPtr*)all, n, microseconds, (rz_error*)err));
 
         /// <summary>Lets steps fail with Status.Deadline after this time, at once if it is not positive; null removes
         /// the deadline.</summary>
@@ -174,6 +170,16 @@ namespace Realizar
         /// set.</summary>
         public unsafe IReadOnlyList<TokenLogprobs> Logprobs() => TokenLogprobs.All(row, (tokens, values, capacity, n, err) =>
             Native.rz_job_logprobs_into(handle, tokens, values, capacity, n, err));
+
+        /// <summary>Status.Cancelled or Deadline if steps fail because of a cancel or a deadline; else null.</summary>
+        public Status? Stopped
+        {
+            get
+            {
+                var stopped = Info().stopped;
+                return stopped == 0 ? (Status?)null : (Status)stopped;
+            }
+        }
 
         /// <summary>Why the generation has ended.</summary>
         public JobEnd End => (JobEnd)Info().end_reason;
@@ -208,9 +214,12 @@ namespace Realizar
             return info;
         }
 
+        /// <summary>Frees the job. A step of another thread ends within milliseconds.</summary>
         public void Dispose()
         {
-            handle.Dispose();
+            if (handle.IsClosed) return;
+            handle.Dispose(); // freed after a step that goes on
+            cancelling.Fire();
             cancelling.Dispose();
         }
     }

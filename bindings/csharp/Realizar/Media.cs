@@ -100,24 +100,25 @@ namespace Realizar
 
         /// <summary>Loads the encoder of a model from the .gguf file with the projector ("mmproj-..."), from a folder
         /// with a config.json, which may be that of the model, or from the Hub ("hf:owner/name").</summary>
-        public unsafe Encoder(Model model, string path, EncoderOptions options = null, CancellationToken cancellation = default(CancellationToken))
-            : this(Fetched(path, options, cancellation), options, cancellation, (name, p, out_, err) => Native.rz_encoder_load(model.Handle, name, p, out_, err)) { }
+        public unsafe Encoder(Model model, string path, EncoderOptions options = null, CancellationToken cancellationToken = default)
+            : this(model, Fetched(path, options, cancellationToken), options, cancellationToken, (name, p, out_, err) => Native.rz_encoder_load(model.Handle, name, p, out_, err)) { }
 
         /// <summary>The same for files that are bytes in memory, as Model.Load takes them.</summary>
-        public unsafe Encoder(Model model, IReadOnlyDictionary<string, byte[]> files, EncoderOptions options = null, CancellationToken cancellation = default(CancellationToken))
-            : this("", options, cancellation, (name, p, out_, err) => Model.WithSources(files, (sources, n) =>
+        public unsafe Encoder(Model model, IReadOnlyDictionary<string, byte[]> files, EncoderOptions options = null, CancellationToken cancellationToken = default)
+            : this(model, "", options, cancellationToken, (name, p, out_, err) => Model.WithSources(files, (sources, n) =>
                 Native.rz_encoder_load_from(model.Handle, (rz_source*)sources, n, p, out_, err))) { }
 
-        private static string Fetched(string path, EncoderOptions options, CancellationToken cancellation) =>
+        private static string Fetched(string path, EncoderOptions options, CancellationToken cancellationToken) =>
             path == null || !path.StartsWith(Hub.Prefix, StringComparison.Ordinal) ? path
-                : Model.Fetch(HubChoice.EncoderName(path), options?.Progress, cancellation);
+                : Model.Fetch(HubChoice.EncoderName(path), options?.Progress, cancellationToken);
 
         private unsafe delegate int Making(byte* path, rz_encoder_params* p, IntPtr* pointer, rz_error* err);
 
-        private unsafe Encoder(string path, EncoderOptions options, CancellationToken cancellation, Making make)
+        private unsafe Encoder(Model model, string path, EncoderOptions options, CancellationToken cancellationToken, Making make)
         {
+            Native.Given(model, nameof(model));
             var pointer = new IntPtr[1];
-            With(path, options, cancellation, (name, p, err) => {
+            With(path, options, cancellationToken, (name, p, err) => {
                 fixed (IntPtr* at = pointer) return make(name, p, at, err);
             });
             Handle.Take(pointer[0]);
@@ -137,15 +138,16 @@ namespace Realizar
         /// <summary>The memory that an encoder will take. Reads no weights.</summary>
         public static unsafe EncoderPlan Plan(Model model, string path, EncoderOptions options = null)
         {
+            Native.Given(model, nameof(model));
             var plan = new[] { new rz_encoder_plan { struct_size = (uint)sizeof(rz_encoder_plan) } };
-            With(path, options, default(CancellationToken), (name, p, err) => {
+            With(path, options, default, (name, p, err) => {
                 fixed (rz_encoder_plan* at = plan) return Native.rz_encoder_plan_get(model.Handle, name, null, UIntPtr.Zero, p, at, err);
             });
             return new EncoderPlan { MaxRows = (int)plan[0].max_rows, WeightsHost = plan[0].weights_host, ScratchHost = plan[0].scratch_host, Row = plan[0].row };
         }
 
         /// <summary>Makes a call with the parameters of a load.</summary>
-        private static unsafe void With(string path, EncoderOptions options, CancellationToken cancellation, Loading call)
+        private static unsafe void With(string path, EncoderOptions options, CancellationToken cancellationToken, Loading call)
         {
             var name = Native.Terminated(path, nameof(path));
             options = options ?? new EncoderOptions();
@@ -153,36 +155,39 @@ namespace Realizar
                 struct_size = (uint)sizeof(rz_encoder_params), device = Native.Whole(options.Device, nameof(options.Device)), quantize = (uint)options.Quantize,
                 max_rows = Native.Whole(options.MaxRows, nameof(options.MaxRows)), flags = options.AllowUnknown ? Native.RZ_MODEL_ALLOW_UNKNOWN : 0u,
             };
+            if (options.Kind != null && options.Kind != MediaKind.Image && options.Kind != MediaKind.Audio)
+                throw new ArgumentOutOfRangeException(nameof(options.Kind), $"Kind is {options.Kind}; it must be Image or Audio");
             p.flags |= options.Kind == MediaKind.Image ? Native.RZ_ENCODER_IMAGE : options.Kind == MediaKind.Audio ? Native.RZ_ENCODER_AUDIO : 0u;
             rz_error err;
             using (var pins = new Pins())
-            using (var cancelling = new Cancelling(cancellation))
+            using (var cancelling = new Cancelling(cancellationToken))
             using (var progressing = new Progressing(options.Progress))
             {
                 p.cancel = pins.Of(cancelling.Handle);
                 (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
-                fixed (byte* at = name) progressing.Check(call(at, &p, &err), &err, cancellation);
+                fixed (byte* at = name) progressing.Check(call(at, &p, &err), &err, cancellationToken);
             }
         }
 
         /// <summary>Encodes an image from the bytes of a PNG, JPEG, WebP, GIF or BMP file.</summary>
-        public unsafe Media Encode(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Encoded(options, cancellation, (p, pointer, err) => {
+        public unsafe Media Encode(byte[] file, MediaOptions options = null, CancellationToken cancellationToken = default) =>
+            Encoded(options, cancellationToken, (p, pointer, err) => {
                 fixed (byte* at = Native.Given(file, nameof(file))) return Native.rz_media_from_image(Handle, at, (UIntPtr)file.Length, p, pointer, err);
             });
 
         /// <summary>Encodes an image in memory, whose rows start at the top.</summary>
         /// <param name="stride">Bytes from one row to the next; 0: rows follow one another.</param>
         public unsafe Media Encode(byte[] pixels, PixelFormat format, int width, int height, int stride = 0, MediaOptions options = null,
-            CancellationToken cancellation = default(CancellationToken))
+            CancellationToken cancellationToken = default)
         {
             Native.Given(pixels, nameof(pixels));
-            var row = (format == PixelFormat.Gray8 ? 1L : format == PixelFormat.Rgb8 ? 3L : 4L) * width;
-            var step = stride == 0 ? row : stride;
+            var row = BytesOf(format) * Native.Side(width, nameof(width));
+            var step = stride == 0 ? row : Native.Whole(stride, nameof(stride));
+            if (step < row) throw new ArgumentOutOfRangeException(nameof(stride), $"stride is {stride}; it must be at least {row}, the bytes of a row");
             // The library cannot see where the array ends.
-            if (width < 1 || height < 1 || width > 65535 || height > 65535 || step < row || step * (height - 1) + row > pixels.LongLength)
+            if (step * (Native.Side(height, nameof(height)) - 1) + row > pixels.LongLength)
                 throw new ArgumentException($"{pixels.LongLength} bytes are no {width} x {height} pixels", nameof(pixels));
-            return Encoded(options, cancellation, (p, pointer, err) => {
+            return Encoded(options, cancellationToken, (p, pointer, err) => {
                 fixed (byte* at = pixels)
                 {
                     var picture = new rz_pixels {
@@ -198,16 +203,16 @@ namespace Realizar
         /// of each in seconds from its beginning. MaxTiles and MaxPixels are ignored; MaxRows is a bound on all frames
         /// together.</summary>
         public unsafe Media EncodeFrames(byte[] pixels, double[] times, PixelFormat format, int width, int height, MediaOptions options = null,
-            CancellationToken cancellation = default(CancellationToken))
+            CancellationToken cancellationToken = default)
         {
             Native.Given(pixels, nameof(pixels));
             Native.Given(times, nameof(times));
-            var row = (format == PixelFormat.Gray8 ? 1L : format == PixelFormat.Rgb8 ? 3L : 4L) * width;
+            var row = BytesOf(format) * Native.Side(width, nameof(width));
             // The library cannot see where the array ends.
-            if (width < 1 || height < 1 || width > 65535 || height > 65535 || row * height * times.Length != pixels.LongLength)
+            if (row * Native.Side(height, nameof(height)) * times.Length != pixels.LongLength)
                 throw new ArgumentException($"{pixels.LongLength} bytes are no {times.Length} frames of {width} x {height}", nameof(pixels));
             var frames = new rz_pixels[times.Length];
-            return Encoded(options, cancellation, (p, pointer, err) => {
+            return Encoded(options, cancellationToken, (p, pointer, err) => {
                 fixed (byte* at = pixels)
                 fixed (rz_pixels* first = frames)
                 fixed (double* seconds = times)
@@ -222,30 +227,41 @@ namespace Realizar
             });
         }
 
+        private static long BytesOf(PixelFormat format)
+        {
+            switch (format)
+            {
+                case PixelFormat.Gray8: return 1;
+                case PixelFormat.Rgb8: return 3;
+                case PixelFormat.Rgba8: case PixelFormat.Bgra8: return 4;
+                default: throw new ArgumentOutOfRangeException(nameof(format), $"format is {format}; it must be one of PixelFormat");
+            }
+        }
+
         /// <summary>Encodes a sound: samples of so many channels, one of each after the other, from -1 to 1, <paramref
         /// name="rate"/> of each a second. Several channels become their mean. Of the options, MaxRows and Progress
         /// apply; Progress counts parts.</summary>
         public unsafe Media EncodeSamples(float[] samples, int channels, int rate, MediaOptions options = null,
-            CancellationToken cancellation = default(CancellationToken)) =>
-            Encoded(options, cancellation, (p, pointer, err) => {
+            CancellationToken cancellationToken = default) =>
+            Encoded(options, cancellationToken, (p, pointer, err) => {
                 fixed (float* at = Native.Given(samples, nameof(samples)))
                     return Native.rz_media_from_samples(Handle, at, (UIntPtr)samples.Length, Native.Whole(channels, nameof(channels)), Native.Whole(rate, nameof(rate)), p, pointer, err);
             });
 
         /// <summary>Encodes audio from the bytes of a WAV, MP3, FLAC or Ogg file.</summary>
-        public unsafe Media EncodeAudio(byte[] file, MediaOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Encoded(options, cancellation, (p, pointer, err) => {
+        public unsafe Media EncodeAudio(byte[] file, MediaOptions options = null, CancellationToken cancellationToken = default) =>
+            Encoded(options, cancellationToken, (p, pointer, err) => {
                 fixed (byte* at = Native.Given(file, nameof(file))) return Native.rz_media_from_audio(Handle, at, (UIntPtr)file.Length, p, pointer, err);
             });
 
-        private unsafe Media Encoded(MediaOptions options, CancellationToken cancellation, Encoding call)
+        private unsafe Media Encoded(MediaOptions options, CancellationToken cancellationToken, Encoding call)
         {
             options = options ?? new MediaOptions();
             var p = options.Parameters();
             rz_error err;
             IntPtr pointer;
             using (var pins = new Pins())
-            using (var cancelling = new Cancelling(cancellation))
+            using (var cancelling = new Cancelling(cancellationToken))
             using (var progressing = new Progressing(options.Progress))
             {
                 if (!options.InSteps) // later steps would find neither
@@ -253,7 +269,7 @@ namespace Realizar
                     p.cancel = pins.Of(cancelling.Handle);
                     (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
                 }
-                progressing.Check(call(&p, &pointer, &err), &err, cancellation);
+                progressing.Check(call(&p, &pointer, &err), &err, cancellationToken);
             }
             return new Media(pointer);
         }
@@ -362,7 +378,9 @@ namespace Realizar
         /// line.</param>
         public static unsafe Media FromRows(Model model, float[] rows, int rowDim, MediaKind kind = MediaKind.Image, int columns = 0, int lines = 0)
         {
-            if (rowDim < 1 || Native.Given(rows, nameof(rows)).Length % rowDim != 0)
+            Native.Given(model, nameof(model));
+            if (rowDim < 1) throw new ArgumentOutOfRangeException(nameof(rowDim), $"rowDim is {rowDim}; it must be positive");
+            if (Native.Given(rows, nameof(rows)).Length % rowDim != 0)
                 throw new ArgumentException($"{rows.Length} numbers are no rows of {rowDim}", nameof(rows));
             rz_error err;
             IntPtr pointer;
@@ -375,6 +393,7 @@ namespace Realizar
         /// <summary>Reads the medium that Save has written. No encoder is needed.</summary>
         public static unsafe Media Load(Model model, System.IO.Stream stream)
         {
+            Native.Given(model, nameof(model));
             using (var transfer = new Transfer(stream))
             {
                 rz_error err;
@@ -407,10 +426,14 @@ namespace Realizar
         internal readonly uint[] Tokens;
         internal readonly Media Media;
 
-        public PromptPart(uint[] tokens) { Tokens = tokens; Media = null; }
-        public PromptPart(Media media) { Tokens = null; Media = media; }
+        /// <summary>A part of tokens.</summary>
+        public PromptPart(uint[] tokens) { Tokens = Native.Given(tokens, nameof(tokens)); Media = null; }
+        /// <summary>A part that is a medium.</summary>
+        public PromptPart(Media media) { Tokens = null; Media = Native.Given(media, nameof(media)); }
 
+        /// <summary>A part of tokens.</summary>
         public static implicit operator PromptPart(uint[] tokens) => new PromptPart(tokens);
+        /// <summary>A part that is a medium.</summary>
         public static implicit operator PromptPart(Media media) => new PromptPart(media);
     }
 
@@ -428,6 +451,9 @@ namespace Realizar
         /// <param name="bare">Leaves out the model's tokens around and between the rows of media.</param>
         public unsafe Prompt(Model model, IReadOnlyList<PromptPart> parts, bool bare)
         {
+            Native.Given(model, nameof(model));
+            for (var i = 0; i < Native.Given(parts, nameof(parts)).Count; i++)
+                if (parts[i].Tokens == null && parts[i].Media == null) throw new ArgumentNullException(nameof(parts), $"parts[{i}] is null");
             using (var pins = new Pins())
             {
                 var raw = parts.Select(part => new rz_part {
@@ -442,10 +468,11 @@ namespace Realizar
         /// numbers of <paramref name="media"/>: {"type": "image", "media": 0}.</summary>
         public static unsafe Prompt OfChat(Model model, string json, params Media[] media)
         {
-            var bytes = Native.Terminated(json, nameof(json));
+            Native.Given(model, nameof(model));
+            var bytes = Native.Encoded(json, nameof(json));
             using (var pins = new Pins())
             {
-                var raw = pins.Of(media.Select(one => one.Handle));
+                var raw = pins.Of(Native.GivenAll(media, nameof(media)).Select(one => one.Handle));
                 return new Prompt(Native.Pinned(bytes, (at, len) => Native.Made((prompt, err) => Native.rz_prompt_from_chat(model.Handle, at, len,
                     Native.RZ_CHAT_ADD_GENERATION_PROMPT, (IntPtr*)raw, (UIntPtr)media.Length, CancelHandle.None, prompt, err))));
             }
@@ -453,10 +480,12 @@ namespace Realizar
 
         /// <summary>The embeddings of prompts, as of Model.Embed.</summary>
         public static unsafe float[][] Embed(Model model, IReadOnlyList<Prompt> prompts, Pooling pooling = Pooling.Model, bool normalize = true,
-            CancellationToken cancellation = default(CancellationToken))
+            CancellationToken cancellationToken = default)
         {
+            Native.Given(model, nameof(model));
+            Native.GivenAll(prompts, nameof(prompts));
             var rows = pooling == Pooling.None ? prompts.Sum(prompt => prompt.Length) : prompts.Count;
-            return model.Embedded(rows, pooling, normalize, cancellation, (pins, p, cancel, vectors, capacity, n, err) =>
+            return model.Embedded(prompts.Count, rows, pooling, normalize, cancellationToken, (pins, p, cancel, vectors, capacity, n, err) =>
                 Native.rz_embed_prompts_into(model.Handle, (rz_embed_params*)p, (IntPtr*)pins.Of(prompts.Select(prompt => prompt.Handle)),
                     (UIntPtr)prompts.Count, (float*)vectors, capacity, n, cancel, err));
         }
@@ -493,10 +522,10 @@ namespace Realizar
         internal IntPtr User => GCHandle.ToIntPtr(self);
 
         /// <summary>Throws the exception of the callback, else that of the call.</summary>
-        internal unsafe void Check(int status, rz_error* err, CancellationToken cancellation)
+        internal unsafe void Check(int status, rz_error* err, CancellationToken cancellationToken)
         {
             if (raised != null) throw raised;
-            RealizarException.Check(status, err, cancellation);
+            RealizarException.Check(status, err, cancellationToken);
         }
 
         [MonoPInvokeCallback(typeof(rz_progress_callback))]

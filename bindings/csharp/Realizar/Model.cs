@@ -4,6 +4,7 @@ using System.Linq;
 using System.Runtime.InteropServices;
 using System.Text;
 using System.Threading;
+using System.Threading.Tasks;
 
 namespace Realizar
 {
@@ -131,13 +132,20 @@ namespace Realizar
 
         /// <summary>Loads a .gguf file, a .safetensors file, a folder with a config.json, or a model of the Hub as of
         /// <see cref="Fetch"/>.</summary>
-        public static unsafe Model Load(string path, LoadOptions options = null, CancellationToken cancellation = default(CancellationToken))
+        public static unsafe Model Load(string path, LoadOptions options = null, CancellationToken cancellationToken = default)
         {
-            if (path != null && path.StartsWith(Hub.Prefix, StringComparison.Ordinal)) path = Fetch(path, options?.Progress, cancellation);
+            if (path != null && path.StartsWith(Hub.Prefix, StringComparison.Ordinal)) path = Fetch(path, options?.Progress, cancellationToken);
             var name = Native.Terminated(path, nameof(path));
-            return Made(options, cancellation, (p, pointer, err) => {
+            return Made(options, cancellationToken, (p, pointer, err) => {
                 fixed (byte* at = name) return Native.rz_model_load(at, p, pointer, err);
             });
+        }
+
+        /// <summary>Load, on a thread of the pool.</summary>
+        public static Task<Model> LoadAsync(string path, LoadOptions options = null, CancellationToken cancellationToken = default)
+        {
+            Native.Terminated(path, nameof(path));
+            return Task.Run(() => Load(path, options, cancellationToken), cancellationToken);
         }
 
         /// <summary>The path of a model of the Hugging Face Hub, "hf:owner/name" or "hf:owner/name:quantization", in
@@ -147,16 +155,16 @@ namespace Realizar
         /// the environment are heeded.</summary>
         /// <param name="progress">Receives the number of bytes fetched so far and in total. An exception ends the
         /// fetch.</param>
-        public static string Fetch(string name, Action<ulong, ulong> progress = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Hub.Fetch(name, Device.All().Where(device => device.Unavailable == "").Max(device => device.MemoryFree), progress, cancellation);
+        public static string Fetch(string name, Action<ulong, ulong> progress = null, CancellationToken cancellationToken = default) =>
+            Hub.Fetch(name, Device.All().Where(device => device.Unavailable == "").Max(device => device.MemoryFree), progress, cancellationToken);
 
         /// <summary>A model whose files are bytes in memory, each under its name. The bytes are not needed after the
         /// load.</summary>
-        public static unsafe Model Load(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Made(options, cancellation, (p, pointer, err) => WithSources(files, (sources, n) => Native.rz_model_load_from((rz_source*)sources, n, p, pointer, err)));
+        public static unsafe Model Load(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, CancellationToken cancellationToken = default) =>
+            Made(options, cancellationToken, (p, pointer, err) => WithSources(files, (sources, n) => Native.rz_model_load_from((rz_source*)sources, n, p, pointer, err)));
 
         /// <summary>The memory that a load and a number of sessions will take. Reads no weights.</summary>
-        public static unsafe Plan Plan(string path, LoadOptions options = null, int sessions = 1, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16)
+        public static unsafe Plan Plan(string path, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
         {
             var name = Native.Terminated(path, nameof(path));
             return Planned(options, capacity, keys, values, (p, cache, plan, parts, nParts, err) => {
@@ -165,7 +173,7 @@ namespace Realizar
         }
 
         /// <summary>The same for a model whose files are bytes in memory.</summary>
-        public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16) =>
+        public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) =>
             Planned(options, capacity, keys, values, (p, cache, plan, parts, nParts, err) => WithSources(files, (sources, n) =>
                 Native.rz_model_plan_get(null, (rz_source*)sources, n, p, cache, Native.Whole(sessions, nameof(sessions)), plan, parts, (UIntPtr)Native.RZ_DEVICES_MAX, nParts, err)));
 
@@ -173,11 +181,11 @@ namespace Realizar
         private unsafe delegate int Making(rz_model_params* p, IntPtr* pointer, rz_error* err);
         private unsafe delegate int Planning(rz_model_params* p, rz_cache_params* cache, rz_model_plan* plan, rz_model_plan_device* parts, UIntPtr* nParts, rz_error* err);
 
-        private static unsafe Model Made(LoadOptions options, CancellationToken cancellation, Making call)
+        private static unsafe Model Made(LoadOptions options, CancellationToken cancellationToken, Making call)
         {
             var model = new Model();
             var pointer = new IntPtr[1];
-            With(options, cancellation, (p, err) => {
+            With(options, cancellationToken, (p, err) => {
                 fixed (IntPtr* at = pointer) return call(p, at, err);
             });
             model.Handle.Take(pointer[0]);
@@ -185,13 +193,13 @@ namespace Realizar
             return model;
         }
 
-        private static unsafe Plan Planned(LoadOptions options, int capacity, ElementType keys, ElementType values, Planning call)
+        private static unsafe Plan Planned(LoadOptions options, int capacity, CacheType keys, CacheType values, Planning call)
         {
             var plan = new rz_model_plan[1];
             var parts = new rz_model_plan_device[Native.RZ_DEVICES_MAX];
             var n = new UIntPtr[1];
             for (var i = 0; i < parts.Length; i++) parts[i].struct_size = (uint)sizeof(rz_model_plan_device);
-            With(options, default(CancellationToken), (p, err) => {
+            With(options, default, (p, err) => {
                 var cache = Session.Parameters(capacity, keys, values);
                 fixed (rz_model_plan* at = plan)
                 fixed (rz_model_plan_device* devices = parts)
@@ -207,33 +215,38 @@ namespace Realizar
         /// <summary>Calls with the files as the library takes them.</summary>
         internal static unsafe int WithSources(IReadOnlyDictionary<string, byte[]> files, Func<IntPtr, UIntPtr, int> call)
         {
+            foreach (var file in Native.Given(files, nameof(files)))
+                if (file.Value == null) throw new ArgumentNullException(nameof(files), $"files[\"{file.Key}\"] is null");
             using (var pins = new Pins())
-                return call(pins.Of(Native.Given(files, nameof(files)).Select(file => new rz_source {
+                return call(pins.Of(files.Select(file => new rz_source {
                     struct_size = (uint)sizeof(rz_source), kind = Native.RZ_SOURCE_MEMORY, name = pins.Of(file.Key, nameof(files)),
-                    data = pins.Of(file.Value), size = (ulong)Native.Given(file.Value, nameof(files)).LongLength,
+                    data = pins.Of(file.Value), size = (ulong)file.Value.LongLength,
                 }).ToArray()), (UIntPtr)files.Count);
         }
 
         /// <summary>Makes a call with the parameters of a load.</summary>
-        private static unsafe void With(LoadOptions options, CancellationToken cancellation, Loading call)
+        private static unsafe void With(LoadOptions options, CancellationToken cancellationToken, Loading call)
         {
             Native.Initialize();
             options = options ?? new LoadOptions();
-            var devices = Array.ConvertAll(options.Devices ?? new int[0], device => Native.Whole(device, nameof(device)));
+            var devices = Native.Wholes(options.Devices, nameof(options.Devices));
             var shares = options.Shares ?? new float[0];
+            for (var i = 0; i < shares.Length; i++) Native.Real(shares[i], $"Shares[{i}]");
             if (shares.Length > 0 && shares.Length != devices.Length) // the library looks for a share of each
-                throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
+                throw new ArgumentException($"Shares has {shares.Length} elements; it must have one for each of the {devices.Length} devices", nameof(options.Shares));
+            if (options.Runtime != null && options.Threads != 0)
+                throw new ArgumentException("Threads and Runtime are both set; set one", nameof(options.Threads));
             Native.Whole(options.Threads, nameof(options.Threads));
             var p = options.Numbers();
             using (var pins = new Pins())
-            using (var cancelling = new Cancelling(cancellation))
+            using (var cancelling = new Cancelling(cancellationToken))
             using (var progressing = new Progressing(options.Progress))
             using (var own = options.Runtime == null && options.Threads != 0 ? new Runtime(options.Threads) : null) // the model keeps it alive
             {
                 p.runtime = pins.Of((options.Runtime ?? own)?.Handle);
                 p.cancel = pins.Of(cancelling.Handle);
                 (p.progress, p.progress_user) = (progressing.Callback, progressing.User);
-                var placements = (options.Placements ?? new Placement[0]).Select(place => new rz_placement {
+                var placements = Native.GivenAll(options.Placements ?? new Placement[0], nameof(options.Placements)).Select(place => new rz_placement {
                     struct_size = (uint)sizeof(rz_placement), what = Native.RZ_PLACED_EXPERTS, place = (uint)place.Place,
                     first_layer = Native.Whole(place.FirstLayer, nameof(place.FirstLayer)), n_layers = Native.Whole(place.Layers, nameof(place.Layers)),
                     bytes = place.Bytes,
@@ -241,11 +254,10 @@ namespace Realizar
                 (p.placements, p.n_placements) = (pins.Of(placements), (UIntPtr)placements.Length);
                 p.packed_path = pins.Of(options.PackedPath, nameof(options.PackedPath));
                 p.tested_path = pins.Of(options.TestedPath, nameof(options.TestedPath));
-                p.chat_template = pins.Of(options.ChatTemplate, nameof(options.ChatTemplate));
-                p.chat_template_len = (UIntPtr)(options.ChatTemplate == null ? 0 : Native.Utf8.GetByteCount(options.ChatTemplate));
+                (p.chat_template, p.chat_template_len) = pins.Sized(options.ChatTemplate, nameof(options.ChatTemplate));
                 (p.devices, p.n_devices, p.device_split) = (pins.Of(devices), (UIntPtr)devices.Length, shares.Length > 0 ? pins.Of(shares) : IntPtr.Zero);
                 rz_error err;
-                progressing.Check(call(&p, &err), &err, cancellation);
+                progressing.Check(call(&p, &err), &err, cancellationToken);
             }
         }
 
@@ -324,7 +336,7 @@ namespace Realizar
         /// text that users typed.</param>
         public unsafe uint[] Tokenize(string text, bool special = true, bool parse = false)
         {
-            var bytes = Native.Utf8.GetBytes(Native.Given(text, nameof(text)) + "\0"); // never empty, so that there is something to point to
+            var bytes = Native.Encoded(text, nameof(text));
             var flags = (special ? Native.RZ_TOKENIZE_ADD_SPECIAL : 0u) | (parse ? Native.RZ_TOKENIZE_PARSE_SPECIAL : 0u);
             return Native.Pinned(bytes, (at, len) => Native.Sized<uint>(bytes.Length + 8, (tokens, capacity, n, err) =>
                 Native.rz_tokenize_into(Handle, at, len, flags, (uint*)tokens, capacity, n, CancelHandle.None, err)));
@@ -352,7 +364,7 @@ namespace Realizar
         /// [...], "tools": [...], "variables": {...}}.</summary>
         public unsafe string Render(string json, bool addGenerationPrompt = true)
         {
-            var bytes = Native.Terminated(json, nameof(json));
+            var bytes = Native.Encoded(json, nameof(json));
             var flags = addGenerationPrompt ? Native.RZ_CHAT_ADD_GENERATION_PROMPT : 0u;
             return Native.Pinned(bytes, (at, len) => Native.SizedText(4096, (text, capacity, n, err) =>
                 Native.rz_chat_render_into(Handle, at, len, flags, (byte*)text, capacity, n, CancelHandle.None, err)));
@@ -362,7 +374,7 @@ namespace Realizar
         /// token.</summary>
         public unsafe uint[] TokenizeChat(string json)
         {
-            var bytes = Native.Terminated(json, nameof(json));
+            var bytes = Native.Encoded(json, nameof(json));
             return Native.Pinned(bytes, (at, len) => Native.Sized<uint>(bytes.Length + 64, (tokens, capacity, n, err) =>
                 Native.rz_chat_tokenize_into(Handle, at, len, Native.RZ_CHAT_ADD_GENERATION_PROMPT, (uint*)tokens, capacity, n, CancelHandle.None, err)));
         }
@@ -374,7 +386,7 @@ namespace Realizar
         /// <summary>A parser for the reply to a conversation, if the prompt was TokenizeChat of the same
         /// JSON.</summary>
         public unsafe ChatParser NewChatParser(string json) =>
-            new ChatParser(Native.Pinned(Native.Terminated(json, nameof(json)), (at, len) =>
+            new ChatParser(Native.Pinned(Native.Encoded(json, nameof(json)), (at, len) =>
                 Native.Made((parser, err) => Native.rz_chat_parser_new(Handle, at, len, CancelHandle.None, parser, err))));
 
         /// <summary>Loads a LoRA adapter: a GGUF file or a folder of PEFT.</summary>
@@ -387,14 +399,21 @@ namespace Realizar
         public unsafe Grammar NewGrammar(GrammarKind kind, string text, bool whitespace = false)
         {
             var flags = whitespace ? Native.RZ_GRAMMAR_FLAG_WHITESPACE : 0u;
-            return new Grammar(Native.Pinned(Native.Terminated(text, nameof(text)), (at, len) =>
+            return new Grammar(Native.Pinned(Native.Encoded(text, nameof(text)), (at, len) =>
                 Native.Made((grammar, err) => Native.rz_grammar_new(Handle, (uint)kind, flags, at, len, CancelHandle.None, grammar, err))));
         }
 
         /// <summary>An empty session with a context of <paramref name="capacity"/> tokens; 0: the context length of the
         /// model, at most 8192.</summary>
         /// <param name="keys">Element type of the keys in the KV cache.</param>
-        public Session NewSession(int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16) => new Session(this, capacity, keys, values);
+        public unsafe Session NewSession(int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
+        {
+            using (var pins = new Pins())
+            {
+                var p = pins.Of(Session.Parameters(capacity, keys, values));
+                return new Session(this, Native.Made((cache, err) => Native.rz_cache_new(Handle, (rz_cache_params*)p, cache, err)));
+            }
+        }
 
         /// <summary>The session that Session.Save has written.</summary>
         public unsafe Session Restore(System.IO.Stream stream)
@@ -410,18 +429,19 @@ namespace Realizar
 
         /// <summary>Embeddings of texts: a vector for each text; with Pooling.None a vector for each token, with
         /// Pooling.Rank the scores of each text.</summary>
-        public float[][] Embed(IReadOnlyList<string> texts, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
+        public float[][] Embed(IReadOnlyList<string> texts, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellationToken = default)
         {
-            var tokens = new uint[Native.Given(texts, nameof(texts)).Count][];
+            var tokens = new uint[Native.GivenAll(texts, nameof(texts)).Count][];
             for (var i = 0; i < tokens.Length; i++) tokens[i] = Tokenize(texts[i]);
-            return Embed(tokens, pooling, normalize, cancellation);
+            return Embed(tokens, pooling, normalize, cancellationToken);
         }
 
-        public unsafe float[][] Embed(uint[][] tokens, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
+        /// <summary>The same for texts as tokens.</summary>
+        public unsafe float[][] Embed(uint[][] tokens, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellationToken = default)
         {
-            foreach (var text in Native.Given(tokens, nameof(tokens))) Native.Given(text, nameof(tokens));
+            Native.GivenAll(tokens, nameof(tokens));
             var rows = pooling == Pooling.None ? tokens.Sum(text => text.Length) : tokens.Length;
-            return Embedded(rows, pooling, normalize, cancellation, (pins, p, cancel, vectors, capacity, n, err) => {
+            return Embedded(tokens.Length, rows, pooling, normalize, cancellationToken, (pins, p, cancel, vectors, capacity, n, err) => {
                 var lists = pins.Of(tokens.Select(text => pins.Of(text)).ToArray());
                 var lengths = pins.Of(tokens.Select(text => (UIntPtr)text.Length).ToArray());
                 return Native.rz_embed_into(Handle, (rz_embed_params*)p, (uint**)lists, (UIntPtr*)lengths, (UIntPtr)tokens.Length, (float*)vectors,
@@ -431,16 +451,17 @@ namespace Realizar
 
         internal unsafe delegate int Embedding(Pins pins, IntPtr p, CancelHandle cancel, void* vectors, UIntPtr capacity, UIntPtr* n, rz_error* err);
 
-        /// <summary>The vectors that a call gives, so many rows.</summary>
-        internal unsafe float[][] Embedded(int rows, Pooling pooling, bool normalize, CancellationToken cancellation, Embedding call)
+        /// <summary>The vectors that a call gives, so many rows of so many texts.</summary>
+        internal unsafe float[][] Embedded(int texts, int rows, Pooling pooling, bool normalize, CancellationToken cancellationToken, Embedding call)
         {
+            if (texts == 0) return new float[0][];
             var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = (uint)pooling, flags = normalize ? 0u : Native.RZ_EMBED_RAW };
             float[] all;
             using (var pins = new Pins())
-            using (var cancelling = new Cancelling(cancellation))
+            using (var cancelling = new Cancelling(cancellationToken))
             {
                 var at = (IntPtr)(&p);
-                all = Native.Sized<float>(rows * Info.HiddenDim, (vectors, capacity, n, err) => call(pins, at, cancelling.Handle, vectors, capacity, n, err));
+                all = Native.Sized<float>(rows * Info.HiddenDim, (vectors, capacity, n, err) => call(pins, at, cancelling.Handle, vectors, capacity, n, err), cancellationToken);
             }
             var result = new float[rows][];
             for (var i = 0; i < rows; i++)

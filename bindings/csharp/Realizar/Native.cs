@@ -2,6 +2,7 @@
 // marshalled but integers, pointers and SafeHandles, so that it works in IL2CPP and other ahead-of-time compilers.
 using System;
 using System.Collections.Generic;
+using System.Linq;
 using System.Reflection;
 using System.Runtime.InteropServices;
 using System.Text;
@@ -80,21 +81,45 @@ namespace Realizar
             return Encoding.UTF8.GetString(text, n);
         }
 
-        /// <summary>Refuses half of a surrogate pair, which has no UTF-8.</summary>
-        internal static readonly Encoding Utf8 = new UTF8Encoding(false, true);
+        private static readonly Encoding Utf8 = new UTF8Encoding(false, true);
 
-        /// <summary>A string as UTF-8 that ends with a NUL.</summary>
-        internal static byte[] Terminated(string text, string name)
+        /// <summary>Returns a text, which may contain NULs, as UTF-8 with a NUL after it. Rejects half of a surrogate
+        /// pair, which has no UTF-8.</summary>
+        internal static byte[] Encoded(string text, string name)
         {
-            if (Given(text, name).IndexOf('\0') >= 0) throw new ArgumentException("contains a NUL", name);
-            return Utf8.GetBytes(text + "\0");
+            try { return Utf8.GetBytes(Given(text, name) + "\0"); }
+            catch (EncoderFallbackException e) { throw new ArgumentException($"{name} has half of a surrogate pair at index {e.Index}", name, e); }
         }
 
-        /// <summary>An argument that must not be null.</summary>
+        /// <summary>The same for a text that the library takes without a length. Rejects NULs.</summary>
+        internal static byte[] Terminated(string text, string name)
+        {
+            var at = Given(text, name).IndexOf('\0');
+            if (at >= 0) throw new ArgumentException($"{name} has a NUL at index {at}", name);
+            return Encoded(text, name);
+        }
+
+        /// <summary>Returns an argument that must not be null.</summary>
         internal static T Given<T>(T value, string name) where T : class
         {
             if (value == null) throw new ArgumentNullException(name);
             return value;
+        }
+
+        /// <summary>Returns an argument that must not be null, nor have an element that is null.</summary>
+        internal static IReadOnlyList<T> GivenAll<T>(IReadOnlyList<T> values, string name) where T : class
+        {
+            for (var i = 0; i < Given(values, name).Count; i++)
+                if (values[i] == null) throw new ArgumentNullException(name, $"{name}[{i}] is null");
+            return values;
+        }
+
+        /// <summary>Converts the elements of a list. Errors name the element.</summary>
+        internal static uint[] Wholes(IReadOnlyList<int> values, string name)
+        {
+            var all = new uint[values?.Count ?? 0];
+            for (var i = 0; i < all.Length; i++) all[i] = Whole(values[i], $"{name}[{i}]");
+            return all;
         }
 
         /// <summary>A number that the library takes without a sign.</summary>
@@ -104,9 +129,13 @@ namespace Realizar
             throw new ArgumentOutOfRangeException(name, $"{name} is {value}; it must be a whole number from 0 to {int.MaxValue}");
         }
 
+        /// <summary>A side of a picture, in pixels.</summary>
+        internal static long Side(int value, string name) => value > 0 && value <= ushort.MaxValue ? value
+            : throw new ArgumentOutOfRangeException(name, $"{name} is {value}; it must be from 1 to {ushort.MaxValue}");
+
         /// <summary>A number that may have a fraction.</summary>
-        internal static float Real(float value, string name) =>
-            float.IsNaN(value) ? throw new ArgumentOutOfRangeException(name, $"{name} is NaN; it must be a number") : value;
+        internal static float Real(float value, string name) => !float.IsNaN(value) && !float.IsInfinity(value) ? value
+            : throw new ArgumentOutOfRangeException(name, FormattableString.Invariant($"{name} is {value}; it must be a finite number"));
 
         /// <summary>A number, 0 said as RZ_NONE; null: the default.</summary>
         internal static uint OrNone(int? value, string name) => value == null ? 0 : value == 0 ? RZ_NONE : Whole(value.Value, name);
@@ -114,12 +143,29 @@ namespace Realizar
         internal delegate int Calling(rz_error* err);
 
         /// <summary>Makes a call that can fail.</summary>
-        internal static int Call(Calling call, CancellationToken cancellation = default(CancellationToken))
+        /// <param name="owner">The handle whose Dispose cancels the call; null: none does.</param>
+        internal static int Call(Calling call, CancellationToken cancellationToken = default, SafeHandle owner = null)
         {
             rz_error err;
             var status = call(&err);
-            RealizarException.Check(status, &err, cancellation);
+            if (status == RZ_ERR_CANCELLED && owner != null && owner.IsClosed)
+                throw new ObjectDisposedException(owner is CacheHandle ? nameof(Session) : owner.GetType().Name.Replace("Handle", ""));
+            RealizarException.Check(status, &err, cancellationToken);
             return status;
+        }
+
+        /// <summary>Makes a step of a batch. False if nothing is left to compute, also because the rest was cancelled or
+        /// has reached its deadline.</summary>
+        internal static bool StepAll<T>(IReadOnlyList<T> all, string name, Func<T, SafeHandle> handle, Func<IntPtr, UIntPtr, IntPtr, int> step) where T : class
+        {
+            rz_error err;
+            using (var pins = new Pins())
+            {
+                var status = step(pins.Of(GivenAll(all, name).Select(handle)), (UIntPtr)all.Count, (IntPtr)(&err));
+                if (status == RZ_ERR_CANCELLED || status == RZ_ERR_DEADLINE) return false;
+                RealizarException.Check(status, &err);
+                return status != RZ_DONE;
+            }
         }
 
         internal delegate int Making(IntPtr* pointer, rz_error* err);
@@ -144,7 +190,7 @@ namespace Realizar
         internal delegate int Into(void* buffer, UIntPtr capacity, UIntPtr* n, rz_error* err);
 
         /// <summary>What a function writes to a buffer, which is made again where it is too small.</summary>
-        internal static T[] Sized<T>(int capacity, Into call) where T : struct
+        internal static T[] Sized<T>(int capacity, Into call, CancellationToken cancellationToken = default) where T : struct
         {
             for (;;)
             {
@@ -156,7 +202,7 @@ namespace Realizar
                 try { status = call((void*)pinned.AddrOfPinnedObject(), (UIntPtr)buffer.Length, &n, &err); }
                 finally { pinned.Free(); }
                 if (status == RZ_ERR_BUFFER_TOO_SMALL) { capacity = checked((int)n); continue; }
-                RealizarException.Check(status, &err);
+                RealizarException.Check(status, &err, cancellationToken);
                 Array.Resize(ref buffer, checked((int)n));
                 return buffer;
             }

@@ -23,7 +23,14 @@ namespace Realizar
         internal IntPtr Of(string text, string name) => text == null ? IntPtr.Zero : Of(Native.Terminated(text, name));
 
         /// <summary>Such texts.</summary>
-        internal IntPtr Of(IReadOnlyList<string> texts, string name) => Of(Native.Given(texts, name).Select(text => Of(Native.Terminated(text, name))).ToArray());
+        internal IntPtr Of(IReadOnlyList<string> texts, string name) => Of(Native.GivenAll(texts, name).Select(text => Of(text, name)).ToArray());
+
+        /// <summary>A text, which may be null, and its length.</summary>
+        internal (IntPtr, UIntPtr) Sized(string text, string name)
+        {
+            var bytes = text == null ? null : Native.Encoded(text, name);
+            return (Of(bytes), (UIntPtr)(bytes == null ? 0 : bytes.Length - 1));
+        }
 
         /// <summary>The pointer of a handle, which is not freed meanwhile; null: NULL.</summary>
         internal IntPtr Of(SafeHandle handle)

@@ -71,7 +71,7 @@ namespace Realizar
             }
             rz_error err;
             IntPtr pointer;
-            fixed (uint* at = Array.ConvertAll(processors ?? new int[0], processor => Native.Whole(processor, nameof(processor))))
+            fixed (uint* at = Native.Wholes(processors, nameof(processors)))
             {
                 p.cpus = (IntPtr)at;
                 p.n_cpus = (UIntPtr)(processors == null ? 0 : processors.Length);
@@ -94,21 +94,30 @@ namespace Realizar
         public void Dispose() { Handle.Dispose(); }
     }
 
-    /// <summary>A token of .NET as one of the library, for the time of a call.</summary>
+    /// <summary>A cancellation token of .NET as a cancel of the library.</summary>
     internal sealed class Cancelling : IDisposable
     {
         internal readonly CancelHandle Handle = CancelHandle.None;
+        internal readonly CancellationToken Token;
         private readonly CancellationTokenRegistration registration;
-        private int users = 1;
 
-        /// <param name="hasDeadlines">It may be given a deadline, too.</param>
-        internal unsafe Cancelling(CancellationToken token, bool hasDeadlines = false)
+        /// <param name="isOwned">True if an object keeps it, which fires it or gives it deadlines, too; false: it lasts
+        /// for a call, and throws if the token has been cancelled before.</param>
+        internal unsafe Cancelling(CancellationToken cancellationToken, bool isOwned = false)
         {
-            token.ThrowIfCancellationRequested();
-            if (!token.CanBeCanceled && !hasDeadlines) return;
+            Native.Initialize();
+            Token = cancellationToken;
+            if (!isOwned) Token.ThrowIfCancellationRequested();
+            if (!Token.CanBeCanceled && !isOwned) return;
             Handle = new CancelHandle();
             Handle.Take(Native.Made((cancel, err) => Native.rz_cancel_new(cancel, err)));
-            registration = token.Register(handle => Native.rz_cancel_fire((CancelHandle)handle), Handle);
+            registration = Token.Register(handle => Native.rz_cancel_fire((CancelHandle)handle), Handle);
+        }
+
+        /// <summary>Cancels the calls that heed it, before their object is freed.</summary>
+        internal void Fire()
+        {
+            if (!Handle.IsClosed) Native.rz_cancel_fire(Handle);
         }
 
         /// <summary>Fires after this time, at once if it is not positive; null removes the deadline.</summary>
@@ -122,16 +131,8 @@ namespace Realizar
         /// <summary>Takes a deadline back, and a cancel.</summary>
         internal void Reset() { Native.rz_cancel_reset(Handle); }
 
-        /// <summary>Returns this object for another user, which disposes of it too.</summary>
-        internal Cancelling Share()
-        {
-            Interlocked.Increment(ref users);
-            return this;
-        }
-
         public void Dispose()
         {
-            if (Interlocked.Decrement(ref users) > 0) return;
             registration.Dispose(); // waits for a callback that runs
             if (Handle != CancelHandle.None) Handle.Dispose();
         }

@@ -61,30 +61,38 @@ namespace Realizar
 
         /// <summary>A session that holds the leading tokens of a prompt that the store knows, but never the last one.
         /// The caller appends the tokens from Session.Length on. Capacity and types as in Model.NewSession.</summary>
-        public unsafe Session Take(uint[] tokens, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16)
+        public unsafe Session Take(uint[] tokens, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
         {
-            var p = Session.Parameters(capacity, keys, values);
-            rz_error err;
-            IntPtr pointer;
-            uint common;
-            fixed (uint* at = Native.Given(tokens, nameof(tokens)))
-                RealizarException.Check(Native.rz_store_take(Handle, at, (UIntPtr)tokens.Length, &p, CancelHandle.None, &pointer, &common, &err), &err);
-            return new Session(model, pointer);
+            Native.Given(tokens, nameof(tokens));
+            return Taken(capacity, keys, values, (pins, p, pointer, common, err) =>
+                Native.rz_store_take(Handle, (uint*)pins.Of(tokens), (UIntPtr)tokens.Length, p, CancelHandle.None, pointer, common, err));
         }
 
         /// <summary>The same for a Prompt. Session.Prefill appends the rest, from token Session.Length on.</summary>
-        public unsafe Session Take(Prompt prompt, int capacity = 0, ElementType keys = ElementType.F16, ElementType values = ElementType.F16)
+        public unsafe Session Take(Prompt prompt, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
         {
-            var p = Session.Parameters(capacity, keys, values);
-            rz_error err;
-            IntPtr pointer;
-            uint common;
-            RealizarException.Check(Native.rz_store_take_prompt(Handle, prompt.Handle, &p, CancelHandle.None, &pointer, &common, &err), &err);
-            return new Session(model, pointer);
+            Native.Given(prompt, nameof(prompt));
+            return Taken(capacity, keys, values, (pins, p, pointer, common, err) =>
+                Native.rz_store_take_prompt(Handle, prompt.Handle, p, CancelHandle.None, pointer, common, err));
+        }
+
+        private unsafe delegate int Taking(Pins pins, rz_cache_params* p, IntPtr* pointer, uint* common, rz_error* err);
+
+        private unsafe Session Taken(int capacity, CacheType keys, CacheType values, Taking take)
+        {
+            using (var pins = new Pins())
+            {
+                var p = pins.Of(Session.Parameters(capacity, keys, values));
+                return new Session(model, Native.Made((pointer, err) => {
+                    uint common;
+                    return take(pins, (rz_cache_params*)p, pointer, &common, err);
+                }));
+            }
         }
 
         /// <summary>Adds the tokens of a session with their KV cache. The session remains usable.</summary>
-        public unsafe void Put(Session session) => Native.Call(err => Native.rz_store_put(Handle, session.Handle, err));
+        public unsafe void Put(Session session) =>
+            Native.Call(err => Native.rz_store_put(Handle, Native.Given(session, nameof(session)).Handle, err));
 
         /// <summary>Removes all prefixes, and the files of the model in the folder.</summary>
         public unsafe void Clear() => Native.Call(err => Native.rz_store_clear(Handle, err));

@@ -8,7 +8,7 @@ using System.Threading;
 using System.Threading.Tasks;
 using Realizar;
 
-internal static class Tests
+internal static partial class Tests
 {
     private const string Prompt = "Once upon a time";
     private const string Expected = ", there was a little girl named Lily. She loved to play";
@@ -25,8 +25,13 @@ internal static class Tests
         throw new Exception("FAILED: no " + typeof(T).Name + ": " + what);
     }
 
+    /// <summary>True if a call finds its object in use.</summary>
+    private static bool Busy(Action call) =>
+        (Throws<InvalidOperationException>(call, "busy").InnerException as RealizarException)?.Status == Status.Busy;
+
     private static void Main(string[] arguments)
     {
+        if (arguments[0] == "exit") EndInUse(arguments[1]);
         if (arguments[0] == "load") // what is wrong with the library that lies here
         {
             Console.WriteLine(Throws<NotSupportedException>(() => new Sampler(new Sampling()), "a wrong library").Message);
@@ -65,6 +70,7 @@ internal static class Tests
             Changed(model);
             Kept(model);
             AtOnce(model);
+            Misused(model);
             Shared(model, arguments[0]);
             Refusals(model);
             ConversingAsync(model).GetAwaiter().GetResult();
@@ -136,7 +142,7 @@ internal static class Tests
                 var text = "";
                 while (job.Step(50)) text += job.Text();
                 Check(text + job.Text() == expected && job.End == JobEnd.Length && job.Count == 25, "slices of time");
-                Check(Throws<RealizarException>(() => one.Truncate(0), "a busy session").Status == Status.Busy, "busy");
+                Check(Busy(() => one.Truncate(0)), "busy");
             }
             using (var first = one.NewJob(model.Tokenize(Prompt), new JobOptions { Stops = new[] { "Lily", "never" } }))
             using (var second = two.NewJob(model.Tokenize("Lily"), new JobOptions { MaxTokens = 9 }))
@@ -196,7 +202,7 @@ internal static class Tests
             adapter.Dispose();
             Throws<ObjectDisposedException>(() => session.SetAdapters(new Dictionary<Adapter, float> { { adapter, 1 } }), "one that was disposed of");
         }
-        Check(Throws<RealizarException>(() => model.LoadAdapter("/none.gguf"), "no adapter").Status == Status.IO, "no adapter");
+        Throws<FileNotFoundException>(() => model.LoadAdapter("/none.gguf"), "no adapter");
     }
 
     private static void Replies(string path)
@@ -221,8 +227,8 @@ internal static class Tests
     {
         var prompt = model.Tokenize(Prompt);
         using (var one = model.NewSession(64))
-        using (var two = model.NewSession(64, ElementType.F32, ElementType.F32))
-        using (var half = model.NewSession(64, ElementType.Q8_0, ElementType.Q4_0))
+        using (var two = model.NewSession(64, CacheType.F32, CacheType.F32))
+        using (var half = model.NewSession(64, CacheType.Q8_0, CacheType.Q4_0))
         using (var sampler = new Sampler(new Sampling()))
         {
             foreach (var session in new[] { one, two, half }) session.Prefill(prompt);
@@ -336,7 +342,7 @@ internal static class Tests
         Check(Throws<RealizarException>(() => Media.FromRows(model, new float[63], 63), "a wrong width").Status == Status.InvalidArgument, "a wrong width");
         Throws<ArgumentException>(() => Media.FromRows(model, new float[63], 64), "no whole rows");
         Check(Throws<RealizarException>(() => new Encoder(model, path), "no encoder").Status == Status.Unsupported, "no encoder");
-        Check(Throws<RealizarException>(() => Encoder.Plan(model, "/none.gguf"), "no file").Status == Status.IO, "no file");
+        Throws<FileNotFoundException>(() => Encoder.Plan(model, "/none.gguf"), "no file");
     }
 
     private static void Seeing(Model model)
@@ -425,7 +431,7 @@ internal static class Tests
         var three = Model.Plan(path, null, 3, 256);
         Check(three.TotalHost - one.TotalHost == 2 * one.CacheHost && one.CacheHost > 0 && one.Devices.Count == 0, "a plan");
         var files = new Dictionary<string, byte[]> { { "model.gguf", File.ReadAllBytes(path) } };
-        Check(Model.Plan(files, null, 1, 256, ElementType.Q8_0, ElementType.Q8_0).CacheToken < one.CacheToken, "a plan of bytes");
+        Check(Model.Plan(files, null, 1, 256, CacheType.Q8_0, CacheType.Q8_0).CacheToken < one.CacheToken, "a plan of bytes");
         using (var model = Model.Load(files))
         using (var session = model.NewSession(64))
             Check(Expected.StartsWith(string.Concat(session.Generate(Prompt, maxTokens: 9))) && model.Info.WeightBytes == one.WeightsHost, "a model of bytes");
@@ -445,7 +451,7 @@ internal static class Tests
         {
             var made = 0;
             var e = Throws<OperationCanceledException>(() => {
-                foreach (var piece in session.Generate(Prompt, cancellation: source.Token))
+                foreach (var piece in session.Generate(Prompt, cancellationToken: source.Token))
                     if (++made == 3) Task.Run(() => source.Cancel());
             }, "a cancelled answer");
             Check(e.CancellationToken == source.Token && made >= 3, "the token that cancelled");
@@ -472,8 +478,9 @@ internal static class Tests
 
     private static void Failures(Model model, string path)
     {
-        var e = Throws<RealizarException>(() => Model.Load("/none.gguf"), "a missing file");
-        Check(e.Status == Status.IO && e.SystemCode != 0 && e.Message.Contains("none"), e.Message);
+        var missing = Throws<FileNotFoundException>(() => Model.Load("/none.gguf"), "a missing file");
+        var e = (RealizarException)missing.InnerException;
+        Check(e.Status == Status.IO && e.SystemCode != 0 && e.Message.Contains("none") && missing.Message == e.Message, e.Message);
         using (var small = new Runtime(1, 1000))
             Check(Throws<RealizarException>(() => Model.Load(path, new LoadOptions { Runtime = small }), "a limit").Status == Status.Limit, "limit");
         Check(Throws<RealizarException>(() => model.Render(Asking("x")), "no template").Status == Status.Unsupported, "template");
@@ -658,7 +665,7 @@ internal static class Tests
             }
             Check(talk.Info.CacheCapacity == 300 && store.Info.Entries > 0, "a capacity and a store");
             talk.BeginRead();
-            Check(Throws<RealizarException>(talk.Release, "an unfinished reply").Status == Status.Busy, "an unfinished reply");
+            Check(Busy(talk.Release), "an unfinished reply");
             talk.Stop();
             talk.Release();
             Check(talk.Info.CacheLength == 0, "memory is given back");
@@ -719,7 +726,7 @@ internal static class Tests
             talk.Begin();
             using (var fork = talk.Fork())
                 Check(fork.Messages() == talk.Messages(), "a fork is without the unfinished reply");
-            Check(Throws<RealizarException>(() => talk.Save(file), "an unfinished reply").Status == Status.Busy, "an unfinished reply");
+            Check(Busy(() => talk.Save(file)), "an unfinished reply");
             talk.Stop();
             Throws<NotSupportedException>(() => talk.Save(new MemoryStream(new byte[9], false)), "a stream that is not written to");
         }
@@ -823,9 +830,10 @@ internal static class Tests
             Check(Throws<RealizarException>(() => talk.AddJson("{\"content\": \"x\"}"), "no role").Status == Status.InvalidArgument, "no role");
             Check(Throws<RealizarException>(() => talk.Rewind(2), "too many").Status == Status.InvalidArgument, "too many");
             Check(talk.Info.Messages == 1 && talk.Info.State == ReplyState.None && !talk.Step() && talk.Parts().Count == 0, "nothing has changed");
-            // An older iteration neither takes part in a newer reply nor ends it.
+            // An older iteration, whose loop has gone on to another message, neither takes part in a newer reply nor ends it.
             var older = talk.Reply().GetEnumerator();
             Check(older.MoveNext(), "a part");
+            talk.Rewind(1);
             using (var newer = talk.Reply(new ReplyOptions { MaxTokens = 5 }).GetEnumerator())
             {
                 Check(newer.MoveNext(), "a newer reply");
@@ -839,29 +847,50 @@ internal static class Tests
         }
         using (var talk = Talk(model))
         using (var session = model.NewSession(16))
+        using (var store = new Store(model))
         {
             var absent = new Dictionary<string, Action[]> {
-                { "text", new Action[] { () => talk.Say(null), () => model.Tokenize(null), () => model.Embed(new string[] { null }) } },
-                { "tokens", new Action[] { () => model.Detokenize(null), () => model.Embed(new uint[][] { null }), () => model.NewTextStream().Follow(null) } },
-                { "more", new Action[] { () => session.Prefill((uint[])null), () => session.Score(null) } },
-                { "prompt", new Action[] { () => session.NewJob((uint[])null) } }, { "texts", new Action[] { () => model.Embed((string[])null) } },
+                { "text", new Action[] { () => talk.Say(null), () => talk.SayAsync(null), () => talk.Add(null), () => model.Tokenize(null), () => model.NewGrammar(GrammarKind.Json, null) } },
+                { "path", new Action[] { () => Model.Load((string)null), () => Model.LoadAsync(null), () => model.LoadAdapter(null), () => Model.Plan((string)null) } },
+                { "key", new Action[] { () => model.Meta(null), () => model.MetaList(null) } }, { "role", new Action[] { () => talk.Add("x", null) } },
+                { "tokens", new Action[] { () => model.Detokenize(null), () => model.Embed(new uint[][] { null }), () => model.NewTextStream().Follow(null),
+                    () => session.Prefill((uint[])null), () => session.Score(null), () => store.Take((uint[])null), () => Session.DecodeAll(new[] { session }, null),
+                    () => new PromptPart((uint[])null) } },
+                { "prompt", new Action[] { () => session.NewJob((uint[])null), () => session.NewJob((Prompt)null), () => session.Match(null), () => session.Prefill((Prompt)null),
+                    () => store.Take((Prompt)null), () => session.Generate(null), () => session.GenerateAsync(null), () => session.Generate(null, new JobOptions()) } },
+                { "texts", new Action[] { () => model.Embed((string[])null), () => model.Embed(new string[] { "x", null }) } },
+                { "prompts", new Action[] { () => Realizar.Prompt.Embed(model, null), () => Realizar.Prompt.Embed(model, new Prompt[] { null }) } },
+                { "parts", new Action[] { () => new Prompt(model, null), () => new Prompt(model, default(PromptPart)) } },
+                { "session", new Action[] { () => store.Put(null) } }, { "sessions", new Action[] { () => Session.DecodeAll(null, null), () => Session.DecodeAll(new Session[1], new uint[1]) } },
+                { "jobs", new Action[] { () => Job.StepAll(null), () => Job.StepAll(new Job[1], 5) } },
+                { "conversations", new Action[] { () => Conversation.StepAll(null), () => Conversation.StepAll(new[] { talk, null }, 5) } },
+                { "Placements", new Action[] { () => Model.Load("x", new LoadOptions { Placements = new Placement[1] }) } },
+                { "DryBreakers", new Action[] { () => new Sampler(new Sampling { DryBreakers = new uint[1][] }) } },
+                { "Grammar", new Action[] { () => talk.Begin(new ReplyOptions { GrammarKind = GrammarKind.Regex }), () => talk.Begin(new ReplyOptions { Whitespace = true }) } },
                 { "logits", new Action[] { () => session.Logits(null) } }, { "rows", new Action[] { () => Media.FromRows(model, null, 64) } },
-                { "Stops", new Action[] { () => talk.Begin(new ReplyOptions { Stops = null }), () => session.NewJob(new uint[] { 1 }, new JobOptions { Stops = null }) } },
-                { "files", new Action[] { () => Model.Load(new Dictionary<string, byte[]> { { "model.gguf", null } }) } },
-                { "model", new Action[] { () => new Conversation(null), () => new Store(null) } },
+                { "Stops", new Action[] { () => talk.Begin(new ReplyOptions { Stops = null }), () => talk.Begin(new ReplyOptions { Stops = new string[] { "x", null } }), () => session.NewJob(new uint[] { 1 }, new JobOptions { Stops = null }) } },
+                { "files", new Action[] { () => Model.Load(new Dictionary<string, byte[]> { { "model.gguf", null } }), () => Model.Load((Dictionary<string, byte[]>)null) } },
+                { "model", new Action[] { () => new Conversation(null), () => new Store(null), () => Conversation.Load(null, new MemoryStream()), () => new Prompt(null),
+                    () => Realizar.Prompt.OfChat(null, "{}"), () => Realizar.Prompt.Embed(null, new Prompt[0]), () => new Encoder(null, "x"), () => Encoder.Plan(null, "x"),
+                    () => Media.FromRows(null, new float[1], 1), () => Media.Load(null, new MemoryStream()) } },
                 { "stream", new Action[] { () => session.Save(null), () => model.Restore(null), () => Conversation.Load(model, null) } },
                 { "Adapters", new Action[] { () => new Conversation(model, new ConversationOptions { Adapters = null }) } },
                 { "LogitBias", new Action[] { () => new Sampler(new Sampling { LogitBias = null }) } },
-                { "BannedSequences", new Action[] { () => new Sampler(new Sampling { BannedSequences = null }) } },
+                { "BannedSequences", new Action[] { () => new Sampler(new Sampling { BannedSequences = null }), () => new Sampler(new Sampling { BannedSequences = new uint[1][] }) } },
                 { "Order", new Action[] { () => new Sampler(new Sampling { Order = null }) } },
-                { "adapters", new Action[] { () => talk.SetAdapters(null) } }, { "media", new Action[] { () => talk.AddJson("{}", null) } },
-                { "s", new Action[] { () => new Sampler(null) } }, { "json", new Action[] { () => talk.AddJson((string)null), () => model.Render(null) } },
+                { "adapters", new Action[] { () => talk.SetAdapters(null), () => session.SetAdapters(null) } },
+                { "media", new Action[] { () => talk.AddJson("{}", null), () => talk.AddJson("{}", new Media[1]), () => Realizar.Prompt.OfChat(model, "{}", new Media[1]), () => new PromptPart((Media)null) } },
+                { "sampling", new Action[] { () => new Sampler(null) } }, { "json", new Action[] { () => talk.AddJson((string)null), () => model.Render(null) } },
             };
             foreach (var argument in absent)
                 foreach (var call in argument.Value)
                     Check(Throws<ArgumentNullException>(call, argument.Key).ParamName == argument.Key, argument.Key);
-            foreach (var wrong in new[] { float.PositiveInfinity, -1 })
-                Check(Throws<RealizarException>(() => new Sampler(new Sampling { Temperature = wrong }), "a temperature").Status == Status.InvalidArgument, "a temperature");
+            Check(Throws<RealizarException>(() => new Sampler(new Sampling { Temperature = -1 }), "a temperature").Status == Status.InvalidArgument, "a temperature");
+            // Half of a surrogate pair has no UTF-8, and a NUL would cut what has no length.
+            foreach (var name in new Dictionary<string, Action> { { "text", () => talk.Say("a\ud834") }, { "json", () => talk.AddJson("\udd1e") }, { "role", () => talk.Add("x", "\ud834") },
+                { "Stops", () => talk.Begin(new ReplyOptions { Stops = new[] { "a\0" } }) }, { "path", () => Model.Load("a\0b") }, { "Json", () => Talk(model, new ConversationOptions { Json = "\ud834" }) } })
+                Check(Throws<ArgumentException>(name.Value, name.Key).ParamName == name.Key, name.Key);
+            Check(talk.Info.Messages == 0, "nothing has changed");
             // A change in the middle of a reply stays, and ends the reply.
             talk.Rewind(0);
             Throws<InvalidOperationException>(() => { foreach (var piece in talk.Say(Prompt)) talk.Add("x"); }, "a change in the middle");
@@ -893,10 +922,16 @@ internal static class Tests
             Action<object, Action> refused = (options, call) => {
                 foreach (var field in options.GetType().GetFields())
                 {
-                    object usual = field.GetValue(options), wrong = field.FieldType == typeof(float) ? float.NaN : field.FieldType == typeof(int) || field.FieldType == typeof(int?) ? (object)-1 : null;
-                    if (wrong == null) continue;
-                    field.SetValue(options, wrong);
-                    Check(Throws<ArgumentOutOfRangeException>(call, field.Name).Message.StartsWith($"{field.Name} is {wrong}; it must be"), field.Name);
+                    if (field.Name == "Priority") continue; // any number
+                    var usual = field.GetValue(options);
+                    var wrong = field.FieldType == typeof(float) ? new object[] { float.NaN, float.PositiveInfinity, float.NegativeInfinity }
+                        : field.FieldType == typeof(int) || field.FieldType == typeof(int?) ? new object[] { -1, int.MinValue } : new object[0];
+                    foreach (var value in wrong)
+                    {
+                        field.SetValue(options, value);
+                        var e = Throws<ArgumentOutOfRangeException>(call, field.Name);
+                        Check(e.ParamName == field.Name && e.Message.StartsWith(FormattableString.Invariant($"{field.Name} is {value}; it must be")), e.Message);
+                    }
                     field.SetValue(options, usual);
                 }
             };
@@ -904,6 +939,25 @@ internal static class Tests
             refused(sampling, () => new Sampler(sampling));
             var load = new LoadOptions();
             refused(load, () => Model.Load("tests/data/stories260K-f32.gguf", load));
+            var reply = new ReplyOptions();
+            refused(reply, () => talk.Begin(reply));
+            var jobs = new JobOptions();
+            refused(jobs, () => session.NewJob(new uint[] { 1 }, jobs));
+            var places = new ConversationOptions();
+            refused(places, () => new Conversation(model, places));
+            var stored = new StoreOptions();
+            refused(stored, () => new Store(model, stored));
+            var place = new Placement();
+            refused(place, () => Model.Load("x", new LoadOptions { Placements = new[] { place } }));
+            var encoder = new EncoderOptions();
+            refused(encoder, () => new Encoder(model, "x", encoder));
+            foreach (var list in new Dictionary<string, Action> {
+                { "Devices[1]", () => Model.Load("x", new LoadOptions { Devices = new[] { 1, -2 } }) }, { "processors[0]", () => new Runtime(1, 0, null, new[] { -1 }) },
+                { "Shares[0]", () => Model.Load("x", new LoadOptions { Devices = new[] { 1 }, Shares = new[] { float.NaN } }) }, { "rowDim", () => Media.FromRows(model, new float[1], -1) },
+                { "sessions", () => Model.Plan("x", sessions: -1) }, { "first", () => talk.Messages(-1) }, { "number", () => talk.Media(-1) },
+                { "keep", () => session.Shift(-1, 0) }, { "tokens", () => talk.SetCapacity(-1) } })
+                Check(Throws<ArgumentOutOfRangeException>(list.Value, list.Key).ParamName == list.Key, list.Key);
+            Check(Throws<ArgumentException>(() => Model.Load("x", new LoadOptions { Runtime = new Runtime(1), Threads = 2 }), "threads twice").ParamName == "Threads", "threads twice");
             using (var two = Model.Load("tests/data/stories260K-f32.gguf", new LoadOptions { Threads = 2 }))
                 Check(two.Info.VocabSize == 512, "threads of a model");
         }
@@ -914,14 +968,14 @@ internal static class Tests
             var task = Task.Run(() => {
                 for (;;)
                     try { return talk.Step(60000000); }
-                    catch (RealizarException e) when (e.Status == Status.Busy) { } // the question of the other thread
+                    catch (InvalidOperationException) { } // the question of the other thread
             });
             var busy = 0;
             while (!task.IsCompleted)
             {
                 Check(talk.Messages().Contains(Prompt), "messages are read at any moment");
                 try { talk.Step(0); }
-                catch (RealizarException e) when (e.Status == Status.Busy) { busy++; }
+                catch (InvalidOperationException) { busy++; }
             }
             Check(busy > 0 && !task.Result && talk.Info.End == JobEnd.Length, "a second call");
         }
@@ -986,7 +1040,20 @@ internal static class Tests
         int frames = 0, ends = 0;
         component.OnText += piece => text += piece;
         component.OnEnd += () => ends++;
+        component.ModelPath = "";
         component.Send("Awake");
+        foreach (var call in new Action[] { component.Begin, () => component.Ask("x"), () => component.SetSchema("{}") })
+            Check(Throws<InvalidOperationException>(call, "no model").Message.Contains("no model is loaded"), "no model");
+        component.Stop();
+        component.Send("Update");
+        component.ModelPath = path;
+        component.Load();
+        foreach (var call in new Action[] { () => component.Ask(null), () => { component.MaxTokens = -1; component.Ask("x"); }, () => { component.Temperature = float.NaN; component.Ask("x"); },
+            () => { component.Budget = 0; component.Ask("x"); } })
+        {
+            Throws<ArgumentException>(call, "a wrong value");
+            (component.MaxTokens, component.Budget, component.Temperature) = (maxTokens == 0 ? 20 : maxTokens, 500, 0);
+        }
         component.Ask(question);
         for (; component.IsAnswering; frames++) component.Send("Update");
         Check(frames > 0 && ends == 1, "a component of Unity: " + text);
@@ -1001,7 +1068,24 @@ internal static class Tests
         for (text = ""; component.IsAnswering;) component.Send("Update");
         Check(text == "\"yes\"" || text == "\"no\"", "an answer by a schema: " + text);
         text = story;
+        // A receiver that throws loses no piece but its own.
+        var (heard, thrown) = ("", 0);
+        component.SetSchema(null);
+        component.Begin();
+        component.Budget = 60000000;
+        Action<string> angry = piece => { heard += piece; throw new TimeoutException(); };
+        component.OnText += angry;
+        component.Ask(question);
+        for (text = ""; component.IsAnswering;)
+            try { component.Send("Update"); }
+            catch (Exception) { thrown++; }
+        Check(thrown > 0 && heard == text && heard.Length > 0, "a receiver that throws: " + heard);
+        component.OnText -= angry;
+        text = story;
+        component.Ask(question);
         component.Send("OnDestroy");
+        Check(!component.IsAnswering, "a component that is destroyed");
+        Throws<InvalidOperationException>(() => component.Ask(question), "a component that is destroyed");
         return text;
     }
 

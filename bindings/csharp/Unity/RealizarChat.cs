@@ -1,4 +1,5 @@
 using System;
+using System.Collections.Generic;
 using Realizar;
 using UnityEngine;
 
@@ -22,8 +23,10 @@ public sealed class RealizarChat : MonoBehaviour
     private Model model;
     private Conversation conversation;
     private Grammar schema;
-    private int turn, before; // Number of the answer; messages ahead of its question.
+    private int turn, before; // Number of the answer; messages before its question.
+    private readonly Queue<string> pieces = new Queue<string>(); // that OnText has not had yet
 
+    /// <summary>True while an answer is coming.</summary>
     public bool IsAnswering { get; private set; }
 
     private void Awake()
@@ -47,16 +50,19 @@ public sealed class RealizarChat : MonoBehaviour
     /// kept.</summary>
     public void Begin()
     {
+        Loaded(conversation);
         Stop();
         conversation.Rewind(0);
-        if (SystemMessage != "") conversation.Add(SystemMessage, "system");
+        if (!string.IsNullOrEmpty(SystemMessage)) conversation.Add(SystemMessage, "system");
     }
+
+    private static T Loaded<T>(T loaded) where T : class => loaded ?? throw new InvalidOperationException("no model is loaded; call Load first");
 
     /// <summary>Has answers obey a JSON schema from the next question on, until another model is loaded; null: none.
     /// The first one of a model takes some tenths of a second.</summary>
     public void SetSchema(string json)
     {
-        var compiled = json == null ? null : model.NewGrammar(GrammarKind.JsonSchema, json);
+        var compiled = json == null ? null : Loaded(model).NewGrammar(GrammarKind.JsonSchema, json);
         schema?.Dispose();
         schema = compiled;
     }
@@ -64,11 +70,13 @@ public sealed class RealizarChat : MonoBehaviour
     /// <summary>Asks a question; an answer that is still coming ends.</summary>
     public void Ask(string question)
     {
+        if (Loaded(conversation) != null && question == null) throw new ArgumentNullException(nameof(question));
+        if (Budget < 1) throw new ArgumentOutOfRangeException(nameof(Budget), $"Budget is {Budget}; it must be positive");
         Stop();
         before = conversation.Info.Messages;
-        conversation.Add(question);
-        var sampling = new Sampling { Temperature = Temperature, TopP = 0.95f, Seed = (ulong)conversation.Info.Messages };
+        var sampling = new Sampling { Temperature = Temperature, TopP = 0.95f, Seed = (ulong)before + 1 };
         var options = new ReplyOptions { MaxTokens = MaxTokens, Sampling = sampling, Compiled = schema, Keep = true };
+        conversation.Add(question);
         try { conversation.Begin(options); }
         catch
         {
@@ -85,6 +93,7 @@ public sealed class RealizarChat : MonoBehaviour
         if (!IsAnswering) return;
         IsAnswering = false;
         turn++;
+        pieces.Clear();
         var info = conversation.Info;
         conversation.Stop();
         if (info.Tokens == 0 || info.End == JobEnd.Failed) conversation.Rewind(before);
@@ -96,18 +105,17 @@ public sealed class RealizarChat : MonoBehaviour
         if (!IsAnswering) return;
         var (now, going) = (turn, false);
         try { going = conversation.Step(Budget); }
-        catch (RealizarException e) { Debug.LogError(e.Message); }
+        catch (Exception e) { Debug.LogError(e.Message); }
         foreach (var part in conversation.Parts())
-            if (part.Kind == PartKind.Content && turn == now) OnText?.Invoke(part.Text);
+            if (part.Kind == PartKind.Content) pieces.Enqueue(part.Text);
+        while (turn == now && pieces.Count > 0) OnText?.Invoke(pieces.Dequeue()); // the rest comes later if this throws
         if (!going && turn == now) Stop(); // not where a receiver has stopped it, or asked again
     }
 
     private void OnDestroy()
     {
-        schema?.Dispose();
-        schema = null;
-        conversation?.Dispose();
-        model?.Dispose();
-        runtime?.Dispose();
+        IsAnswering = false;
+        foreach (var each in new IDisposable[] { schema, conversation, model, runtime }) each?.Dispose();
+        (schema, conversation, model, runtime) = (null, null, null, null);
     }
 }
