@@ -39,7 +39,7 @@ static class Guides
                 if (part.Kind == PartKind.Content) Console.Write(part.Text);
                 else if (part.Kind == PartKind.Reasoning) Console.Error.Write(part.Text);
         }
-        // With a newer compiler: await foreach (var piece in chat.SayAsync(question).WithCancellation(token))
+        // Since C# 8: await foreach (var piece in chat.SayAsync(question, cancellationToken: token))
     }
     // --8<-- [end:streaming]
 
@@ -86,11 +86,10 @@ static class Guides
         using (var chat = new Conversation(model, new ConversationOptions { Json = weather }))
         {
             chat.Add("Is it warm in Paris?");
-            var call = string.Concat(chat.Reply(new ReplyOptions { MaxTokens = 100 })
-                .Where(part => part.Kind == PartKind.ToolName || part.Kind == PartKind.ToolArguments).Select(part => part.Text));
-            // The call is a message now, with an id that its result names; a JSON library reads it better than this.
-            var id = chat.Messages(1).Split(new[] { "\"id\":\"" }, StringSplitOptions.None)[1].Split('"')[0];
-            chat.AddJson("{\"role\": \"tool\", \"tool_call_id\": \"" + id + "\", \"content\": \"21 C\"}");
+            var parts = chat.Reply(new ReplyOptions { MaxTokens = 100 }).ToList();
+            string Of(PartKind kind) => string.Concat(parts.Where(part => part.Kind == kind).Select(part => part.Text));
+            var call = Of(PartKind.ToolName) + Of(PartKind.ToolArguments); // of several calls, part.Call is the number
+            chat.AddJson("{\"role\": \"tool\", \"tool_call_id\": \"" + Of(PartKind.ToolId) + "\", \"content\": \"21 C\"}");
             return call; // the next chat.Reply() answers with the result
         }
     }
