@@ -87,9 +87,9 @@ static class Guides
         {
             chat.Add("Is it warm in Paris?");
             var parts = chat.Reply(new ReplyOptions { MaxTokens = 100 }).ToList();
-            string Of(PartKind kind) => string.Concat(parts.Where(part => part.Kind == kind).Select(part => part.Text));
-            var call = Of(PartKind.ToolName) + Of(PartKind.ToolArguments); // of several calls, part.Call is the number
-            chat.AddJson("{\"role\": \"tool\", \"tool_call_id\": \"" + Of(PartKind.ToolId) + "\", \"content\": \"21 C\"}");
+            Func<PartKind, string> of = kind => string.Concat(parts.Where(part => part.Kind == kind).Select(part => part.Text));
+            var call = of(PartKind.ToolName) + of(PartKind.ToolArguments); // of several calls, part.Call is the number
+            chat.AddJson("{\"role\": \"tool\", \"tool_call_id\": \"" + of(PartKind.ToolId) + "\", \"content\": \"21 C\"}");
             return call; // the next chat.Reply() answers with the result
         }
     }
