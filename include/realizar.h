@@ -1804,58 +1804,58 @@ rz_cache_load(const rz_model *model,
 /* Memory that a model and its caches take, in bytes. Since 0.1.0. */
 typedef struct rz_model_plan {
   uint32_t struct_size;     /* sizeof(rz_model_plan), set by the caller. */
-  uint32_t gpu_layers;      /* Layers on GPUs. */
-  uint64_t weights_host;    /* Weights in memory of the host, as they are packed. */
+  uint32_t gpu_layers;      /* Number of layers on GPUs. */
+  uint64_t weights_host;    /* Weights in host memory, as they are packed. */
   uint64_t weights_device;  /* Weights on GPUs. */
-  uint64_t cache_host;      /* One cache with room for all its tokens: keys, values, tokens and logits. */
-  uint64_t cache_device;    /* The part of one cache that is on GPUs. */
+  uint64_t cache_host;      /* One KV cache at full capacity: keys, values, tokens and logits. */
+  uint64_t cache_device;    /* Part of one cache on GPUs. */
   uint64_t cache_token;     /* Bytes that one more token of capacity adds to a cache. */
-  /* Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time. */
+  /* Scratch memory of a step. In a runtime with one thread each concurrent step takes this much. */
   uint64_t scratch_host;
-  uint64_t scratch_device;      /* The part of it that is on GPUs. */
-  uint64_t load_peak_host;      /* The most that is held while the model is loaded. */
-  uint64_t total_host;          /* The model, its tokenizer, scratch and all caches. */
-  uint64_t total_device;        /* The part of it that is on GPUs. */
-  uint32_t experts_host_first;  /* The first of the layers on GPUs whose experts are on the CPU, from 0. */
-  /* Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none. */
+  uint64_t scratch_device;      /* Scratch memory on GPUs. */
+  uint64_t load_peak_host;      /* Peak host memory during the load. */
+  uint64_t total_host;          /* Total host memory: the model, its tokenizer, scratch memory and all caches. */
+  uint64_t total_device;        /* Total GPU memory. */
+  uint32_t experts_host_first;  /* First GPU layer whose experts are on the CPU, from 0. */
+  /* Number of layers from `experts_host_first` to the last layer whose experts are on the CPU; 0: none. */
   uint32_t experts_host_layers;
-  uint64_t experts_host;    /* The part of weights_host that is experts of layers on GPUs. */
-  uint64_t experts_device;  /* The part of weights_device that is experts. */
+  uint64_t experts_host;    /* Part of weights_host: experts of layers on GPUs. */
+  uint64_t experts_device;  /* Part of weights_device: experts. */
 } rz_model_plan;
 
-/* The part of a plan that is on one GPU, in bytes. Since 0.1.0. */
+/* Part of a plan on one GPU, in bytes. Since 0.1.0. */
 typedef struct rz_model_plan_device {
   uint32_t struct_size;  /* sizeof(rz_model_plan_device), set by the caller in every element of the array. */
   uint32_t device;       /* Index of the device. */
   uint32_t n_layers;     /* Number of layers on the GPU. */
   uint32_t reserved;     /* 0. */
-  uint64_t weights;      /* The part of rz_model_plan.weights_device. */
-  uint64_t cache;        /* The part of rz_model_plan.cache_device. */
-  uint64_t scratch;      /* The part of rz_model_plan.scratch_device. */
-  uint64_t total;        /* The part of rz_model_plan.total_device. */
+  uint64_t weights;      /* Part of rz_model_plan.weights_device. */
+  uint64_t cache;        /* Part of rz_model_plan.cache_device. */
+  uint64_t scratch;      /* Part of rz_model_plan.scratch_device. */
+  uint64_t total;        /* Part of rz_model_plan.total_device. */
 } rz_model_plan_device;
 
-/* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
- * tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
- * GPU nothing is set aside: a context is made, which takes what its driver takes, and the layers are placed by the
- * memory that is free now, so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their
- * number was given.
+/* Computes the memory that a load with these parameters and `n_caches` caches will take, before weights are read. The
+ * call reads metadata and tokenizer, and temporarily reserves the scratch memory of a step and one cache on the host.
+ * On a GPU it reserves nothing, but it creates a context, which takes memory for the driver. Layers are placed by the
+ * memory that is free now: a later load that finds less memory places fewer layers, or is RZ_ERR_DEVICE_OUT_OF_MEMORY
+ * if their number was given.
  *
- * Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
- * may be NULL, and is with sources. `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
+ * The model is either `path` (NUL-terminated, as for rz_model_load) or `n` sources (as for rz_model_load_from, with
+ * `path` NULL). `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
  *
  * `devices`, an array of `capacity` elements whose struct_size the caller has set, receives one element for each GPU
  * that has layers, in the order of the layers. `*n_devices` receives the number of these GPUs, at most RZ_DEVICES_MAX.
- * `devices` and `n_devices` may be NULL with a `capacity` of 0; otherwise too small a `capacity` is
- * RZ_ERR_BUFFER_TOO_SMALL.
+ * `devices` and `n_devices` may be NULL with a `capacity` of 0; otherwise, if `capacity` is too small, the call
+ * returns RZ_ERR_BUFFER_TOO_SMALL.
  *
- * Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
- * stacks of threads, what the C library takes, and what a driver takes for itself. The plan has its numbers even if
- * they exceed the memory of this machine or rz_runtime_params.memory_limit: it reserves nothing. A ceiling of
- * `total_host` suffices for the load and the cache; `load_peak_host` is not counted against it. Any thread. Errors: as
- * for rz_model_load and rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0. */
+ * The plan counts KV cache pages that no token has reached yet, and page-locked host memory. It does not count thread
+ * stacks, the C library, and the driver. The numbers may exceed the memory of this machine or
+ * rz_runtime_params.memory_limit: a plan reserves nothing. A ceiling of `total_host` suffices for the load and the
+ * caches; `load_peak_host` does not count against it. Any thread. Errors: as for rz_model_load and rz_cache_new except
+ * RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
-rz_model_plan_get(const char *RZ_NULLABLE path,
+rz_model_plan_get(const char *path,
                   const rz_source *RZ_NULLABLE sources,
                   size_t n,
                   const rz_model_params *RZ_NULLABLE params,
@@ -1871,9 +1871,9 @@ rz_model_plan_get(const char *RZ_NULLABLE path,
  * Generating
  * ------------------------------------------------------------------------------------------------ */
 
-/* Appends `n` tokens, at least one; afterwards the logits of the last one are available.
+/* Prefill: appends `n` prompt tokens, at least one, and computes the logits after the last one.
  *
- * `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was.
+ * `cancel` may be NULL; it applies in addition to rz_cache_cancel_set. A call that fails leaves the cache unchanged.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL,
  * RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -1883,11 +1883,11 @@ rz_prefill(rz_cache *cache,
            const rz_cancel *RZ_NULLABLE cancel,
            rz_error *RZ_NULLABLE err);
 
-/* Appends `token` and writes the one that follows to `*next`. `sampler` may be NULL, for the most likely one. A GPU
- * chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
- * recent tokens; logits are computed once more where they are asked for.
+/* Decode: appends `token` and writes the next token to `*next`. `sampler` may be NULL, for the most likely token
+ * (greedy decoding). A GPU samples itself with the same result, so that only the token is transferred, unless the
+ * sampler has more than 512 biases and recent tokens; if the program asks for logits, they are computed again.
  *
- * A call that fails leaves the cache as it was. Any thread. Errors: as for rz_prefill. Since 0.1.0. */
+ * A call that fails leaves the cache unchanged. Any thread. Errors: as for rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_decode_token(rz_cache *cache,
                 uint32_t token,
@@ -1895,11 +1895,12 @@ rz_decode_token(rz_cache *cache,
                 uint32_t *next,
                 rz_error *RZ_NULLABLE err);
 
-/* Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written (RZ_OK)
- * or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can run ahead.
+/* Generates tokens: appends `token`, then each token that it writes to `out` except the last, until `capacity` tokens
+ * are written (RZ_OK) or a token ends a turn or the text (RZ_DONE; that token is in `out`). One call for many tokens
+ * lets a GPU run ahead.
  *
- * `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way, by
- * a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
+ * `*n` receives the number of tokens written. To continue, call again with the last one. A call that fails midway, or
+ * is cancelled, keeps the tokens it generated: they are in `out`, counted in `*n`, and all but the last are in the
  * cache. `sampler` and `cancel` may be NULL. Any thread. Errors: as for rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_generate_into(rz_cache *cache,
@@ -1911,12 +1912,13 @@ rz_generate_into(rz_cache *cache,
                  const rz_cancel *RZ_NULLABLE cancel,
                  rz_error *RZ_NULLABLE err);
 
-/* `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to cache i,
- * and the one that follows is written to next[i].
+/* Batched decode: `rz_decode_token` for `n` caches of one model in one pass over the weights. Appends token i to cache
+ * i, and writes its next token to next[i].
  *
- * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and
- * all may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any
- * thread. Errors: as for rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
+ * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 the call does
+ * nothing, and all pointers may be NULL. Each cache and each sampler may occur only once. A call that fails leaves all
+ * caches unchanged. Any thread. Errors: as for rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
                 const uint32_t *RZ_NULLABLE tokens,
@@ -1925,17 +1927,17 @@ rz_decode_batch(rz_cache *const *RZ_NULLABLE caches,
                 uint32_t *next,
                 rz_error *RZ_NULLABLE err);
 
-/* Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched first,
- * so the cache is not const.
+/* Copies the logits after the last token, one float for each token of the vocabulary. Logits on a GPU are fetched
+ * first, so the cache is not const.
  *
  * `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
- * Errors: RZ_ERR_NOT_READY where there are none, before the first token and after a rewind; RZ_ERR_CANCELLED,
+ * Errors: RZ_ERR_NOT_READY if there are no logits: before the first token and after a rewind; RZ_ERR_CANCELLED,
  * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_logits_into(rz_cache *cache, float *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
-/* Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
- * one.
+/* Samples a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
+ * token.
  *
  * Any thread. Errors: as for rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -1946,66 +1948,68 @@ rz_sample(rz_cache *cache, rz_sampler *RZ_NULLABLE sampler, uint32_t *token, rz_
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_media_kind {
-  RZ_MEDIA_IMAGE = 1,  /* Kind of a medium: a picture. */
-  RZ_MEDIA_AUDIO = 2,  /* Kind of a medium: a sound. */
-  RZ_MEDIA_TEXT = 4,   /* Kind of a medium: the source text of an encoder and a decoder. */
-  /* Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length
-   * 1, and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture
-   * and the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0. */
+  RZ_MEDIA_IMAGE = 1,  /* Kind of a medium: an image. */
+  RZ_MEDIA_AUDIO = 2,  /* Kind of a medium: audio. */
+  RZ_MEDIA_TEXT = 4,   /* Kind of a medium: the source text of an encoder-decoder model. */
+  /* Kind of a medium: an image embedding from a CLIP or SigLIP encoder. It has one row of length 1, with as many floats
+   * as an embedding of rz_embed_into by the same model; the dot product of the two is the similarity of image and text.
+   * Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0. */
   RZ_MEDIA_VECTOR = 8,
-  /* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows makes none. Since 0.1.0. */
+  /* Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0. */
   RZ_MEDIA_VIDEO = 16,
 };
 
-/* Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
- * token. */
+/* Instead of a token id: a row of a medium. It occurs in lists of tokens that the library returns; no call accepts it
+ * as a token. */
 #define RZ_TOKEN_MEDIA 0xFFFFFFFEu
 
-/* The rows of a picture, a sound, a video or a source text, which a model takes among its tokens: made once, used
- * in any number of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may
- * use it at once. */
+/* Encoded image, audio, video or source text: rows of embeddings that take the place of tokens. Created once, used in
+ * any number of prompts, caches and jobs. Immutable once rz_media_step is done: any number of calls may use it at
+ * once. */
 typedef struct rz_media rz_media;
 
 /* Description of a medium. Since 0.1.0. */
 typedef struct rz_media_info {
   uint32_t struct_size;  /* sizeof(rz_media_info), set by the caller. */
   uint32_t kind;         /* RZ_MEDIA_... */
-  uint32_t n_rows;       /* Rows, each of which takes the place of a token in a cache. */
-  /* Tokens of a prompt that it takes: its rows, and the model's tokens around and between them. */
+  uint32_t n_rows;       /* Number of rows, each of which takes the place of a token in a cache. */
+  /* Number of prompt tokens that it takes: its rows, and the model's tokens around and between them. */
   uint32_t n_tokens;
-  uint32_t row_dim;  /* Numbers of a row. */
-  /* Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile, of a video of a
+  uint32_t row_dim;  /* Number of floats per row. */
+  /* Rows per line and number of lines: of the whole image if it is one tile, otherwise of a tile; of a video, of a
    * pair of frames. */
   uint32_t columns;
   uint32_t lines;
-  uint32_t tile_columns;  /* Tiles beside and above one another; 0 where the picture is one tile. */
+  uint32_t tile_columns;  /* Number of tiles horizontally and vertically; 0 if the image is one tile. */
   uint32_t tile_lines;
-  uint32_t has_overview;  /* 1: a tile with the whole picture comes with them. */
-  /* Pixels of the picture, turned upright, or of a frame; of a sound its samples and 0; 0 for rows of the caller. */
+  uint32_t has_overview;  /* 1 if an additional tile shows the whole image. */
+  /* Size in pixels of the upright image, or of a frame; for audio the number of samples and 0; 0 for rows of the
+   * caller. */
   uint32_t width;
   uint32_t height;
-  /* Pixels of all tiles together as the model sees them, by which places that it names are mapped back; of a sound
-   * its samples at the rate of the encoder and 0. */
+  /* Size in pixels of all tiles together as the model sees them; programs map coordinates that the model writes back
+   * by it. For audio the number of samples at the rate of the encoder and 0. */
   uint32_t seen_width;
   uint32_t seen_height;
-  uint64_t bytes;      /* Bytes of memory that it takes. */
-  uint64_t encode_ns;  /* Nanoseconds that its encoding took. */
-  /* The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for
-   * tables of the caller. */
+  uint64_t bytes;      /* Bytes of memory. */
+  uint64_t encode_ns;  /* Time of the encoding in nanoseconds. */
+  /* Hash of pixels or samples, parameters and encoder, independent of the file format: a key for tables of the
+   * caller. */
   uint8_t hash[32];
-  /* Pairs of frames of a video, each of which has `lines` lines of `columns` rows; 0 of other media. */
+  /* Number of frame pairs of a video, each of which has `lines` lines of `columns` rows; 0 for other media. */
   uint32_t pairs;
   uint32_t reserved;  /* 0. */
 } rz_media_info;
 
-/* Creates a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They
- * are taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
+/* Creates a medium from the output of the caller's own encoder: `n_rows` rows of `row_dim` floats, which are copied.
+ * The rows are one image or one audio clip, according to `kind` (RZ_MEDIA_...).
  *
- * `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows
- * as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. The caller frees `*out`
- * with rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
- * width, a number that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT
- * (also more rows that see each other than a step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `columns` times `lines` is `n_rows`, for models with two-dimensional positions; 0 for both: one line. The rows of a
+ * model are as wide as rz_model_info.hidden_dim, and as many floats more for each deeper layer that they enter. The
+ * caller frees `*out` with rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no
+ * rows, rows of another width, a value that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model without media
+ * input), RZ_ERR_LIMIT (also more rows with mutual attention than a step of the model takes), RZ_ERR_OUT_OF_MEMORY.
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_rows(const rz_model *model,
                    uint32_t kind,
@@ -2017,17 +2021,17 @@ rz_media_from_rows(const rz_model *model,
                    rz_media **out,
                    rz_error *RZ_NULLABLE err);
 
-/* Creates a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
- * rz_model_info.reads_source) writes another text of.
+/* Creates a medium from a source text: `n` tokens for an encoder-decoder model (T5, Flan-T5, mT5;
+ * rz_model_info.reads_source), which generates another text from it, such as a translation.
  *
- * The encoder reads all tokens in one step. They are taken as they are: let rz_tokenize_into add the end token
- * (RZ_TOKENIZE_ADD_SPECIAL). The medium is the rows that it makes of them and the token that the decoder starts from,
- * so that a prompt of this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
- * model begins with one source, whose rows count as tokens of its capacity, and has it until it is rewound to 0; other
- * prompts are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or after the model. `cancel`
- * may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no
- * tokens, more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
- * RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * The encoder processes all tokens in one step, unchanged: let rz_tokenize_into add the end token
+ * (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so
+ * that a prompt with this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
+ * model begins with one source, whose rows count as tokens of its capacity, and keeps it until it is rewound to 0;
+ * other prompts are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or after the model.
+ * `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model), RZ_ERR_INVALID_ARGUMENT
+ * (no tokens, more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED,
+ * RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_tokens(const rz_model *model,
                      const uint32_t *RZ_NULLABLE tokens,
@@ -2036,9 +2040,9 @@ rz_media_from_tokens(const rz_model *model,
                      rz_media **out,
                      rz_error *RZ_NULLABLE err);
 
-/* Describes a medium. The caller sets `out->struct_size`. Before rz_media_step is done, the time is the time of the
- * work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread,
- * during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0. */
+/* Describes a medium. The caller sets `out->struct_size`. Before rz_media_step is done, encode_ns covers the steps so
+ * far, and the hash is zero until pixels or samples are prepared for the encoder. Any thread, also during a step.
+ * Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_info_get(const rz_media *media, rz_media_info *out, rz_error *RZ_NULLABLE err);
 
@@ -2053,9 +2057,9 @@ rz_media_rows_into(const rz_media *media,
                    size_t *n,
                    rz_error *RZ_NULLABLE err);
 
-/* Hands a medium to `write`, as rz_cache_save does a cache; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO
- * (`write` returned an errno), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done),
- * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+/* Saves a medium through `write`, like rz_cache_save; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO (`write`
+ * returned an errno), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_CANCELLED,
+ * RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_media_save(const rz_media *media,
               rz_write_callback write,
@@ -2063,9 +2067,9 @@ rz_media_save(const rz_media *media,
               const rz_cancel *RZ_NULLABLE cancel,
               rz_error *RZ_NULLABLE err);
 
-/* Creates a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `cancel`
+/* Creates a medium from the state that rz_media_save has written, like rz_cache_load; no encoder is needed. `cancel`
  * may be NULL. The caller frees `*out` with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
- * RZ_ERR_FORMAT (no saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
+ * RZ_ERR_FORMAT (not a saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
  * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_load(const rz_model *model,
@@ -2075,7 +2079,7 @@ rz_media_load(const rz_model *model,
               rz_media **out,
               rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Prompts and caches that have the medium go on. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Prompts and caches that use the medium keep it. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_media_free(rz_media *RZ_NULLABLE media);
 
@@ -2084,117 +2088,116 @@ rz_media_free(rz_media *RZ_NULLABLE media);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_encoder_flag {
-  RZ_ENCODER_IMAGE = 1,  /* Encoder flag: the encoder of pictures, of a file that has one of sound too. */
-  RZ_ENCODER_AUDIO = 2,  /* Encoder flag: the encoder of sound, of a file that has one of pictures too. */
+  RZ_ENCODER_IMAGE = 1,  /* Encoder flag: the vision encoder of a file that has an audio encoder too. */
+  RZ_ENCODER_AUDIO = 2,  /* Encoder flag: the audio encoder of a file that has a vision encoder too. */
 };
 
 enum rz_pixel_format {
   RZ_PIXELS_RGB8 = 1,  /* Format of pixels: three bytes, red first. */
-  /* Format of pixels: four bytes, red first. The fourth is alpha: pixels that are not opaque show
-   * rz_media_params.background. */
+  /* Format of pixels: four bytes, red first, then alpha: transparent pixels show rz_media_params.background. */
   RZ_PIXELS_RGBA8 = 2,
-  RZ_PIXELS_BGRA8 = 3,  /* Format of pixels: four bytes, blue first. The fourth is alpha. */
+  RZ_PIXELS_BGRA8 = 3,  /* Format of pixels: four bytes, blue first, then alpha. */
   RZ_PIXELS_GRAY8 = 4,  /* Format of pixels: one byte. */
 };
 
 enum rz_encode_flag {
-  RZ_ENCODE_STEPS = 1,  /* Flag of a medium: only prepare it; rz_media_step encodes it in slices of time. */
+  RZ_ENCODE_STEPS = 1,  /* Flag of a medium: only prepare it; rz_media_step encodes it in time slices. */
 };
 
-/* The encoder of a model that sees or hears, with the projector that turns what it gives into rows as wide as the
+/* Vision or audio encoder of a multimodal model, with the projector (mmproj) that maps its output to the width of the
  * model's embeddings. Immutable: any number of calls may use it at once. */
 typedef struct rz_encoder rz_encoder;
 
 /* Parameters of an encoder. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_encoder_params {
   uint32_t struct_size;  /* sizeof(rz_encoder_params). */
-  /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |; without one of the former the encoder of pictures is
-   * loaded, or that of sound where there is none. */
+  /* RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |. Without RZ_ENCODER_... the vision encoder is loaded,
+   * or the audio encoder if there is no vision encoder. */
   uint32_t flags;
-  uint32_t device;  /* Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED. */
+  uint32_t device;  /* Index of a device: 1 (the CPU) or 0. Other devices are RZ_ERR_UNSUPPORTED. */
   /* Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
    * keep the types of the file. */
   uint32_t quantize;
-  /* The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
+  /* Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most 4096. */
   uint32_t max_rows;
   uint32_t reserved;                          /* 0. */
-  rz_progress_callback RZ_NULLABLE progress;  /* Told how far the load is, in bytes; NULL: nobody. */
+  rz_progress_callback RZ_NULLABLE progress;  /* Load progress callback, in bytes; may be NULL. */
   void *RZ_NULLABLE progress_user;            /* Passed to `progress`. */
-  const rz_cancel *RZ_NULLABLE cancel;        /* Stops the load when fired; NULL: nothing does. */
+  const rz_cancel *RZ_NULLABLE cancel;        /* Cancels the load when fired; may be NULL. */
 } rz_encoder_params;
 
 /* Description of an encoder. Since 0.1.0. */
 typedef struct rz_encoder_info {
   uint32_t struct_size;  /* sizeof(rz_encoder_info), set by the caller. */
-  uint32_t is_mutual;    /* 1: the rows of a picture see each other, so that one step of the model computes them. */
-  char projector[32];    /* Kind of the projector, such as "qwen3vl_merger" or "voxtral". */
-  /* Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter; of media of
-   * the kind RZ_MEDIA_VECTOR those of a vector of rz_embed_into. */
+  /* 1: the rows of an image attend to each other (bidirectional attention), so that one step of the model computes
+   * them. */
+  uint32_t is_mutual;
+  char projector[32];  /* Kind of the projector, such as "qwen3vl_merger" or "voxtral". */
+  /* Number of floats per row: the model's hidden_dim, and as many again for each deeper layer that rows enter; for
+   * RZ_MEDIA_VECTOR the dimension of an embedding from rz_embed_into. */
   uint32_t row_dim;
   uint32_t n_layers;  /* Layers of the encoder. */
-  /* Pixels of the side of a tile; 0: a picture is one tile of any size, or the encoder is one of sound. */
+  /* Side length of a tile in pixels; 0: an image is one tile of any size, or the encoder is an audio encoder. */
   uint32_t tile_side;
-  uint32_t grain;     /* Pixels of which the sides of tiles are multiples; 0 of sound. */
-  uint32_t min_rows;  /* The fewest and the most rows of a picture or a sound. */
+  uint32_t grain;     /* The sides of tiles are multiples of this number of pixels; 0 for audio. */
+  uint32_t min_rows;  /* Minimum and maximum number of rows of an image or an audio clip. */
   uint32_t max_rows;
   uint64_t weight_bytes;   /* Bytes of weights in memory. */
-  uint64_t scratch_bytes;  /* Bytes of scratch that each call takes which encodes a picture or a sound, at most. */
-  uint32_t kinds;          /* The kinds of media that it makes, RZ_MEDIA_..., combined with |. */
-  uint32_t sample_rate;    /* Samples a second that sound is brought to; 0 of pictures. */
+  uint64_t scratch_bytes;  /* Maximum bytes of scratch memory of each call that encodes an image or an audio clip. */
+  uint32_t kinds;          /* Kinds of media that it encodes: RZ_MEDIA_... bits, combined with |. */
+  uint32_t sample_rate;    /* Sample rate in Hz to which audio is resampled; 0 for images. */
 } rz_encoder_info;
 
-/* Memory that an encoder takes beside that of its model, in bytes. Since 0.1.0. */
+/* Memory that an encoder takes in addition to its model, in bytes. Since 0.1.0. */
 typedef struct rz_encoder_plan {
   uint32_t struct_size;   /* sizeof(rz_encoder_plan), set by the caller. */
-  uint32_t max_rows;      /* Rows of the largest picture, or of the longest sound. */
+  uint32_t max_rows;      /* Number of rows of the largest image, or of the longest audio clip. */
   uint64_t weights_host;  /* Weights, as they are packed. */
-  uint64_t scratch_host;  /* Scratch of a call that encodes a picture or a sound, at most. */
+  uint64_t scratch_host;  /* Maximum scratch memory of a call that encodes an image or an audio clip. */
   uint64_t row;           /* One row of a medium. */
 } rz_encoder_plan;
 
-/* A picture in memory, its rows from the top. Since 0.1.0. */
+/* Image in memory, top row first. Since 0.1.0. */
 typedef struct rz_pixels {
   uint32_t struct_size;          /* sizeof(rz_pixels). */
   uint32_t format;               /* RZ_PIXELS_... */
-  uint32_t width;                /* Pixels of a row, 1 to 65535. */
-  uint32_t height;               /* Rows, 1 to 65535. */
-  size_t stride;                 /* Bytes from one row to the next; 0: rows follow one another. */
-  const void *RZ_NULLABLE data;  /* The first byte. Read during the call only. */
+  uint32_t width;                /* Width in pixels, 1 to 65535. */
+  uint32_t height;               /* Height in pixels, 1 to 65535. */
+  size_t stride;                 /* Bytes from one row to the next; 0: rows are contiguous. */
+  const void *RZ_NULLABLE data;  /* First byte. Read during the call only. */
 } rz_pixels;
 
-/* Parameters of a medium. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
+/* Parameters for encoding media. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_media_params {
   uint32_t struct_size;  /* sizeof(rz_media_params). */
-  /* The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's. */
+  /* Minimum number of rows, for models that accept images of any size: smaller images are enlarged; 0: the model's. */
   uint32_t min_rows;
-  /* The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's. */
+  /* Maximum number of rows: larger images and frames are shrunk, or cut into fewer tiles; 0: the encoder's. */
   uint32_t max_rows;
-  uint32_t max_tiles;  /* The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone. */
-  /* The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
-   * million. */
+  uint32_t max_tiles;  /* Maximum number of tiles, without an overview; 0: the model's; 1: only the whole image. */
+  /* Maximum number of pixels of an image file, checked by its header before memory is allocated; 0: 64 million. */
   uint32_t max_pixels;
   uint32_t flags;  /* RZ_ENCODE_STEPS, or 0. */
-  /* Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_ENCODE_STEPS it is
-   * rz_media_step that calls it. */
+  /* Progress callback: finished tiles and their total, some times per second; may be NULL. With RZ_ENCODE_STEPS
+   * rz_media_step calls it. */
   rz_progress_callback RZ_NULLABLE progress;
   void *RZ_NULLABLE progress_user;  /* Passed to `progress`. */
-  /* Stops the call when fired; NULL: nothing does. With RZ_ENCODE_STEPS it stops steps, and the medium keeps it
-   * alive. */
+  /* Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels steps, and the medium keeps it alive. */
   const rz_cancel *RZ_NULLABLE cancel;
-  uint32_t background;  /* The background color of transparent pixels, 0xffRRGGBB; 0: white. */
+  uint32_t background;  /* Background color of transparent pixels, 0xffRRGGBB; 0: white. */
   uint32_t reserved;    /* 0. */
 } rz_media_params;
 
-/* Loads the encoder that belongs to `model`.
+/* Loads the vision or audio encoder of `model`.
  *
- * `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that
- * of the model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the
- * model. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model. Any thread;
- * takes as long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each
- * other), RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a
- * device other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or
- * sounds that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a
- * model without weights), RZ_ERR_VERSION. Since 0.1.0. */
+ * `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: the
+ * model's own folder if it contains both. Weights count against rz_runtime_params.memory_limit; the encoder uses the
+ * model's thread pool. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model.
+ * Any thread; blocks while the files are read. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or inconsistent sizes),
+ * RZ_ERR_UNSUPPORTED (no encoder, a projector that is not implemented, which the message names; a device other than
+ * the CPU), RZ_ERR_MISMATCH (an encoder for other rows than the model's, or tokens around images or audio that its
+ * vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
+ * weights), RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_load(const rz_model *model,
                 const char *path,
@@ -2202,8 +2205,8 @@ rz_encoder_load(const rz_model *model,
                 rz_encoder **out,
                 rz_error *RZ_NULLABLE err);
 
-/* rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. The caller frees `*out`
- * with rz_encoder_free. Any thread. Errors: as for rz_encoder_load and rz_model_load_from. Since 0.1.0. */
+/* Like rz_encoder_load, but reads `n` sources, as rz_model_load_from does. The caller frees `*out` with
+ * rz_encoder_free. Any thread. Errors: as for rz_encoder_load and rz_model_load_from. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_load_from(const rz_model *model,
                      const rz_source *RZ_NULLABLE sources,
@@ -2212,7 +2215,7 @@ rz_encoder_load_from(const rz_model *model,
                      rz_encoder **out,
                      rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0. */
+/* Frees the handle; NULL is fine. Media that it encoded stay usable. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_encoder_free(rz_encoder *RZ_NULLABLE encoder);
 
@@ -2221,27 +2224,27 @@ rz_encoder_free(rz_encoder *RZ_NULLABLE encoder);
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_info_get(const rz_encoder *encoder, rz_encoder_info *out, rz_error *RZ_NULLABLE err);
 
-/* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
- * take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL. The caller sets
- * `out->struct_size`. Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for
- * rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
+/* Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources (with
+ * `path` NULL), would take, without reading weights. `params` may be NULL. The caller sets `out->struct_size`.
+ * Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for rz_encoder_load except
+ * RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_encoder_plan_get(const rz_model *model,
-                    const char *RZ_NULLABLE path,
+                    const char *path,
                     const rz_source *RZ_NULLABLE sources,
                     size_t n,
                     const rz_encoder_params *RZ_NULLABLE params,
                     rz_encoder_plan *out,
                     rz_error *RZ_NULLABLE err);
 
-/* Encodes a picture in memory.
+/* Encodes an image in memory.
  *
- * It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
- * other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or after the encoder. Rows
- * count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
- * Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
- * allows), RZ_ERR_UNSUPPORTED (an encoder of sound), RZ_ERR_LIMIT (also more rows than are allowed),
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
+ * The image is resized, tiled and normalized like the model's reference implementation does. The result depends
+ * neither on threads nor on other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or
+ * after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch memory until the call is
+ * done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, an
+ * aspect ratio that the model does not accept), RZ_ERR_UNSUPPORTED (an audio encoder), RZ_ERR_LIMIT (also too many
+ * rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_pixels(const rz_encoder *encoder,
                      const rz_pixels *pixels,
@@ -2249,14 +2252,14 @@ rz_media_from_pixels(const rz_encoder *encoder,
                      rz_media **out,
                      rz_error *RZ_NULLABLE err);
 
-/* rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify; of an
- * animation, the first image.
+/* Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify;
+ * of an animation, the first image.
  *
  * The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
- * 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
- * part; changed bits within its data can go unnoticed. The caller frees `*out` with rz_media_free. Any thread. Errors:
- * as rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF
- * or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
+ * 16-bit samples become 8-bit, and colors are not converted. A truncated file is rejected; changed bits within its
+ * data can go unnoticed. The caller frees `*out` with rz_media_free. Any thread. Errors: as for rz_media_from_pixels,
+ * and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message
+ * names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_image(const rz_encoder *encoder,
                     const void *RZ_NULLABLE data,
@@ -2265,10 +2268,10 @@ rz_media_from_image(const rz_encoder *encoder,
                     rz_media **out,
                     rz_error *RZ_NULLABLE err);
 
-/* Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
- * and sizes; time and hash are 0. With an encoder of sound `width` is samples of a channel at the rate of the encoder,
- * and `height` 0. `params` may be NULL. The caller sets `out->struct_size`. Any thread. Errors: as for
- * rz_media_from_pixels, of a sound those of rz_media_from_samples. Since 0.1.0. */
+/* Computes the rz_media_info of an image of `width` by `height` pixels without encoding it: rows, tokens, tiles and
+ * sizes; time and hash are 0. With an audio encoder `width` is the number of samples per channel at the rate of the
+ * encoder, and `height` 0. `params` may be NULL. The caller sets `out->struct_size`. Any thread. Errors: as for
+ * rz_media_from_pixels, or rz_media_from_samples. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_measure(const rz_encoder *encoder,
                  uint32_t width,
@@ -2281,18 +2284,17 @@ rz_media_measure(const rz_encoder *encoder,
  * Media of sounds
  * ------------------------------------------------------------------------------------------------ */
 
-/* Encodes sound: `n` samples of `channels` together, one of each after the other, full scale from -1 to 1, `rate` of
- * each channel a second.
+/* Encodes audio: `n` interleaved samples of `channels` channels, full scale from -1 to 1, at `rate` Hz.
  *
- * Several channels become their mean, as files do that the models' makers load. Samples are brought to the rate of the
- * encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30 seconds each in most models. Of
- * `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts, and `cancel` count. The result
- * depends neither on threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the
- * encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any
- * number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a
- * million, channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an
- * encoder of pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED,
- * RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0. */
+ * Several channels are averaged, like the models' reference implementations do when they load files. Audio is
+ * resampled to rz_encoder_info.sample_rate. Long audio is encoded in parts, of 30 seconds in most models. Of `params`,
+ * which may be NULL, only `max_rows`, `flags`, `progress` (in parts) and `cancel` apply. The result depends neither on
+ * threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the encoder. Rows count
+ * against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any thread, any number at
+ * once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or above a million,
+ * channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (a vision
+ * encoder), RZ_ERR_LIMIT (also too many rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+ * RZ_ERR_VERSION. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_samples(const rz_encoder *encoder,
                       const float *RZ_NULLABLE samples,
@@ -2303,12 +2305,12 @@ rz_media_from_samples(const rz_encoder *encoder,
                       rz_media **out,
                       rz_error *RZ_NULLABLE err);
 
-/* rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or ADPCM), an
- * MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
+/* Like rz_media_from_samples, for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or
+ * ADPCM), an MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
  *
- * Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
- * length open. With RZ_ENCODE_STEPS too the file is decoded within this call, because its length decides the rows; a
- * fired cancel or deadline ends it. The caller frees `*out` with rz_media_free. Any thread. Errors: as
+ * Several channels are averaged. A truncated WAV or FLAC file is rejected, unless its header leaves the length open.
+ * Even with RZ_ENCODE_STEPS the file is decoded within this call, because its length determines the rows; a fired
+ * cancel or a deadline ends it. The caller frees `*out` with rz_media_free. Any thread. Errors: as for
  * rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF,
  * which the message names). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
@@ -2323,19 +2325,19 @@ rz_media_from_audio(const rz_encoder *encoder,
  * Media of videos
  * ------------------------------------------------------------------------------------------------ */
 
-/* Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, which do
- * not fall.
+/* Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, in
+ * ascending order.
  *
- * The host decodes the video and chooses frames; the makers of most models take two a second. Frames are taken in
- * pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other models
- * frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose `struct_size`
- * are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the other bounds are on
- * all frames together; `progress` is told of pairs. With RZ_ENCODE_STEPS the medium tells its rows ahead of the work
- * (rz_media_info_get). The result depends neither on threads nor on other calls. The caller frees `*out` with
+ * The host decodes the video and selects frames; most models were trained with two frames per second. Frames are
+ * encoded in pairs; an odd last frame is repeated. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 accept videos (see
+ * rz_encoder_info.kinds); for other models, pass frames as images. `frames` is an array of structs with equal
+ * `struct_size`. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not apply, and the other limits are
+ * for all frames together; `progress` counts pairs. With RZ_ENCODE_STEPS the number of rows is known before the work
+ * is done (rz_media_info_get). The result depends neither on threads nor on other calls. The caller frees `*out` with
  * rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any number at once.
- * Errors: as for rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames, frames of several sizes,
- * times that fall, are negative or above a million; the message has the number of the frame), RZ_ERR_UNSUPPORTED (an
- * encoder that takes no video). Since 0.1.0. */
+ * Errors: as for rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames, frames of different sizes,
+ * times that decrease, are negative or above a million; the message has the number of the frame), RZ_ERR_UNSUPPORTED
+ * (an encoder without video input). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_from_frames(const rz_encoder *encoder,
                      const rz_pixels *RZ_NULLABLE frames,
@@ -2349,15 +2351,15 @@ rz_media_from_frames(const rz_encoder *encoder,
  * Media in slices of time
  * ------------------------------------------------------------------------------------------------ */
 
-/* Works for about `budget_us` microseconds on a medium that was made with RZ_ENCODE_STEPS: with 0 for one share of its
- * work, with RZ_NO_LIMIT to its end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made
- * otherwise can at once. Until then prompts refuse it.
+/* Works for about `budget_us` microseconds on a medium that was created with RZ_ENCODE_STEPS: with 0 for one chunk of
+ * work, with RZ_NO_LIMIT until it is done. RZ_AGAIN: more work remains; RZ_DONE: the medium is ready, like media
+ * created without the flag. Until then prompts reject it.
  *
- * A step is paused between two shares of its work; the rows are the same however it is cut. A fired cancel, a deadline
- * and `progress` pause it too: it goes on when it is stepped after rz_cancel_reset. Any thread, one call at a time.
+ * A step pauses between two chunks of work; the pauses do not change the rows. A fired cancel, a deadline and
+ * `progress` pause it too: it continues when it is stepped after rz_cancel_reset. Any thread, one call at a time.
  * Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_FORMAT (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the
- * first four it is no medium any more. Since 0.1.0. */
+ * first four the medium is unusable. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_step(rz_media *media, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
@@ -2366,14 +2368,14 @@ rz_media_step(rz_media *media, uint64_t budget_us, rz_error *RZ_NULLABLE err);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_prompt_flag {
-  /* Flag of rz_prompt_new: the rows of media alone, without the model's tokens around and between them. */
+  /* Flag of rz_prompt_new: only the rows of media, without the model's tokens around and between them. */
   RZ_PROMPT_BARE = 1,
 };
 
-/* Tokens and media in their order. Immutable: any number of calls may use it at once. */
+/* Sequence of tokens and media. Immutable: any number of calls may use it at once. */
 typedef struct rz_prompt rz_prompt;
 
-/* A part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0. */
+/* Part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0. */
 typedef struct rz_part {
   const uint32_t *RZ_NULLABLE tokens;  /* Tokens, which are copied; NULL for a medium. */
   size_t n_tokens;                     /* Number of `tokens`. */
@@ -2384,8 +2386,8 @@ typedef struct rz_part {
 /* Creates a prompt of `n` parts. The caller frees `*out` with rz_prompt_free, before or after the model and its media.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
- * vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done
- * with), RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR),
+ * vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
+ * RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_UNSUPPORTED (a medium of the kind RZ_MEDIA_VECTOR),
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_new(const rz_model *model,
@@ -2395,21 +2397,21 @@ rz_prompt_new(const rz_model *model,
               rz_prompt **out,
               rz_error *RZ_NULLABLE err);
 
-/* Creates a prompt of a conversation in the JSON of rz_chat_render_into. The content of a message may also have parts
- * of the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
+/* Creates a prompt from a conversation in the JSON of rz_chat_render_into. The content of a message may also have
+ * parts of the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
  *
  * {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
  *
- *
- * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has is
- * ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with those
- * of the model's tokens around it that the template does not write itself. To a template that knows no parts the
- * content is a text, and the medium stands where its part stood. Placeholders that messages spell are text, like all
- * special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
- * the prompt. `cancel` ends the call and may be NULL. The caller frees `*out` with rz_prompt_free. Any thread. Errors:
- * as for rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of
- * another kind, a medium without a part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with),
- * RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0. */
+ * "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; other members of such a part
+ * are ignored. Each medium occurs in at least one part. It takes the place of the placeholder that the template
+ * writes, with those of the model's tokens around it that the template does not write itself. For a template without
+ * support for parts the content is a text, and the medium takes the place of its part. Placeholders that messages
+ * spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of
+ * rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL. The
+ * caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
+ * RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part),
+ * RZ_ERR_NOT_READY (a medium whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out).
+ * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_prompt_from_chat(const rz_model *model,
                     const char *RZ_NULLABLE json,
@@ -2425,7 +2427,8 @@ rz_prompt_from_chat(const rz_model *model,
 RZ_API void RZ_CALL
 rz_prompt_free(rz_prompt *RZ_NULLABLE prompt);
 
-/* Tokens of the prompt, each row of a medium counted as one. 0 for NULL. Any thread. Since 0.1.0. */
+/* Returns the number of tokens of the prompt, where each row of a medium counts as one. 0 for NULL. Any thread. Since
+ * 0.1.0. */
 RZ_API size_t RZ_CALL
 rz_prompt_len(const rz_prompt *RZ_NULLABLE prompt);
 
@@ -2440,20 +2443,21 @@ rz_prompt_tokens_into(const rz_prompt *prompt,
                       size_t *n,
                       rz_error *RZ_NULLABLE err);
 
-/* rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see
- * each other the result is never between two of them. Any thread. Errors: as for rz_cache_match, RZ_ERR_MISMATCH (a
- * prompt of another model). Since 0.1.0. */
+/* Like rz_cache_match, for a prompt. Rows are equal if their media have the same hash. If the rows of an image attend
+ * to each other, the result is never between two of them. Any thread. Errors: as for rz_cache_match, RZ_ERR_MISMATCH
+ * (a prompt of another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_cache_match_prompt(const rz_cache *cache, const rz_prompt *prompt, uint32_t *common, rz_error *RZ_NULLABLE err);
 
-/* rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what
- * rz_cache_match_prompt wrote, once the cache was rewound to it.
+/* Prefill of a prompt: appends its tokens from number `first` on, at least one. `first` is 0, or the result of
+ * rz_cache_match_prompt after the cache was rewound to it.
  *
- * The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
- * any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
- * step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
- * as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill, RZ_ERR_MISMATCH (a prompt of
- * another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0. */
+ * The cache keeps media alive as long as it has rows of them. It can be rewound, shifted, released, forked and saved
+ * like any other cache; a saved cache includes its media. If the rows of an image attend to each other, they are
+ * computed in one step: rz_cache_truncate to a position between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift
+ * removes such images as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill,
+ * RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is beyond the last token, or between
+ * such rows). Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_prefill_prompt(rz_cache *cache,
                   const rz_prompt *prompt,
@@ -2466,199 +2470,201 @@ rz_prefill_prompt(rz_cache *cache,
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_draft_kind {
-  RZ_DRAFT_NONE = 0,  /* No drafts of a job's next tokens, but for those that a grammar forces. */
-  /* Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt,
-   * such as edited text, code and summaries. */
+  RZ_DRAFT_NONE = 0,  /* No speculative decoding, except for tokens that a grammar forces. */
+  /* Prompt lookup decoding (n-gram speculation): drafts the tokens that followed an earlier occurrence of the last
+   * tokens. For answers that repeat the prompt, such as edited text, code and summaries. */
   RZ_DRAFT_LOOKUP = 1,
-  /* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first
-   * reads the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a
-   * file of its own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or
-   * speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads
-   * such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of
-   * such jobs take scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a
-   * cache as RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded on the CPU (device 0 or
-   * 1), and a copy of it drafts on the GPU of a model that is on one, of several the last: it is made with the first
-   * such job, and freed with the assistant or the model, whichever is freed first, once no job has it. */
+  /* Speculative decoding with `draft_model`: a small model with a cache of at most 1,024 tokens, which belongs to the
+   * job; for a longer text it first processes the last 256 tokens. Or a draft head that was trained for the model of
+   * the job's cache, in its own file: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE,
+   * SpecForge or speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder.
+   * rz_model_load loads such a file like a model; other functions than jobs reject it with RZ_ERR_UNSUPPORTED. Steps of
+   * such jobs take additional scratch memory. EAGLE-3 processes the hidden states of tokens that the job itself
+   * appends, with a cache like RZ_DRAFT_MTP. An assistant attends to the job's cache and has no cache of its own. It is
+   * loaded on the CPU (device 0 or 1); for a model on a GPU a copy of it drafts on that GPU (the last of several): the
+   * first such job creates the copy, which is freed with the assistant or the model, whichever is freed first, once no
+   * job uses it. */
   RZ_DRAFT_MODEL = 2,
-  /* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its
-   * own for one layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself
-   * appends. */
+  /* Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
+   * own cache of one layer and the capacity of the job's cache; it belongs to the job, and covers the tokens that the
+   * job itself appends. */
   RZ_DRAFT_MTP = 3,
 };
 
 enum rz_reply_state {
-  RZ_STATE_PROMPT = 1,  /* State of a job: its prompt is being read. */
-  RZ_STATE_TOKENS = 2,  /* State of a job: it makes tokens. */
-  RZ_STATE_ENDED = 3,   /* State of a job: it has ended. */
+  RZ_STATE_PROMPT = 1,  /* State of a job: prefill of the prompt. */
+  RZ_STATE_TOKENS = 2,  /* State of a job: token generation. */
+  RZ_STATE_ENDED = 3,   /* State of a job: ended. */
 };
 
 enum rz_end_reason {
-  RZ_END_TOKEN = 1,    /* A job ended with a token that ends a turn or the text. */
-  RZ_END_LENGTH = 2,   /* A job ended with `max_tokens` tokens. */
-  RZ_END_STOP = 3,     /* A job ended with a stop string. */
-  RZ_END_CONTEXT = 4,  /* A job ended because its cache is full. */
-  RZ_END_GRAMMAR = 5,  /* A job ended because its grammar was complete. */
-  /* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed
-   * a bound. */
+  RZ_END_TOKEN = 1,    /* End reason: a token that ends a turn or the text. */
+  RZ_END_LENGTH = 2,   /* End reason: `max_tokens` tokens. */
+  RZ_END_STOP = 3,     /* End reason: a stop sequence. */
+  RZ_END_CONTEXT = 4,  /* End reason: the cache is full. */
+  RZ_END_GRAMMAR = 5,  /* End reason: the grammar is complete. */
+  /* End reason: an error of the job itself, which rz_job_error returns: no token could be sampled, or its grammar
+   * exceeded a bound. */
   RZ_END_FAILED = 6,
-  /* A reply of a conversation was stopped: by rz_conversation_stop, by the callback or a cancel of rz_conversation_say,
-   * or because it was given up with RZ_REPLY_KEEP. */
+  /* End reason of a reply in a conversation: it was stopped by rz_conversation_stop, by the callback or a cancel of
+   * rz_conversation_say, or abandoned with RZ_REPLY_KEEP. */
   RZ_END_CANCELLED = 7,
 };
 
-/* A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
- * so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
- * the cache get RZ_ERR_BUSY, but for rz_cache_len, rz_cache_capacity and rz_cache_free.
+/* Generation in time slices: a prompt and the tokens that follow it (a request of a server, for example). Mutable: one
+ * call at a time; a second call gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on the
+ * cache get RZ_ERR_BUSY, except rz_cache_len, rz_cache_capacity and rz_cache_free.
  *
- * The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and
- * wherever it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped
- * with. */
+ * A job generates the same tokens as rz_prefill, rz_sample and rz_generate_into, whatever the budgets and pauses. On a
+ * CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change them. */
 typedef struct rz_job rz_job;
 
-/* Parameters of a job. Zero in a field stands for the default; `tokens` and `n_tokens` have none. Since 0.1.0. */
+/* Parameters of a job. Zero in a field means the default; `tokens` and `n_tokens` have none. Since 0.1.0. */
 typedef struct rz_job_params {
   uint32_t struct_size;                /* sizeof(rz_job_params). */
-  uint32_t max_tokens;                 /* Tokens to make at most; 0: as many as the cache has room for. */
-  const uint32_t *RZ_NULLABLE tokens;  /* The prompt, appended to what the cache holds. Copied. */
+  uint32_t max_tokens;                 /* Maximum number of tokens to generate; 0: until the cache is full. */
+  const uint32_t *RZ_NULLABLE tokens;  /* Prompt, appended to the contents of the cache. Copied. */
   size_t n_tokens;                     /* Number of `tokens`, at least one. */
-  /* Chooses the tokens; NULL: always the most likely one. Copied as it is now, so that several jobs may be given the
-   * same one, and what they draw does not depend on each other. */
+  /* Sampler; NULL: always the most likely token (greedy decoding). Copied in its current state, so that several jobs
+   * may share one sampler and still draw independently. */
   const rz_sampler *RZ_NULLABLE sampler;
-  /* Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler,
-   * if any. */
+  /* Grammar that constrains the generated text (constrained decoding); NULL: the sampler's grammar, if any. */
   const rz_grammar *RZ_NULLABLE grammar;
-  /* Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the
-   * first that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end. */
+  /* Stop sequences: strings that end the text, UTF-8 and NUL-terminated, not empty. Copied. The text ends before the
+   * first complete stop sequence; of two that are complete at once, before the longer one, independent of token
+   * boundaries. */
   const char *const *RZ_NULLABLE stops;
   size_t n_stops;  /* Number of `stops`. */
-  /* Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it
+  /* Cancels steps of the job while it is fired, in addition to rz_cache_cancel_set; may be NULL. The job keeps it
    * alive. */
   const rz_cancel *RZ_NULLABLE cancel;
   uint32_t flags;      /* 0. */
   uint32_t reserved;   /* 0. */
-  uint32_t draft;      /* The source of drafts, RZ_DRAFT_... */
-  uint32_t draft_max;  /* Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
-  /* With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps
-   * it alive. */
+  uint32_t draft;      /* Source of draft tokens for speculative decoding, RZ_DRAFT_... */
+  uint32_t draft_max;  /* Maximum number of draft tokens per step; values above 32 count as 32; 0: 16. */
+  /* With RZ_DRAFT_MODEL: a draft model of the same vocabulary, or a draft head of the cache's model; otherwise
+   * ignored. The job keeps it alive. */
   const rz_model *RZ_NULLABLE draft_model;
-  /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32;
-   * RZ_NONE: only the log-probability of the token itself; 0: nothing is kept. */
+  /* Number of most likely tokens to keep with each generated token, for rz_job_logprobs_into, at most 32; RZ_NONE:
+   * only the log probability of the token itself; 0: none. */
   uint32_t logprobs;
-  int32_t priority;  /* Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there. */
-  /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
-   * end the prompt. The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops`
-   * act on the content of the reply alone, not on reasoning, calls and tags. NULL: the job gives a text. */
+  /* Scheduling priority among the jobs of rz_jobs_step: higher first; may be negative; 0: normal. */
+  int32_t priority;
+  /* Conversation whose reply the job generates: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
+   * end the prompt. The job returns its reply in parts, with rz_job_next_into instead of rz_job_text_into, and
+   * `stops` apply only to the content of the reply, not to reasoning, tool calls and tags. NULL: the job returns a
+   * text. */
   const char *RZ_NULLABLE chat;
   size_t chat_len;
-  /* The prompt in place of `tokens`, which are NULL then; NULL: `tokens`. The job keeps its media alive. */
+  /* Prompt instead of `tokens`, which must be NULL then; NULL: `tokens`. The job keeps its media alive. */
   const rz_prompt *RZ_NULLABLE prompt;
-  size_t prompt_first;  /* Number of the first of its tokens that is appended, as in rz_prefill_prompt. */
+  size_t prompt_first;  /* Number of its first token to append, as in rz_prefill_prompt. */
 } rz_job_params;
 
-/* The state of a job. Since 0.1.0. */
+/* State of a job. Since 0.1.0. */
 typedef struct rz_job_info {
   uint32_t struct_size;  /* sizeof(rz_job_info), set by the caller. */
   uint32_t state;        /* RZ_STATE_... */
-  /* The reason why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
+  /* Reason of the end: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 if it has not ended. */
   uint32_t end_reason;
-  /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
-   * 0. */
+  /* Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0. */
   int32_t stopped;
-  uint32_t prompt_total;  /* Tokens of the prompt, and those of them that are in the cache. */
+  uint32_t prompt_total;  /* Number of tokens of the prompt, and how many of them are in the cache. */
   uint32_t prompt_done;
-  uint32_t n_tokens;   /* Tokens made, one that ends the text included. */
+  uint32_t n_tokens;   /* Number of generated tokens, including a token that ends the text. */
   uint32_t cache_len;  /* Tokens in the cache. */
-  /* Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with
-   * the making of drafts. */
+  /* Total time in nanoseconds of the steps with its prompt (prefill), and of the steps with its generated tokens
+   * (decode, including drafting). */
   uint64_t prompt_ns;
   uint64_t tokens_ns;
-  uint64_t first_token_ns;  /* Nanoseconds from rz_job_new to the first token; 0 before that. */
-  /* Tokens of drafts that passes computed, those that a grammar forced included, and those of them that were chosen. */
+  uint64_t first_token_ns;  /* Time to first token: nanoseconds from rz_job_new to the first token; 0 before that. */
+  /* Number of draft tokens verified, including tokens forced by a grammar, and number of draft tokens accepted. */
   uint32_t drafted;
   uint32_t accepted;
 } rz_job_info;
 
-/* Creates a job that appends a prompt to `cache` and generates. Nothing is computed yet.
+/* Creates a job that appends a prompt to `cache` and generates. It computes nothing yet.
  *
  * `params` is required. The caller frees `*out` with rz_job_free, before or after the cache. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
+ * RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop sequence),
  * RZ_ERR_CONTEXT_FULL (the prompt does not fit: rz_error.needed is the capacity that it needs), RZ_ERR_UNSUPPORTED
- * (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
- * another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new,
- * RZ_ERR_CANCELLED and RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
+ * (stop sequences with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
+ * another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` the errors of
+ * rz_chat_parser_new, RZ_ERR_CANCELLED and RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since
+ * 0.1.0.
  *
- * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
- * takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what
- * was guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit; with layers on a GPU and
- * without RZ_MODEL_DETERMINISTIC, of a job that is stepped by itself. A job drafts what its grammar leaves no choice
- * in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
- * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
- * vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
- * model loaded without RZ_MODEL_MTP; a head, and a model whose layers hand on more than one hidden state, or that has
- * the keys and values which the head reads on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
- * RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in a tenth of one. */
+ * Speculative decoding: one step verifies several draft tokens, which on a CPU takes little longer than one token. The
+ * job samples each token as it would without drafts, with the same random numbers, and discards rejected draft tokens.
+ * Tokens, text and cache are bit-identical; with layers on a GPU and without RZ_MODEL_DETERMINISTIC, only for a job
+ * that is stepped alone. A job drafts tokens that its grammar forces, and those of `draft`; it measures the gain, and
+ * stops drafting if it would lose. A recurrent network recomputes the accepted tokens of a partially accepted draft.
+ * Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary, or a head of another model; the message names the
+ * difference), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head with a model whose
+ * layers pass on more than one hidden state, or whose KV cache for the head is on several devices), RZ_ERR_LIMIT (the
+ * cache of a draft model or of RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a
+ * slice. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_new(rz_cache *cache, const rz_job_params *RZ_NULLABLE params, rz_job **out, rz_error *RZ_NULLABLE err);
 
-/* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has
- * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
+/* Works on a job for about `budget_us` microseconds; with 0 for one chunk of work; with RZ_NO_LIMIT until it has
+ * generated a token or ended. RZ_AGAIN: more work remains; RZ_DONE: the job has ended.
  *
- * A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts,
- * before one that would take longer than is left. Where the call has its turn in time (see "What waits for what"
- * above), one share is done in any case; where other calls have the workers for the whole of its budget, nothing is.
- * Work on a GPU is paused between kernels of prompts, and one token is one piece there. A recurrent layer is one
- * share, whatever the length of the piece.
+ * A step pauses between two chunks of its work, on a CPU within a layer, a large matrix product or a mixture of
+ * experts, before a chunk that would take longer than the remaining time. If the workers become free in time (see
+ * "Scheduling" above), the step computes at least one chunk; if other calls use the workers for the whole budget, it
+ * computes none. A step on a GPU pauses between kernels of prompts; a single token is one chunk. A recurrent layer is
+ * one chunk, whatever the number of tokens.
  *
- * While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
- * calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
- * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
- * Any thread. Errors: these two, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST,
- * and for a job that has failed (RZ_END_FAILED) its error, each time. Since 0.1.0. */
+ * A paused job keeps its scratch memory, which counts against the runtime's ceiling; other calls on the model
+ * continue. A fired cancel or a deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE,
+ * no work is lost, and the job continues when it is stepped after rz_cancel_reset. Any thread. Errors: these two,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and for a failed job
+ * (RZ_END_FAILED) its error, each time. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_step(rz_job *job, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
-/* `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that
- * make tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
- * RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
+/* Continuous batching: `rz_job_step` for `n` jobs of one model. Each batch step reads the weights once and computes
+ * one token for each of up to 64 jobs in generation, and prompt chunks of others. With RZ_NO_LIMIT, until one job has
+ * generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then). Jobs that had ended before
+ * are skipped.
  *
- * Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are
- * given again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+ * Jobs may join and leave between any two calls. A paused batch step continues when all its jobs are passed again; if
+ * one of them is missing or was freed, the step restarts without it. No job may occur twice.
  *
- * Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
- * longest. So does what a pass computes of prompts (rz_model_params.mixed_prefill_tokens), of one priority to the
- * prompt of which the least is left. Nobody waits for ever: a job without a part in 16 passes goes ahead of every
- * priority, those first that have waited longest, and such jobs have up to a quarter of the places and, one a pass, of
- * what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
- * long.
+ * Places in a batch step go to jobs by rz_job_params.priority, then by waiting time. Prompt tokens
+ * (rz_model_params.mixed_prefill_tokens) go by priority, then to the prompt with the least remaining tokens. No job
+ * starves: a job without a place in 16 steps precedes every priority, the longest waiting first; such jobs get up to a
+ * quarter of the places and, one per step, of the prompt tokens. A job thus waits for at most 16 steps, plus one for
+ * each other job that waits as long.
  *
- * No job stops the others. One that cannot go on ends alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and
- * rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
- * (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
- * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: as for rz_job_step but for failed jobs,
- * RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
+ * A failing job does not stop the others. It ends alone: its state is RZ_STATE_ENDED with RZ_END_FAILED, and
+ * rz_job_error returns the reason. A job whose cancel is fired or whose deadline has passed is left out from the next
+ * step on (see rz_job_info.stopped). Only if this holds for all jobs that have not ended, the call fails with
+ * RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, as for the first job. Any thread. Errors: as for rz_job_step except the errors
+ * of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_jobs_step(rz_job *const *RZ_NULLABLE jobs, size_t n, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
-/* Returns the status of the error with which a job has ended (RZ_END_FAILED), and its message in `err`; RZ_OK for any
- * other job. Any thread, while another call works on the job too. Errors besides the error of the job:
+/* Returns the status of the error with which a job ended (RZ_END_FAILED), and its message in `err`; RZ_OK for any
+ * other job. Any thread, also while another call works on the job. Errors in addition to the error of the job:
  * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_job_error(const rz_job *job, rz_error *RZ_NULLABLE err);
 
-/* Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It
- * goes on with the text of the cache and the prompt, so that a space at the start of a word stays where these have
- * text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
- * token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
+/* Copies the text generated since the last successful call: whole characters, without a NUL, without stop sequences.
+ * The text continues the text of the cache and the prompt, so that it keeps a space at the start of a word. Text that
+ * may become a stop sequence is held back until that is decided, or the job has ended. The text of a token that ends
+ * the text is left out, and so are control tokens and tokens that the tokenizer does not know.
  *
- * `*len` receives the bytes, 0 where nothing is new. If `capacity` is too small, the call returns
+ * `*len` receives the number of bytes, 0 if there is nothing new. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer,
  * RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_text_into(rz_job *job, char *RZ_NULLABLE out, size_t capacity, size_t *len, rz_error *RZ_NULLABLE err);
 
-/* Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
- * become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
- * end. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
+/* Takes the next part of the reply of a job with rz_job_params.chat, like rz_chat_parser_next_into. Text that may
+ * become a stop sequence is held back until that is decided; a reply that a stop sequence ends has all text before it,
+ * and its end. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
@@ -2672,23 +2678,23 @@ rz_job_next_into(rz_job *job,
                  size_t *len,
                  rz_error *RZ_NULLABLE err);
 
-/* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
- * included.
+/* Copies the tokens generated since the last successful call, including a token that ends the text and the tokens of a
+ * stop sequence.
  *
- * `*n` receives their number, 0 where nothing is new. If `capacity` is too small, the call returns
+ * `*n` receives their number, 0 if there is nothing new. If `capacity` is too small, the call returns
  * RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_tokens_into(rz_job *job, uint32_t *RZ_NULLABLE out, size_t capacity, size_t *n, rz_error *RZ_NULLABLE err);
 
-/* Copies the log-probabilities of the tokens generated since the last call that succeeded, for a job with
+/* Copies the log probabilities (logprobs) of the tokens generated since the last successful call, for a job with
  * rz_job_params.logprobs. Each token has a row of rz_job_params.logprobs + 1 entries, or of one entry with RZ_NONE: in
- * `tokens` the token itself, then the likeliest tokens at its position in descending order; in `logprobs` the natural
- * logarithms of their probabilities. The probabilities are the softmax of the model's logits, before any sampler, as
- * in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
+ * `tokens` the token itself, then the most likely tokens at its position in descending order; in `logprobs` the
+ * natural logarithms of their probabilities. The probabilities are the softmax of the model's logits, before any
+ * sampler, as in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
  *
- * `*n` receives the number of entries in each array, 0 where nothing is new. If `capacity` is too small, the call
- * returns RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps
- * none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * `*n` receives the number of entries in each array, 0 if there is nothing new. If `capacity` is too small, the call
+ * returns RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without
+ * logprobs, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_logprobs_into(rz_job *job,
                      uint32_t *RZ_NULLABLE tokens,
@@ -2698,12 +2704,12 @@ rz_job_logprobs_into(rz_job *job,
                      rz_error *RZ_NULLABLE err);
 
 /* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the job, the counts
- * are as of the last pass over the weights. Errors: RZ_ERR_POISONED. Since 0.1.0. */
+ * are as of the last step. Errors: RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_job_info_get(const rz_job *job, rz_job_info *out, rz_error *RZ_NULLABLE err);
 
-/* Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the
- * prompt whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0. */
+/* Frees the job, at any time; NULL is fine. Its cache is usable again and keeps the complete tokens: prompt chunks
+ * that were computed, and all generated tokens but the last. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_job_free(rz_job *RZ_NULLABLE job);
 

@@ -131,26 +131,26 @@ export interface EncoderParams {
   device?: number;
   /** Element type to which float matrices are quantized during the load. */
   quantize?: ElementType;
-  /** The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096. */
+  /** Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most 4096. */
   maxRows?: number;
 }
 
 export interface MediaParams {
-  /** The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's. */
+  /** Minimum number of rows, for models that accept images of any size: smaller images are enlarged; 0: the
+   * model's. */
   minRows?: number;
-  /** The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's. */
+  /** Maximum number of rows: larger images and frames are shrunk, or cut into fewer tiles; 0: the encoder's. */
   maxRows?: number;
-  /** The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone. */
+  /** Maximum number of tiles, without an overview; 0: the model's; 1: only the whole image. */
   maxTiles?: number;
-  /** The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
-   * million. */
+  /** Maximum number of pixels of an image file, checked by its header before memory is allocated; 0: 64 million. */
   maxPixels?: number;
-  /** The background color of transparent pixels, 0xffRRGGBB; 0: white. */
+  /** Background color of transparent pixels, 0xffRRGGBB; 0: white. */
   background?: number;
 }
 
 export interface JobParams {
-  /** Tokens to make at most; 0: as many as the cache has room for. */
+  /** Maximum number of tokens to generate; 0: until the cache is full. */
   maxTokens?: number;
   /** Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
   draftMax?: number;

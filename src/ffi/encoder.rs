@@ -1,4 +1,4 @@
-//! Encoders, and the media that those of pictures make.
+//! Vision and audio encoders, and images.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use super::source::{Files, byte_sources, files, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
-/// The encoder of a model that sees or hears, with the projector that turns what it gives into rows as wide as the
+/// Vision or audio encoder of a multimodal model, with the projector (mmproj) that maps its output to the width of the
 /// model's embeddings. Immutable: any number of calls may use it at once.
 pub struct rz_encoder {
     pub(super) encoder: Arc<Encoder>,
-    /// The most rows of a picture or a sound.
+    /// Maximum number of rows of an image or an audio clip.
     pub(super) max_rows: usize,
 }
 
@@ -38,12 +38,12 @@ impl Handle for rz_encoder {
     }
 }
 
-/// Encoder flag: the encoder of pictures, of a file that has one of sound too.
+/// Encoder flag: the vision encoder of a file that has an audio encoder too.
 pub const RZ_ENCODER_IMAGE: u32 = 1;
-/// Encoder flag: the encoder of sound, of a file that has one of pictures too.
+/// Encoder flag: the audio encoder of a file that has a vision encoder too.
 pub const RZ_ENCODER_AUDIO: u32 = 2;
 
-/// The encoder that flags ask for.
+/// Encoder that the flags select.
 fn senses(flags: u32) -> Senses {
     match flags & (RZ_ENCODER_IMAGE | RZ_ENCODER_AUDIO) {
         RZ_ENCODER_IMAGE => Senses::Pictures,
@@ -58,23 +58,23 @@ fn senses(flags: u32) -> Senses {
 pub struct rz_encoder_params {
     /// sizeof(rz_encoder_params).
     pub struct_size: u32,
-    /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |; without one of the former the encoder of pictures is
-    /// loaded, or that of sound where there is none.
+    /// RZ_ENCODER_... and RZ_MODEL_ALLOW_UNKNOWN, combined with |. Without RZ_ENCODER_... the vision encoder is loaded,
+    /// or the audio encoder if there is no vision encoder.
     pub flags: u32,
-    /// Index of a device: 1, the CPU, or 0. Others are RZ_ERR_UNSUPPORTED.
+    /// Index of a device: 1 (the CPU) or 0. Other devices are RZ_ERR_UNSUPPORTED.
     pub device: u32,
     /// Element type to which float matrices are quantized, as rz_model_params.quantize; RZ_TYPE_DEFAULT: the matrices
     /// keep the types of the file.
     pub quantize: u32,
-    /// The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096.
+    /// Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most 4096.
     pub max_rows: u32,
     /// 0.
     pub reserved: u32,
-    /// Told how far the load is, in bytes; NULL: nobody.
+    /// Load progress callback, in bytes; may be NULL.
     pub progress: rz_progress_callback,
     /// Passed to `progress`.
     pub progress_user: *mut c_void,
-    /// Stops the load when fired; NULL: nothing does.
+    /// Cancels the load when fired; may be NULL.
     pub cancel: *const rz_cancel,
 }
 
@@ -84,42 +84,43 @@ pub struct rz_encoder_params {
 pub struct rz_encoder_info {
     /// sizeof(rz_encoder_info), set by the caller.
     pub struct_size: u32,
-    /// 1: the rows of a picture see each other, so that one step of the model computes them.
+    /// 1: the rows of an image attend to each other (bidirectional attention), so that one step of the model computes
+    /// them.
     pub is_mutual: u32,
     /// Kind of the projector, such as "qwen3vl_merger" or "voxtral".
     pub projector: [c_char; 32],
-    /// Numbers of a row: the model's hidden_dim, and as many again for each deeper layer that rows enter; of media of
-    /// the kind RZ_MEDIA_VECTOR those of a vector of rz_embed_into.
+    /// Number of floats per row: the model's hidden_dim, and as many again for each deeper layer that rows enter; for
+    /// RZ_MEDIA_VECTOR the dimension of an embedding from rz_embed_into.
     pub row_dim: u32,
     /// Layers of the encoder.
     pub n_layers: u32,
-    /// Pixels of the side of a tile; 0: a picture is one tile of any size, or the encoder is one of sound.
+    /// Side length of a tile in pixels; 0: an image is one tile of any size, or the encoder is an audio encoder.
     pub tile_side: u32,
-    /// Pixels of which the sides of tiles are multiples; 0 of sound.
+    /// The sides of tiles are multiples of this number of pixels; 0 for audio.
     pub grain: u32,
-    /// The fewest and the most rows of a picture or a sound.
+    /// Minimum and maximum number of rows of an image or an audio clip.
     pub min_rows: u32,
     pub max_rows: u32,
     /// Bytes of weights in memory.
     pub weight_bytes: u64,
-    /// Bytes of scratch that each call takes which encodes a picture or a sound, at most.
+    /// Maximum bytes of scratch memory of each call that encodes an image or an audio clip.
     pub scratch_bytes: u64,
-    /// The kinds of media that it makes, RZ_MEDIA_..., combined with |.
+    /// Kinds of media that it encodes: RZ_MEDIA_... bits, combined with |.
     pub kinds: u32,
-    /// Samples a second that sound is brought to; 0 of pictures.
+    /// Sample rate in Hz to which audio is resampled; 0 for images.
     pub sample_rate: u32,
 }
 
-/// Loads the encoder that belongs to `model`.
+/// Loads the vision or audio encoder of `model`.
 ///
-/// `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: that
-/// of the model, where it has both. Weights count against rz_runtime_params.memory_limit, workers are those of the
-/// model. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model. Any thread;
-/// takes as long as reading the files does. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or sizes that contradict each
-/// other), RZ_ERR_UNSUPPORTED (no encoder in there, a projector that is not implemented, which the message names; a
-/// device other than the CPU), RZ_ERR_MISMATCH (rows that are not those the model takes, or tokens around pictures or
-/// sounds that its vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a
-/// model without weights), RZ_ERR_VERSION. Since 0.1.0.
+/// `path`, NUL-terminated, names the .gguf file with the projector ("mmproj-..."), or a folder with a config.json: the
+/// model's own folder if it contains both. Weights count against rz_runtime_params.memory_limit; the encoder uses the
+/// model's thread pool. `params` may be NULL. The caller frees `*out` with rz_encoder_free, before or after the model.
+/// Any thread; blocks while the files are read. Errors: RZ_ERR_IO, RZ_ERR_FORMAT (damaged, or inconsistent sizes),
+/// RZ_ERR_UNSUPPORTED (no encoder, a projector that is not implemented, which the message names; a device other than
+/// the CPU), RZ_ERR_MISMATCH (an encoder for other rows than the model's, or tokens around images or audio that its
+/// vocabulary lacks), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_INVALID_ARGUMENT (a model without
+/// weights), RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load(
     model: *const rz_model,
@@ -138,8 +139,8 @@ pub unsafe extern "C" fn rz_encoder_load(
     })
 }
 
-/// rz_encoder_load for files that are not files of their own, as rz_model_load_from takes them. The caller frees `*out`
-/// with rz_encoder_free. Any thread. Errors: as for rz_encoder_load and rz_model_load_from. Since 0.1.0.
+/// Like rz_encoder_load, but reads `n` sources, as rz_model_load_from does. The caller frees `*out` with
+/// rz_encoder_free. Any thread. Errors: as for rz_encoder_load and rz_model_load_from. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_load_from(
     model: *const rz_model,
@@ -159,7 +160,7 @@ pub unsafe extern "C" fn rz_encoder_load_from(
     })
 }
 
-/// Reads the parameters of a load for a function; its result, and the most rows of a picture.
+/// Reads the parameters of a load for a function; returns its result, and the maximum number of rows of an image.
 fn with_params<T>(
     call: &Call,
     params: *const rz_encoder_params,
@@ -184,7 +185,7 @@ fn with_params<T>(
     Ok((loaded, params.max_rows as usize))
 }
 
-/// Frees the handle; NULL is fine. Media that it made stay usable. Any thread. Since 0.1.0.
+/// Frees the handle; NULL is fine. Media that it encoded stay usable. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_free(encoder: *mut rz_encoder) {
     guarded_or!((), |call| call.release(encoder))
@@ -233,7 +234,7 @@ pub unsafe extern "C" fn rz_encoder_info_get(
     })
 }
 
-/// The fewest and the most rows of a picture or a sound, and the scratch that one takes at most.
+/// Minimum and maximum number of rows of an image or an audio clip, and the maximum scratch memory for one.
 fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
     if encoder.facts().sound.is_some() {
         return sound_extent(encoder, max_rows);
@@ -242,26 +243,26 @@ fn extent(encoder: &Encoder, max_rows: usize) -> Result<([usize; 2], u64)> {
     Ok((rows, encoder.scratch_bytes(&largest)?))
 }
 
-/// Memory that an encoder takes beside that of its model, in bytes. Since 0.1.0.
+/// Memory that an encoder takes in addition to its model, in bytes. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_encoder_plan {
     /// sizeof(rz_encoder_plan), set by the caller.
     pub struct_size: u32,
-    /// Rows of the largest picture, or of the longest sound.
+    /// Number of rows of the largest image, or of the longest audio clip.
     pub max_rows: u32,
     /// Weights, as they are packed.
     pub weights_host: u64,
-    /// Scratch of a call that encodes a picture or a sound, at most.
+    /// Maximum scratch memory of a call that encodes an image or an audio clip.
     pub scratch_host: u64,
     /// One row of a medium.
     pub row: u64,
 }
 
-/// Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources, would
-/// take, without reading a weight. `path` may be NULL, and must be with sources. `params` may be NULL. The caller sets
-/// `out->struct_size`. Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for
-/// rz_encoder_load except RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
+/// Computes the memory that rz_encoder_load of the NUL-terminated `path`, or rz_encoder_load_from of `n` sources (with
+/// `path` NULL), would take, without reading weights. `params` may be NULL. The caller sets `out->struct_size`.
+/// Succeeds even if the plan exceeds rz_runtime_params.memory_limit. Any thread. Errors: as for rz_encoder_load except
+/// RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for both a path and sources. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_encoder_plan_get(
     model: *const rz_model,
@@ -297,15 +298,14 @@ pub unsafe extern "C" fn rz_encoder_plan_get(
 
 /// Format of pixels: three bytes, red first.
 pub const RZ_PIXELS_RGB8: u32 = 1;
-/// Format of pixels: four bytes, red first. The fourth is alpha: pixels that are not opaque show
-/// rz_media_params.background.
+/// Format of pixels: four bytes, red first, then alpha: transparent pixels show rz_media_params.background.
 pub const RZ_PIXELS_RGBA8: u32 = 2;
-/// Format of pixels: four bytes, blue first. The fourth is alpha.
+/// Format of pixels: four bytes, blue first, then alpha.
 pub const RZ_PIXELS_BGRA8: u32 = 3;
 /// Format of pixels: one byte.
 pub const RZ_PIXELS_GRAY8: u32 = 4;
 
-/// A picture in memory, its rows from the top. Since 0.1.0.
+/// Image in memory, top row first. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_pixels {
@@ -313,52 +313,50 @@ pub struct rz_pixels {
     pub struct_size: u32,
     /// RZ_PIXELS_...
     pub format: u32,
-    /// Pixels of a row, 1 to 65535.
+    /// Width in pixels, 1 to 65535.
     pub width: u32,
-    /// Rows, 1 to 65535.
+    /// Height in pixels, 1 to 65535.
     pub height: u32,
-    /// Bytes from one row to the next; 0: rows follow one another.
+    /// Bytes from one row to the next; 0: rows are contiguous.
     pub stride: usize,
-    /// The first byte. Read during the call only.
+    /// First byte. Read during the call only.
     pub data: *const c_void,
 }
 
-/// Flag of a medium: only prepare it; rz_media_step encodes it in slices of time.
+/// Flag of a medium: only prepare it; rz_media_step encodes it in time slices.
 pub const RZ_ENCODE_STEPS: u32 = 1;
 
-/// Parameters of a medium. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
+/// Parameters for encoding media. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_media_params {
     /// sizeof(rz_media_params).
     pub struct_size: u32,
-    /// The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's.
+    /// Minimum number of rows, for models that accept images of any size: smaller images are enlarged; 0: the model's.
     pub min_rows: u32,
-    /// The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's.
+    /// Maximum number of rows: larger images and frames are shrunk, or cut into fewer tiles; 0: the encoder's.
     pub max_rows: u32,
-    /// The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone.
+    /// Maximum number of tiles, without an overview; 0: the model's; 1: only the whole image.
     pub max_tiles: u32,
-    /// The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
-    /// million.
+    /// Maximum number of pixels of an image file, checked by its header before memory is allocated; 0: 64 million.
     pub max_pixels: u32,
     /// RZ_ENCODE_STEPS, or 0.
     pub flags: u32,
-    /// Told how many tiles are done, and their number, some times a second; NULL: nobody. With RZ_ENCODE_STEPS it is
-    /// rz_media_step that calls it.
+    /// Progress callback: finished tiles and their total, some times per second; may be NULL. With RZ_ENCODE_STEPS
+    /// rz_media_step calls it.
     pub progress: rz_progress_callback,
     /// Passed to `progress`.
     pub progress_user: *mut c_void,
-    /// Stops the call when fired; NULL: nothing does. With RZ_ENCODE_STEPS it stops steps, and the medium keeps it
-    /// alive.
+    /// Cancels the call when fired; may be NULL. With RZ_ENCODE_STEPS it cancels steps, and the medium keeps it alive.
     pub cancel: *const rz_cancel,
-    /// The background color of transparent pixels, 0xffRRGGBB; 0: white.
+    /// Background color of transparent pixels, 0xffRRGGBB; 0: white.
     pub background: u32,
     /// 0.
     pub reserved: u32,
 }
 
 impl rz_media_params {
-    /// The background color of transparent pixels.
+    /// Background color of transparent pixels.
     pub(super) fn behind(&self) -> Result<[u8; 3]> {
         let [alpha, colour @ ..] = self.background.to_be_bytes();
         match alpha {
@@ -372,10 +370,10 @@ impl rz_media_params {
     }
 }
 
-/// The most pixels of a picture in a file where the caller leaves it open.
+/// Default maximum number of pixels of an image file.
 const MAX_PIXELS: u64 = 64 << 20;
 
-/// Runs work that ends with `Cancelled` once the call's `rz_cancel` has fired.
+/// Runs work that fails with `Cancelled` once the call's `rz_cancel` has fired.
 pub(super) fn stopping<T>(
     call: &Call,
     params: &rz_media_params,
@@ -421,14 +419,14 @@ impl rz_encoder {
     }
 }
 
-/// Encodes a picture in memory.
+/// Encodes an image in memory.
 ///
-/// It is resized, cut and normalised as the makers of the model do it. The result depends neither on threads nor on
-/// other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or after the encoder. Rows
-/// count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any number at once.
-/// Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, sides that differ by more than the model
-/// allows), RZ_ERR_UNSUPPORTED (an encoder of sound), RZ_ERR_LIMIT (also more rows than are allowed),
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
+/// The image is resized, tiled and normalized like the model's reference implementation does. The result depends
+/// neither on threads nor on other calls. `params` may be NULL. The caller frees `*out` with rz_media_free, before or
+/// after the encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch memory until the call is
+/// done. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no pixels, a stride that is too small, an
+/// aspect ratio that the model does not accept), RZ_ERR_UNSUPPORTED (an audio encoder), RZ_ERR_LIMIT (also too many
+/// rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_pixels(
     encoder: *const rz_encoder,
@@ -448,7 +446,7 @@ pub unsafe extern "C" fn rz_media_from_pixels(
     })
 }
 
-/// A copy of a picture of the caller.
+/// Copies an image of the caller.
 pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params) -> Result<Picture> {
     let (format, width) = match pixels.format {
         RZ_PIXELS_RGB8 => (PixelFormat::Rgb8, 3),
@@ -467,14 +465,14 @@ pub(super) fn picture(call: &Call, pixels: &rz_pixels, params: &rz_media_params)
     Picture::from_pixels(pixels, params.behind()?)
 }
 
-/// rz_media_from_pixels for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify; of an
-/// animation, the first image.
+/// Like rz_media_from_pixels, for `size` bytes of a PNG, JPEG, WebP, GIF or BMP file, which its first bytes identify;
+/// of an animation, the first image.
 ///
 /// The image is turned upright by the orientation in the file (EXIF or XMP). Transparent pixels show `background`,
-/// 16-bit samples become 8-bit, and colors are not converted. A file that ends too early is rejected and not shown in
-/// part; changed bits within its data can go unnoticed. The caller frees `*out` with rz_media_free. Any thread. Errors:
-/// as rz_media_from_pixels, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF
-/// or SVG, which the message names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
+/// 16-bit samples become 8-bit, and colors are not converted. A truncated file is rejected; changed bits within its
+/// data can go unnoticed. The caller frees `*out` with rz_media_free. Any thread. Errors: as for rz_media_from_pixels,
+/// and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as HEIC, AVIF, TIFF or SVG, which the message
+/// names), RZ_ERR_LIMIT (more than `max_pixels`). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_image(
     encoder: *const rz_encoder,
@@ -497,10 +495,10 @@ pub unsafe extern "C" fn rz_media_from_image(
     })
 }
 
-/// Fills in what rz_media_info would say of a picture of `width` by `height` pixels, without one: rows, tokens, tiles
-/// and sizes; time and hash are 0. With an encoder of sound `width` is samples of a channel at the rate of the encoder,
-/// and `height` 0. `params` may be NULL. The caller sets `out->struct_size`. Any thread. Errors: as for
-/// rz_media_from_pixels, of a sound those of rz_media_from_samples. Since 0.1.0.
+/// Computes the rz_media_info of an image of `width` by `height` pixels without encoding it: rows, tokens, tiles and
+/// sizes; time and hash are 0. With an audio encoder `width` is the number of samples per channel at the rate of the
+/// encoder, and `height` 0. `params` may be NULL. The caller sets `out->struct_size`. Any thread. Errors: as for
+/// rz_media_from_pixels, or rz_media_from_samples. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_measure(
     encoder: *const rz_encoder,

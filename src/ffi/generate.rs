@@ -1,4 +1,4 @@
-//! Tokens in, tokens out.
+//! Prefill, decode, generation, sampling.
 
 use std::sync::RwLockWriteGuard;
 
@@ -13,9 +13,9 @@ use super::lock::Taken;
 use super::sampler::rz_sampler;
 use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
 
-/// Appends `n` tokens, at least one; afterwards the logits of the last one are available.
+/// Prefill: appends `n` prompt tokens, at least one, and computes the logits after the last one.
 ///
-/// `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was.
+/// `cancel` may be NULL; it applies in addition to rz_cache_cancel_set. A call that fails leaves the cache unchanged.
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL,
 /// RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -38,11 +38,11 @@ pub unsafe extern "C" fn rz_prefill(
     })
 }
 
-/// Appends `token` and writes the one that follows to `*next`. `sampler` may be NULL, for the most likely one. A GPU
-/// chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
-/// recent tokens; logits are computed once more where they are asked for.
+/// Decode: appends `token` and writes the next token to `*next`. `sampler` may be NULL, for the most likely token
+/// (greedy decoding). A GPU samples itself with the same result, so that only the token is transferred, unless the
+/// sampler has more than 512 biases and recent tokens; if the program asks for logits, they are computed again.
 ///
-/// A call that fails leaves the cache as it was. Any thread. Errors: as for rz_prefill. Since 0.1.0.
+/// A call that fails leaves the cache unchanged. Any thread. Errors: as for rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_decode_token(
     cache: *mut rz_cache,
@@ -61,11 +61,12 @@ pub unsafe extern "C" fn rz_decode_token(
     })
 }
 
-/// Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written (RZ_OK)
-/// or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can run ahead.
+/// Generates tokens: appends `token`, then each token that it writes to `out` except the last, until `capacity` tokens
+/// are written (RZ_OK) or a token ends a turn or the text (RZ_DONE; that token is in `out`). One call for many tokens
+/// lets a GPU run ahead.
 ///
-/// `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way, by
-/// a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
+/// `*n` receives the number of tokens written. To continue, call again with the last one. A call that fails midway, or
+/// is cancelled, keeps the tokens it generated: they are in `out`, counted in `*n`, and all but the last are in the
 /// cache. `sampler` and `cancel` may be NULL. Any thread. Errors: as for rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_generate_into(
@@ -96,12 +97,13 @@ pub unsafe extern "C" fn rz_generate_into(
     })
 }
 
-/// `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to cache i,
-/// and the one that follows is written to next[i].
+/// Batched decode: `rz_decode_token` for `n` caches of one model in one pass over the weights. Appends token i to cache
+/// i, and writes its next token to next[i].
 ///
-/// `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and
-/// all may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any
-/// thread. Errors: as for rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0.
+/// `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 the call does
+/// nothing, and all pointers may be NULL. Each cache and each sampler may occur only once. A call that fails leaves all
+/// caches unchanged. Any thread. Errors: as for rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_decode_batch(
     caches: *const *mut rz_cache,
@@ -156,11 +158,11 @@ pub unsafe extern "C" fn rz_decode_batch(
     })
 }
 
-/// Copies the logits after the last token, one f32 for each entry of the vocabulary. Logits on a GPU are fetched first,
-/// so the cache is not const.
+/// Copies the logits after the last token, one float for each token of the vocabulary. Logits on a GPU are fetched
+/// first, so the cache is not const.
 ///
 /// `*n` receives their number. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL. Any thread.
-/// Errors: RZ_ERR_NOT_READY where there are none, before the first token and after a rewind; RZ_ERR_CANCELLED,
+/// Errors: RZ_ERR_NOT_READY if there are no logits: before the first token and after a rewind; RZ_ERR_CANCELLED,
 /// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_logits_into(
@@ -184,8 +186,8 @@ pub unsafe extern "C" fn rz_logits_into(
     })
 }
 
-/// Chooses a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
-/// one.
+/// Samples a token from the current logits of `cache` without appending it. `sampler` may be NULL, for the most likely
+/// token.
 ///
 /// Any thread. Errors: as for rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -210,7 +212,7 @@ fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<Taken<'_, RwLockW
     sampler.map(|sampler| sampler.0.take_after_readers(rz_sampler::NAME)).transpose()
 }
 
-/// Refuses a handle that occurs twice, which would otherwise look like one in use by another call.
+/// Rejects a handle that occurs twice, which would otherwise look like a handle in use by another call.
 pub(super) fn distinct<H>(handles: &[*mut H], name: &str) -> Result<()> {
     let mut sorted = try_vec("handles", handles.len())?;
     sorted.extend(handles.iter().copied().filter(|handle| !handle.is_null()));

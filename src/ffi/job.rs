@@ -1,4 +1,4 @@
-//! Generations that run in slices.
+//! Jobs: generation in time slices, and continuous batching.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -24,13 +24,12 @@ use super::sampler::rz_sampler;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_NONE, RZ_OK, rz_error, rz_status};
 use super::structs::{count, ns};
 
-/// A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
-/// so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
-/// the cache get RZ_ERR_BUSY, but for rz_cache_len, rz_cache_capacity and rz_cache_free.
+/// Generation in time slices: a prompt and the tokens that follow it (a request of a server, for example). Mutable: one
+/// call at a time; a second call gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on the
+/// cache get RZ_ERR_BUSY, except rz_cache_len, rz_cache_capacity and rz_cache_free.
 ///
-/// The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and
-/// wherever it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped
-/// with.
+/// A job generates the same tokens as rz_prefill, rz_sample and rz_generate_into, whatever the budgets and pauses. On a
+/// CPU, or on a GPU with RZ_MODEL_DETERMINISTIC, other jobs in the batch do not change them.
 pub struct rz_job {
     /// Taken out only when it is dropped.
     job: Lock<Option<Job>>,
@@ -54,7 +53,7 @@ impl rz_job {
 }
 
 impl rz_job {
-    /// The state of the job, while another call works on it too.
+    /// State of the job, readable while another call works on it.
     fn info(&self) -> Result<JobInfo> {
         self.job.sound(Self::NAME)?;
         Ok(self.progress.info())
@@ -74,104 +73,105 @@ fn present(job: &mut Option<Job>) -> Result<&mut Job> {
     job.as_mut().ok_or(Error::Busy(rz_job::NAME))
 }
 
-/// Parameters of a job. Zero in a field stands for the default; `tokens` and `n_tokens` have none. Since 0.1.0.
+/// Parameters of a job. Zero in a field means the default; `tokens` and `n_tokens` have none. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_job_params {
     /// sizeof(rz_job_params).
     pub struct_size: u32,
-    /// Tokens to make at most; 0: as many as the cache has room for.
+    /// Maximum number of tokens to generate; 0: until the cache is full.
     pub max_tokens: u32,
-    /// The prompt, appended to what the cache holds. Copied.
+    /// Prompt, appended to the contents of the cache. Copied.
     pub tokens: *const u32,
     /// Number of `tokens`, at least one.
     pub n_tokens: usize,
-    /// Chooses the tokens; NULL: always the most likely one. Copied as it is now, so that several jobs may be given the
-    /// same one, and what they draw does not depend on each other.
+    /// Sampler; NULL: always the most likely token (greedy decoding). Copied in its current state, so that several jobs
+    /// may share one sampler and still draw independently.
     pub sampler: *const rz_sampler,
-    /// Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler,
-    /// if any.
+    /// Grammar that constrains the generated text (constrained decoding); NULL: the sampler's grammar, if any.
     pub grammar: *const rz_grammar,
-    /// Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the
-    /// first that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end.
+    /// Stop sequences: strings that end the text, UTF-8 and NUL-terminated, not empty. Copied. The text ends before the
+    /// first complete stop sequence; of two that are complete at once, before the longer one, independent of token
+    /// boundaries.
     pub stops: *const *const c_char,
     /// Number of `stops`.
     pub n_stops: usize,
-    /// Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it
+    /// Cancels steps of the job while it is fired, in addition to rz_cache_cancel_set; may be NULL. The job keeps it
     /// alive.
     pub cancel: *const rz_cancel,
     /// 0.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
-    /// The source of drafts, RZ_DRAFT_...
+    /// Source of draft tokens for speculative decoding, RZ_DRAFT_...
     pub draft: u32,
-    /// Tokens of a draft at most, of which more than 32 count as 32; 0: 16.
+    /// Maximum number of draft tokens per step; values above 32 count as 32; 0: 16.
     pub draft_max: u32,
-    /// With RZ_DRAFT_MODEL a model of the same vocabulary or a head of the cache's model, else ignored. The job keeps
-    /// it alive.
+    /// With RZ_DRAFT_MODEL: a draft model of the same vocabulary, or a draft head of the cache's model; otherwise
+    /// ignored. The job keeps it alive.
     pub draft_model: *const rz_model,
-    /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32;
-    /// RZ_NONE: only the log-probability of the token itself; 0: nothing is kept.
+    /// Number of most likely tokens to keep with each generated token, for rz_job_logprobs_into, at most 32; RZ_NONE:
+    /// only the log probability of the token itself; 0: none.
     pub logprobs: u32,
-    /// Among the jobs of rz_jobs_step the higher go first, below 0 too; 0: as most. See there.
+    /// Scheduling priority among the jobs of rz_jobs_step: higher first; may be negative; 0: normal.
     pub priority: i32,
-    /// The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
-    /// end the prompt. The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops`
-    /// act on the content of the reply alone, not on reasoning, calls and tags. NULL: the job gives a text.
+    /// Conversation whose reply the job generates: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens
+    /// end the prompt. The job returns its reply in parts, with rz_job_next_into instead of rz_job_text_into, and
+    /// `stops` apply only to the content of the reply, not to reasoning, tool calls and tags. NULL: the job returns a
+    /// text.
     pub chat: *const c_char,
     pub chat_len: usize,
-    /// The prompt in place of `tokens`, which are NULL then; NULL: `tokens`. The job keeps its media alive.
+    /// Prompt instead of `tokens`, which must be NULL then; NULL: `tokens`. The job keeps its media alive.
     pub prompt: *const rz_prompt,
-    /// Number of the first of its tokens that is appended, as in rz_prefill_prompt.
+    /// Number of its first token to append, as in rz_prefill_prompt.
     pub prompt_first: usize,
 }
 
-/// No drafts of a job's next tokens, but for those that a grammar forces.
+/// No speculative decoding, except for tokens that a grammar forces.
 pub const RZ_DRAFT_NONE: u32 = 0;
-/// Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt,
-/// such as edited text, code and summaries.
+/// Prompt lookup decoding (n-gram speculation): drafts the tokens that followed an earlier occurrence of the last
+/// tokens. For answers that repeat the prompt, such as edited text, code and summaries.
 pub const RZ_DRAFT_LOOKUP: u32 = 1;
-/// Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first
-/// reads the last 256 tokens of a longer text. Or by a head that was trained for the model of the job's cache, in a
-/// file of its own: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge or
-/// speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load loads
-/// such a file like a model, which is of use here alone; other functions refuse it with RZ_ERR_UNSUPPORTED. Passes of
-/// such jobs take scratch memory of their own. EAGLE-3 reads the hidden states of what the job itself appends, with a
-/// cache as RZ_DRAFT_MTP has it. An assistant reads the job's cache and has none. It is loaded on the CPU (device 0 or
-/// 1), and a copy of it drafts on the GPU of a model that is on one, of several the last: it is made with the first
-/// such job, and freed with the assistant or the model, whichever is freed first, once no job has it.
+/// Speculative decoding with `draft_model`: a small model with a cache of at most 1,024 tokens, which belongs to the
+/// job; for a longer text it first processes the last 256 tokens. Or a draft head that was trained for the model of the
+/// job's cache, in its own file: EAGLE-3 (arXiv 2503.01840), as a GGUF file ("eagle3") or a folder of EAGLE, SpecForge
+/// or speculators, or the assistant of a Gemma 4, as a GGUF file ("gemma4-assistant") or its folder. rz_model_load
+/// loads such a file like a model; other functions than jobs reject it with RZ_ERR_UNSUPPORTED. Steps of such jobs take
+/// additional scratch memory. EAGLE-3 processes the hidden states of tokens that the job itself appends, with a cache
+/// like RZ_DRAFT_MTP. An assistant attends to the job's cache and has no cache of its own. It is loaded on the CPU
+/// (device 0 or 1); for a model on a GPU a copy of it drafts on that GPU (the last of several): the first such job
+/// creates the copy, which is freed with the assistant or the model, whichever is freed first, once no job uses it.
 pub const RZ_DRAFT_MODEL: u32 = 2;
-/// Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its
-/// own for one layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself
-/// appends.
+/// Speculative decoding with the model's multi-token prediction (MTP) head, loaded by RZ_MODEL_MTP. The head has its
+/// own cache of one layer and the capacity of the job's cache; it belongs to the job, and covers the tokens that the
+/// job itself appends.
 pub const RZ_DRAFT_MTP: u32 = 3;
 
-/// State of a job: its prompt is being read.
+/// State of a job: prefill of the prompt.
 pub const RZ_STATE_PROMPT: u32 = 1;
-/// State of a job: it makes tokens.
+/// State of a job: token generation.
 pub const RZ_STATE_TOKENS: u32 = 2;
-/// State of a job: it has ended.
+/// State of a job: ended.
 pub const RZ_STATE_ENDED: u32 = 3;
 
-/// A job ended with a token that ends a turn or the text.
+/// End reason: a token that ends a turn or the text.
 pub const RZ_END_TOKEN: u32 = 1;
-/// A job ended with `max_tokens` tokens.
+/// End reason: `max_tokens` tokens.
 pub const RZ_END_LENGTH: u32 = 2;
-/// A job ended with a stop string.
+/// End reason: a stop sequence.
 pub const RZ_END_STOP: u32 = 3;
-/// A job ended because its cache is full.
+/// End reason: the cache is full.
 pub const RZ_END_CONTEXT: u32 = 4;
-/// A job ended because its grammar was complete.
+/// End reason: the grammar is complete.
 pub const RZ_END_GRAMMAR: u32 = 5;
-/// A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a
-/// bound.
+/// End reason: an error of the job itself, which rz_job_error returns: no token could be sampled, or its grammar
+/// exceeded a bound.
 pub const RZ_END_FAILED: u32 = 6;
-/// A reply of a conversation was stopped: by rz_conversation_stop, by the callback or a cancel of rz_conversation_say,
-/// or because it was given up with RZ_REPLY_KEEP.
+/// End reason of a reply in a conversation: it was stopped by rz_conversation_stop, by the callback or a cancel of
+/// rz_conversation_say, or abandoned with RZ_REPLY_KEEP.
 pub const RZ_END_CANCELLED: u32 = 7;
 
-/// The state of a job. Since 0.1.0.
+/// State of a job. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_job_info {
@@ -179,48 +179,48 @@ pub struct rz_job_info {
     pub struct_size: u32,
     /// RZ_STATE_...
     pub state: u32,
-    /// The reason why it has ended, RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
+    /// Reason of the end: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 if it has not ended.
     pub end_reason: u32,
-    /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
-    /// 0.
+    /// Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0.
     pub stopped: i32,
-    /// Tokens of the prompt, and those of them that are in the cache.
+    /// Number of tokens of the prompt, and how many of them are in the cache.
     pub prompt_total: u32,
     pub prompt_done: u32,
-    /// Tokens made, one that ends the text included.
+    /// Number of generated tokens, including a token that ends the text.
     pub n_tokens: u32,
     /// Tokens in the cache.
     pub cache_len: u32,
-    /// Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with
-    /// the making of drafts.
+    /// Total time in nanoseconds of the steps with its prompt (prefill), and of the steps with its generated tokens
+    /// (decode, including drafting).
     pub prompt_ns: u64,
     pub tokens_ns: u64,
-    /// Nanoseconds from rz_job_new to the first token; 0 before that.
+    /// Time to first token: nanoseconds from rz_job_new to the first token; 0 before that.
     pub first_token_ns: u64,
-    /// Tokens of drafts that passes computed, those that a grammar forced included, and those of them that were chosen.
+    /// Number of draft tokens verified, including tokens forced by a grammar, and number of draft tokens accepted.
     pub drafted: u32,
     pub accepted: u32,
 }
 
-/// Creates a job that appends a prompt to `cache` and generates. Nothing is computed yet.
+/// Creates a job that appends a prompt to `cache` and generates. It computes nothing yet.
 ///
 /// `params` is required. The caller frees `*out` with rz_job_free, before or after the cache. Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop string),
+/// RZ_ERR_INVALID_ARGUMENT (no prompt, or two, a token outside the vocabulary, an empty stop sequence),
 /// RZ_ERR_CONTEXT_FULL (the prompt does not fit: rz_error.needed is the capacity that it needs), RZ_ERR_UNSUPPORTED
-/// (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
-/// another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new,
-/// RZ_ERR_CANCELLED and RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since 0.1.0.
+/// (stop sequences with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary, a prompt of
+/// another model), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` the errors of
+/// rz_chat_parser_new, RZ_ERR_CANCELLED and RZ_ERR_DEADLINE (while it waits for a thread that runs the template). Since
+/// 0.1.0.
 ///
-/// Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU
-/// takes little longer than one. The job chooses each token as it would without, with the same random numbers, and what
-/// was guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit; with layers on a GPU and
-/// without RZ_MODEL_DETERMINISTIC, of a job that is stepped by itself. A job drafts what its grammar leaves no choice
-/// in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
-/// computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another
-/// vocabulary, or a head of another model; the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a
-/// model loaded without RZ_MODEL_MTP; a head, and a model whose layers hand on more than one hidden state, or that has
-/// the keys and values which the head reads on several devices), RZ_ERR_LIMIT (the cache of a draft model or of
-/// RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in a tenth of one.
+/// Speculative decoding: one step verifies several draft tokens, which on a CPU takes little longer than one token. The
+/// job samples each token as it would without drafts, with the same random numbers, and discards rejected draft tokens.
+/// Tokens, text and cache are bit-identical; with layers on a GPU and without RZ_MODEL_DETERMINISTIC, only for a job
+/// that is stepped alone. A job drafts tokens that its grammar forces, and those of `draft`; it measures the gain, and
+/// stops drafting if it would lose. A recurrent network recomputes the accepted tokens of a partially accepted draft.
+/// Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary, or a head of another model; the message names the
+/// difference), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; a head with a model whose
+/// layers pass on more than one hidden state, or whose KV cache for the head is on several devices), RZ_ERR_LIMIT (the
+/// cache of a draft model or of RZ_DRAFT_MTP). With time slices no step drafts more than it can process in a tenth of a
+/// slice.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(
     cache: *mut rz_cache,
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn rz_job_new(
     })
 }
 
-/// The drafts that the fields of a struct with these three ask for.
+/// Draft parameters in the fields of a struct with these three.
 pub(super) fn draft_params(call: &Call, draft: u32, most: u32, model: *const rz_model) -> Result<DraftParams> {
     let source = match draft {
         RZ_DRAFT_NONE => None,
@@ -298,20 +298,20 @@ pub(super) fn stop_strings(call: &Call, stops: *const *const c_char, n: usize) -
     Ok(stops)
 }
 
-/// Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has
-/// made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
+/// Works on a job for about `budget_us` microseconds; with 0 for one chunk of work; with RZ_NO_LIMIT until it has
+/// generated a token or ended. RZ_AGAIN: more work remains; RZ_DONE: the job has ended.
 ///
-/// A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts,
-/// before one that would take longer than is left. Where the call has its turn in time (see "What waits for what"
-/// above), one share is done in any case; where other calls have the workers for the whole of its budget, nothing is.
-/// Work on a GPU is paused between kernels of prompts, and one token is one piece there. A recurrent layer is one
-/// share, whatever the length of the piece.
+/// A step pauses between two chunks of its work, on a CPU within a layer, a large matrix product or a mixture of
+/// experts, before a chunk that would take longer than the remaining time. If the workers become free in time (see
+/// "Scheduling" above), the step computes at least one chunk; if other calls use the workers for the whole budget, it
+/// computes none. A step on a GPU pauses between kernels of prompts; a single token is one chunk. A recurrent layer is
+/// one chunk, whatever the number of tokens.
 ///
-/// While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
-/// calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with
-/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset.
-/// Any thread. Errors: these two, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST,
-/// and for a job that has failed (RZ_END_FAILED) its error, each time. Since 0.1.0.
+/// A paused job keeps its scratch memory, which counts against the runtime's ceiling; other calls on the model
+/// continue. A fired cancel or a deadline also pauses a step: the call fails with RZ_ERR_CANCELLED or RZ_ERR_DEADLINE,
+/// no work is lost, and the job continues when it is stepped after rz_cancel_reset. Any thread. Errors: these two,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and for a failed job
+/// (RZ_END_FAILED) its error, each time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -324,25 +324,25 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
     })
 }
 
-/// `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that
-/// make tokens, up to 64, and pieces of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
-/// RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
+/// Continuous batching: `rz_job_step` for `n` jobs of one model. Each batch step reads the weights once and computes
+/// one token for each of up to 64 jobs in generation, and prompt chunks of others. With RZ_NO_LIMIT, until one job has
+/// generated a token. RZ_DONE: all jobs have ended, or `n` is 0 (`jobs` may be NULL then). Jobs that had ended before
+/// are skipped.
 ///
-/// Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are
-/// given again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+/// Jobs may join and leave between any two calls. A paused batch step continues when all its jobs are passed again; if
+/// one of them is missing or was freed, the step restarts without it. No job may occur twice.
 ///
-/// Places in a pass go to jobs of the highest rz_job_params.priority first, of one priority to those that have waited
-/// longest. So does what a pass computes of prompts (rz_model_params.mixed_prefill_tokens), of one priority to the
-/// prompt of which the least is left. Nobody waits for ever: a job without a part in 16 passes goes ahead of every
-/// priority, those first that have waited longest, and such jobs have up to a quarter of the places and, one a pass, of
-/// what is computed of prompts. So a job waits for at most 16 passes, and one more for each other job that waits as
-/// long.
+/// Places in a batch step go to jobs by rz_job_params.priority, then by waiting time. Prompt tokens
+/// (rz_model_params.mixed_prefill_tokens) go by priority, then to the prompt with the least remaining tokens. No job
+/// starves: a job without a place in 16 steps precedes every priority, the longest waiting first; such jobs get up to a
+/// quarter of the places and, one per step, of the prompt tokens. A job thus waits for at most 16 steps, plus one for
+/// each other job that waits as long.
 ///
-/// No job stops the others. One that cannot go on ends alone: its state is RZ_STATE_ENDED by RZ_END_FAILED, and
-/// rz_job_error tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on
-/// (rz_job_info.stopped tells so); only where all jobs that have not ended are asked to stop, the call ends with the
-/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the first. Any thread. Errors: as for rz_job_step but for failed jobs,
-/// RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0.
+/// A failing job does not stop the others. It ends alone: its state is RZ_STATE_ENDED with RZ_END_FAILED, and
+/// rz_job_error returns the reason. A job whose cancel is fired or whose deadline has passed is left out from the next
+/// step on (see rz_job_info.stopped). Only if this holds for all jobs that have not ended, the call fails with
+/// RZ_ERR_CANCELLED or RZ_ERR_DEADLINE, as for the first job. Any thread. Errors: as for rz_job_step except the errors
+/// of failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_jobs_step(
     jobs: *const *mut rz_job,
@@ -373,25 +373,25 @@ fn progress(all_ended: bool) -> rz_status {
     if all_ended { RZ_DONE } else { RZ_AGAIN }
 }
 
-/// The error of a job that has failed.
+/// Error of a failed job.
 fn failure(job: &Job) -> Result<()> {
     job.failure().map_or(Ok(()), |error| Err(error.clone()))
 }
 
-/// Returns the status of the error with which a job has ended (RZ_END_FAILED), and its message in `err`; RZ_OK for any
-/// other job. Any thread, while another call works on the job too. Errors besides the error of the job:
+/// Returns the status of the error with which a job ended (RZ_END_FAILED), and its message in `err`; RZ_OK for any
+/// other job. Any thread, also while another call works on the job. Errors in addition to the error of the job:
 /// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| { call.handle(job)?.info()?.failure.map_or(Ok(RZ_OK), Err) })
 }
 
-/// Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It
-/// goes on with the text of the cache and the prompt, so that a space at the start of a word stays where these have
-/// text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
-/// token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
+/// Copies the text generated since the last successful call: whole characters, without a NUL, without stop sequences.
+/// The text continues the text of the cache and the prompt, so that it keeps a space at the start of a word. Text that
+/// may become a stop sequence is held back until that is decided, or the job has ended. The text of a token that ends
+/// the text is left out, and so are control tokens and tokens that the tokenizer does not know.
 ///
-/// `*len` receives the bytes, 0 where nothing is new. If `capacity` is too small, the call returns
+/// `*len` receives the number of bytes, 0 if there is nothing new. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a tokenizer,
 /// RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -410,9 +410,9 @@ pub unsafe extern "C" fn rz_job_text_into(
     })
 }
 
-/// Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet
-/// become a stop string is held back until that is decided; a reply that a stop string ends has all before it, and its
-/// end. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
+/// Takes the next part of the reply of a job with rz_job_params.chat, like rz_chat_parser_next_into. Text that may
+/// become a stop sequence is held back until that is decided; a reply that a stop sequence ends has all text before it,
+/// and its end. `out` NULL with a `capacity` of 0 queries the size and takes nothing.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.
@@ -438,10 +438,10 @@ pub unsafe extern "C" fn rz_job_next_into(
     })
 }
 
-/// Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string
-/// included.
+/// Copies the tokens generated since the last successful call, including a token that ends the text and the tokens of a
+/// stop sequence.
 ///
-/// `*n` receives their number, 0 where nothing is new. If `capacity` is too small, the call returns
+/// `*n` receives their number, 0 if there is nothing new. If `capacity` is too small, the call returns
 /// RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_tokens_into(
@@ -459,7 +459,7 @@ pub unsafe extern "C" fn rz_job_tokens_into(
     })
 }
 
-/// Number of top log-probabilities to keep with each token; `None`: nothing is kept.
+/// Number of top log probabilities to keep with each token; `None`: none.
 pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
     match logprobs {
         0 => None,
@@ -468,15 +468,15 @@ pub(super) fn likeliest(logprobs: u32) -> Option<usize> {
     }
 }
 
-/// Copies the log-probabilities of the tokens generated since the last call that succeeded, for a job with
+/// Copies the log probabilities (logprobs) of the tokens generated since the last successful call, for a job with
 /// rz_job_params.logprobs. Each token has a row of rz_job_params.logprobs + 1 entries, or of one entry with RZ_NONE: in
-/// `tokens` the token itself, then the likeliest tokens at its position in descending order; in `logprobs` the natural
-/// logarithms of their probabilities. The probabilities are the softmax of the model's logits, before any sampler, as
-/// in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
+/// `tokens` the token itself, then the most likely tokens at its position in descending order; in `logprobs` the
+/// natural logarithms of their probabilities. The probabilities are the softmax of the model's logits, before any
+/// sampler, as in rz_top_logprobs. Rows are shorter if the vocabulary has fewer tokens.
 ///
-/// `*n` receives the number of entries in each array, 0 where nothing is new. If `capacity` is too small, the call
-/// returns RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps
-/// none, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// `*n` receives the number of entries in each array, 0 if there is nothing new. If `capacity` is too small, the call
+/// returns RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without
+/// logprobs, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_logprobs_into(
     job: *mut rz_job,
@@ -501,7 +501,7 @@ pub unsafe extern "C" fn rz_job_logprobs_into(
 }
 
 /// Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the job, the counts
-/// are as of the last pass over the weights. Errors: RZ_ERR_POISONED. Since 0.1.0.
+/// are as of the last step. Errors: RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_info, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -527,7 +527,7 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
     })
 }
 
-/// The RZ_STATE_... of a job.
+/// RZ_STATE_... of a job.
 pub(super) fn state_code(info: &JobInfo) -> u32 {
     match info.end {
         Some(_) => RZ_STATE_ENDED,
@@ -536,7 +536,7 @@ pub(super) fn state_code(info: &JobInfo) -> u32 {
     }
 }
 
-/// The reason of an end as RZ_END_...; 0 for none.
+/// End reason as RZ_END_...; 0 for none.
 pub(super) fn end_code(end: Option<End>) -> u32 {
     match end {
         None => 0,
@@ -550,8 +550,8 @@ pub(super) fn end_code(end: Option<End>) -> u32 {
     }
 }
 
-/// Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the
-/// prompt whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0.
+/// Frees the job, at any time; NULL is fine. Its cache is usable again and keeps the complete tokens: prompt chunks
+/// that were computed, and all generated tokens but the last. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_free(job: *mut rz_job) {
     guarded_or!((), |call| call.release(job))

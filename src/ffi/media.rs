@@ -1,4 +1,4 @@
-//! The rows of pictures and sounds.
+//! Multimodal input: images, audio, video and source texts as rows of embeddings.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,33 +19,33 @@ use super::saved::{reader, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{count, ns};
 
-/// Kind of a medium: a picture.
+/// Kind of a medium: an image.
 pub const RZ_MEDIA_IMAGE: u32 = 1;
-/// Kind of a medium: a sound.
+/// Kind of a medium: audio.
 pub const RZ_MEDIA_AUDIO: u32 = 2;
-/// Kind of a medium: the source text of an encoder and a decoder.
+/// Kind of a medium: the source text of an encoder-decoder model.
 pub const RZ_MEDIA_TEXT: u32 = 4;
-/// Kind of a medium: the vector of a picture, which the encoders of CLIP and SigLIP make. Its one row has the length 1,
-/// and as many numbers as a vector of rz_embed_into by the same model; the product of both is how alike the picture and
-/// the text are. Prompts refuse it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows makes none. Since 0.1.0.
+/// Kind of a medium: an image embedding from a CLIP or SigLIP encoder. It has one row of length 1, with as many floats
+/// as an embedding of rz_embed_into by the same model; the dot product of the two is the similarity of image and text.
+/// Prompts reject it (RZ_ERR_UNSUPPORTED), and rz_media_from_rows does not create it. Since 0.1.0.
 pub const RZ_MEDIA_VECTOR: u32 = 8;
 
-/// Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows makes none. Since 0.1.0.
+/// Kind of a medium: frames of a video (rz_media_from_frames). rz_media_from_rows does not create it. Since 0.1.0.
 pub const RZ_MEDIA_VIDEO: u32 = 16;
 
-/// Instead of a token id: a row of a medium. Lists of tokens that the library gives have it; no call takes it as a
-/// token.
+/// Instead of a token id: a row of a medium. It occurs in lists of tokens that the library returns; no call accepts it
+/// as a token.
 pub const RZ_TOKEN_MEDIA: u32 = u32::MAX - 1;
 const _: () = assert!(RZ_TOKEN_MEDIA == MEDIA_ROW);
 
-/// The rows of a picture, a sound, a video or a source text, which a model takes among its tokens: made once, used
-/// in any number of prompts, caches and jobs. Immutable once rz_media_step is done with it: any number of calls may
-/// use it at once.
+/// Encoded image, audio, video or source text: rows of embeddings that take the place of tokens. Created once, used in
+/// any number of prompts, caches and jobs. Immutable once rz_media_step is done: any number of calls may use it at
+/// once.
 pub struct rz_media {
     /// Empty until the work is done.
     pub(super) media: OnceLock<Arc<Media>>,
     pub(super) work: Lock<Option<MediaSteps>>,
-    /// What is known ahead of the rows; `None` once the work has failed.
+    /// Description known before the rows; `None` once the work has failed.
     so_far: Mutex<Option<rz_media_info>>,
     model: Arc<Model>,
 }
@@ -64,21 +64,21 @@ impl rz_media {
         rz_media { media: OnceLock::from(media), work: Lock::new(None), so_far, model: model.clone() }
     }
 
-    /// A medium that rz_media_step is still to make.
+    /// Remaining work of rz_media_step.
     pub(super) fn unfinished(steps: MediaSteps) -> rz_media {
         let model = steps.work.encoder().model().clone();
         let so_far = Mutex::new(Some(so_far(&steps.work)));
         rz_media { media: OnceLock::new(), work: Lock::new(Some(steps)), so_far, model }
     }
 
-    /// Returns all that is known ahead of the rows, as of the last step.
+    /// Returns the description known before the rows, as of the last step.
     pub(super) fn info_so_far(&self) -> Result<rz_media_info> {
         self.work.sound(Self::NAME)?;
         let so_far = *self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
         so_far.ok_or_else(|| Error::invalid("the medium is none: its work has failed"))
     }
 
-    /// Shows what is known after a step; `None` after one that failed.
+    /// Publishes the description after a step; `None` after a failed step.
     pub(super) fn publish(&self, work: Option<&MediaWork>) {
         *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = work.map(so_far);
     }
@@ -90,7 +90,7 @@ impl rz_media {
     }
 }
 
-/// What is known of a medium ahead of its rows.
+/// Returns the description of a medium known before its rows.
 fn so_far(work: &MediaWork) -> rz_media_info {
     rz_media_info {
         encode_ns: ns(work.busy()),
@@ -107,36 +107,37 @@ pub struct rz_media_info {
     pub struct_size: u32,
     /// RZ_MEDIA_...
     pub kind: u32,
-    /// Rows, each of which takes the place of a token in a cache.
+    /// Number of rows, each of which takes the place of a token in a cache.
     pub n_rows: u32,
-    /// Tokens of a prompt that it takes: its rows, and the model's tokens around and between them.
+    /// Number of prompt tokens that it takes: its rows, and the model's tokens around and between them.
     pub n_tokens: u32,
-    /// Numbers of a row.
+    /// Number of floats per row.
     pub row_dim: u32,
-    /// Rows of a line and number of lines, of the whole picture where it is one tile, else of a tile, of a video of a
+    /// Rows per line and number of lines: of the whole image if it is one tile, otherwise of a tile; of a video, of a
     /// pair of frames.
     pub columns: u32,
     pub lines: u32,
-    /// Tiles beside and above one another; 0 where the picture is one tile.
+    /// Number of tiles horizontally and vertically; 0 if the image is one tile.
     pub tile_columns: u32,
     pub tile_lines: u32,
-    /// 1: a tile with the whole picture comes with them.
+    /// 1 if an additional tile shows the whole image.
     pub has_overview: u32,
-    /// Pixels of the picture, turned upright, or of a frame; of a sound its samples and 0; 0 for rows of the caller.
+    /// Size in pixels of the upright image, or of a frame; for audio the number of samples and 0; 0 for rows of the
+    /// caller.
     pub width: u32,
     pub height: u32,
-    /// Pixels of all tiles together as the model sees them, by which places that it names are mapped back; of a sound
-    /// its samples at the rate of the encoder and 0.
+    /// Size in pixels of all tiles together as the model sees them; programs map coordinates that the model writes back
+    /// by it. For audio the number of samples at the rate of the encoder and 0.
     pub seen_width: u32,
     pub seen_height: u32,
-    /// Bytes of memory that it takes.
+    /// Bytes of memory.
     pub bytes: u64,
-    /// Nanoseconds that its encoding took.
+    /// Time of the encoding in nanoseconds.
     pub encode_ns: u64,
-    /// The same for the same pixels or samples, parameters and encoder, whatever the format of the file was: a key for
-    /// tables of the caller.
+    /// Hash of pixels or samples, parameters and encoder, independent of the file format: a key for tables of the
+    /// caller.
     pub hash: [u8; 32],
-    /// Pairs of frames of a video, each of which has `lines` lines of `columns` rows; 0 of other media.
+    /// Number of frame pairs of a video, each of which has `lines` lines of `columns` rows; 0 for other media.
     pub pairs: u32,
     /// 0.
     pub reserved: u32,
@@ -180,14 +181,15 @@ impl rz_media_info {
     }
 }
 
-/// Creates a medium of rows that an encoder of the caller gave: `n_rows` of `row_dim` numbers, which are copied. They
-/// are taken as one picture, or one sound, by `kind`, RZ_MEDIA_...
+/// Creates a medium from the output of the caller's own encoder: `n_rows` rows of `row_dim` floats, which are copied.
+/// The rows are one image or one audio clip, according to `kind` (RZ_MEDIA_...).
 ///
-/// `columns` times `lines` is `n_rows`, for models whose positions go by both; 0 for both: one line. A model takes rows
-/// as wide as rz_model_info.hidden_dim, and as many more for each deeper layer that they enter. The caller frees `*out`
-/// with rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no rows, rows of another
-/// width, a number that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model that takes no rows), RZ_ERR_LIMIT
-/// (also more rows that see each other than a step of the model takes), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `columns` times `lines` is `n_rows`, for models with two-dimensional positions; 0 for both: one line. The rows of a
+/// model are as wide as rz_model_info.hidden_dim, and as many floats more for each deeper layer that they enter. The
+/// caller frees `*out` with rz_media_free, before or after the model. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no
+/// rows, rows of another width, a value that is not finite, an unknown kind), RZ_ERR_UNSUPPORTED (a model without media
+/// input), RZ_ERR_LIMIT (also more rows with mutual attention than a step of the model takes), RZ_ERR_OUT_OF_MEMORY.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_rows(
     model: *const rz_model,
@@ -217,17 +219,17 @@ pub unsafe extern "C" fn rz_media_from_rows(
     })
 }
 
-/// Creates a medium of a source: `n` tokens of a text, which a model with an encoder and a decoder (T5, Flan-T5, mT5;
-/// rz_model_info.reads_source) writes another text of.
+/// Creates a medium from a source text: `n` tokens for an encoder-decoder model (T5, Flan-T5, mT5;
+/// rz_model_info.reads_source), which generates another text from it, such as a translation.
 ///
-/// The encoder reads all tokens in one step. They are taken as they are: let rz_tokenize_into add the end token
-/// (RZ_TOKENIZE_ADD_SPECIAL). The medium is the rows that it makes of them and the token that the decoder starts from,
-/// so that a prompt of this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
-/// model begins with one source, whose rows count as tokens of its capacity, and has it until it is rewound to 0; other
-/// prompts are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or after the model. `cancel`
-/// may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (a model that reads no source), RZ_ERR_INVALID_ARGUMENT (no
-/// tokens, more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
-/// RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// The encoder processes all tokens in one step, unchanged: let rz_tokenize_into add the end token
+/// (RZ_TOKENIZE_ADD_SPECIAL). The medium consists of the encoder's output rows and the start token of the decoder, so
+/// that a prompt with this one part (rz_prompt_new) is all that a job or rz_prefill_prompt needs. A cache of such a
+/// model begins with one source, whose rows count as tokens of its capacity, and keeps it until it is rewound to 0;
+/// other prompts are RZ_ERR_INVALID_ARGUMENT. The caller frees `*out` with rz_media_free, before or after the model.
+/// `cancel` may be NULL. Any thread. Errors: RZ_ERR_UNSUPPORTED (not an encoder-decoder model), RZ_ERR_INVALID_ARGUMENT
+/// (no tokens, more than the model's context_length, a token outside the vocabulary), RZ_ERR_CANCELLED,
+/// RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_tokens(
     model: *const rz_model,
@@ -248,9 +250,9 @@ pub unsafe extern "C" fn rz_media_from_tokens(
     })
 }
 
-/// Describes a medium. The caller sets `out->struct_size`. Before rz_media_step is done, the time is the time of the
-/// work up to the last step, and the hash is zeros until pixels or samples are prepared for the encoder. Any thread,
-/// during a step too. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0.
+/// Describes a medium. The caller sets `out->struct_size`. Before rz_media_step is done, encode_ns covers the steps so
+/// far, and the hash is zero until pixels or samples are prepared for the encoder. Any thread, also during a step.
+/// Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_info_get(
     media: *const rz_media,
@@ -293,9 +295,9 @@ pub unsafe extern "C" fn rz_media_rows_into(
     })
 }
 
-/// Hands a medium to `write`, as rz_cache_save does a cache; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO
-/// (`write` returned an errno), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done),
-/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Saves a medium through `write`, like rz_cache_save; `cancel` may be NULL. Any thread. Errors: RZ_ERR_IO (`write`
+/// returned an errno), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_NOT_READY (before rz_media_step is done), RZ_ERR_CANCELLED,
+/// RZ_ERR_DEADLINE, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_save(
     media: *const rz_media,
@@ -313,9 +315,9 @@ pub unsafe extern "C" fn rz_media_save(
     })
 }
 
-/// Creates a medium from what rz_media_save has written, as rz_cache_load does a cache; no encoder is needed. `cancel`
+/// Creates a medium from the state that rz_media_save has written, like rz_cache_load; no encoder is needed. `cancel`
 /// may be NULL. The caller frees `*out` with rz_media_free. Any thread. Errors: RZ_ERR_IO (`read` returned an errno),
-/// RZ_ERR_FORMAT (no saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
+/// RZ_ERR_FORMAT (not a saved medium, or a damaged one), RZ_ERR_VERSION, RZ_ERR_MISMATCH (saved for another model),
 /// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_load(
@@ -336,7 +338,7 @@ pub unsafe extern "C" fn rz_media_load(
     })
 }
 
-/// Frees the handle; NULL is fine. Prompts and caches that have the medium go on. Any thread. Since 0.1.0.
+/// Frees the handle; NULL is fine. Prompts and caches that use the medium keep it. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_free(media: *mut rz_media) {
     guarded_or!((), |call| call.release(media))

@@ -1,4 +1,4 @@
-//! Media that are made in slices of time.
+//! Media encoded in time slices.
 
 use crate::error::Error;
 
@@ -8,15 +8,15 @@ use super::handle::Handle;
 use super::media::rz_media;
 use super::status::{RZ_AGAIN, RZ_DONE, rz_error, rz_status};
 
-/// Works for about `budget_us` microseconds on a medium that was made with RZ_ENCODE_STEPS: with 0 for one share of its
-/// work, with RZ_NO_LIMIT to its end. RZ_AGAIN: there is more to do; RZ_DONE: it can be used, as media that were made
-/// otherwise can at once. Until then prompts refuse it.
+/// Works for about `budget_us` microseconds on a medium that was created with RZ_ENCODE_STEPS: with 0 for one chunk of
+/// work, with RZ_NO_LIMIT until it is done. RZ_AGAIN: more work remains; RZ_DONE: the medium is ready, like media
+/// created without the flag. Until then prompts reject it.
 ///
-/// A step is paused between two shares of its work; the rows are the same however it is cut. A fired cancel, a deadline
-/// and `progress` pause it too: it goes on when it is stepped after rz_cancel_reset. Any thread, one call at a time.
+/// A step pauses between two chunks of work; the pauses do not change the rows. A fired cancel, a deadline and
+/// `progress` pause it too: it continues when it is stepped after rz_cancel_reset. Any thread, one call at a time.
 /// Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
 /// RZ_ERR_FORMAT (weights have made a row NaN or infinite), RZ_ERR_INVALID_ARGUMENT. After an error other than the
-/// first four it is no medium any more. Since 0.1.0.
+/// first four the medium is unusable. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_step(media: *mut rz_media, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

@@ -1,4 +1,4 @@
-//! The work on a medium, and whom it asks and tells of it.
+//! Work on a medium, with the caller's cancel and progress callback.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct MediaSteps {
 }
 
 impl MediaSteps {
-    /// Works for about `time`; the medium when it is done.
+    /// Works for about `time`; returns the medium when it is done.
     pub(super) fn advance(&mut self, time: Option<Duration>) -> Result<Option<Arc<Media>>> {
         let mut progress = told(self.progress, self.user.get());
         let progress = progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool);
@@ -26,7 +26,7 @@ impl MediaSteps {
     }
 }
 
-/// A caller's function that is told of progress.
+/// Progress callback of the caller.
 pub(super) fn told(progress: rz_progress_callback, user: *mut c_void) -> Option<impl FnMut(u64, u64) -> bool> {
     // SAFETY: the header asks for a function that may be called so during the call.
     progress.map(|progress| move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 })

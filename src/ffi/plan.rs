@@ -1,4 +1,4 @@
-//! The memory that a model will take, before its weights are read.
+//! Memory planning: the memory that a model will take, without reading its weights.
 
 use std::ffi::c_char;
 
@@ -17,39 +17,39 @@ use super::structs::count;
 pub struct rz_model_plan {
     /// sizeof(rz_model_plan), set by the caller.
     pub struct_size: u32,
-    /// Layers on GPUs.
+    /// Number of layers on GPUs.
     pub gpu_layers: u32,
-    /// Weights in memory of the host, as they are packed.
+    /// Weights in host memory, as they are packed.
     pub weights_host: u64,
     /// Weights on GPUs.
     pub weights_device: u64,
-    /// One cache with room for all its tokens: keys, values, tokens and logits.
+    /// One KV cache at full capacity: keys, values, tokens and logits.
     pub cache_host: u64,
-    /// The part of one cache that is on GPUs.
+    /// Part of one cache on GPUs.
     pub cache_device: u64,
     /// Bytes that one more token of capacity adds to a cache.
     pub cache_token: u64,
-    /// Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time.
+    /// Scratch memory of a step. In a runtime with one thread each concurrent step takes this much.
     pub scratch_host: u64,
-    /// The part of it that is on GPUs.
+    /// Scratch memory on GPUs.
     pub scratch_device: u64,
-    /// The most that is held while the model is loaded.
+    /// Peak host memory during the load.
     pub load_peak_host: u64,
-    /// The model, its tokenizer, scratch and all caches.
+    /// Total host memory: the model, its tokenizer, scratch memory and all caches.
     pub total_host: u64,
-    /// The part of it that is on GPUs.
+    /// Total GPU memory.
     pub total_device: u64,
-    /// The first of the layers on GPUs whose experts are on the CPU, from 0.
+    /// First GPU layer whose experts are on the CPU, from 0.
     pub experts_host_first: u32,
-    /// Layers from `experts_host_first` to the last whose experts are on the CPU; 0: there are none.
+    /// Number of layers from `experts_host_first` to the last layer whose experts are on the CPU; 0: none.
     pub experts_host_layers: u32,
-    /// The part of weights_host that is experts of layers on GPUs.
+    /// Part of weights_host: experts of layers on GPUs.
     pub experts_host: u64,
-    /// The part of weights_device that is experts.
+    /// Part of weights_device: experts.
     pub experts_device: u64,
 }
 
-/// The part of a plan that is on one GPU, in bytes. Since 0.1.0.
+/// Part of a plan on one GPU, in bytes. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rz_model_plan_device {
@@ -61,35 +61,35 @@ pub struct rz_model_plan_device {
     pub n_layers: u32,
     /// 0.
     pub reserved: u32,
-    /// The part of rz_model_plan.weights_device.
+    /// Part of rz_model_plan.weights_device.
     pub weights: u64,
-    /// The part of rz_model_plan.cache_device.
+    /// Part of rz_model_plan.cache_device.
     pub cache: u64,
-    /// The part of rz_model_plan.scratch_device.
+    /// Part of rz_model_plan.scratch_device.
     pub scratch: u64,
-    /// The part of rz_model_plan.total_device.
+    /// Part of rz_model_plan.total_device.
     pub total: u64,
 }
 
-/// Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and
-/// tokenizer are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a
-/// GPU nothing is set aside: a context is made, which takes what its driver takes, and the layers are placed by the
-/// memory that is free now, so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their
-/// number was given.
+/// Computes the memory that a load with these parameters and `n_caches` caches will take, before weights are read. The
+/// call reads metadata and tokenizer, and temporarily reserves the scratch memory of a step and one cache on the host.
+/// On a GPU it reserves nothing, but it creates a context, which takes memory for the driver. Layers are placed by the
+/// memory that is free now: a later load that finds less memory places fewer layers, or is RZ_ERR_DEVICE_OUT_OF_MEMORY
+/// if their number was given.
 ///
-/// Either `path`, NUL-terminated, is given, as for rz_model_load, or `n` sources are, as for rz_model_load_from: `path`
-/// may be NULL, and is with sources. `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
+/// The model is either `path` (NUL-terminated, as for rz_model_load) or `n` sources (as for rz_model_load_from, with
+/// `path` NULL). `params` and `cache_params` may be NULL. The caller sets `out->struct_size`.
 ///
 /// `devices`, an array of `capacity` elements whose struct_size the caller has set, receives one element for each GPU
 /// that has layers, in the order of the layers. `*n_devices` receives the number of these GPUs, at most RZ_DEVICES_MAX.
-/// `devices` and `n_devices` may be NULL with a `capacity` of 0; otherwise too small a `capacity` is
-/// RZ_ERR_BUFFER_TOO_SMALL.
+/// `devices` and `n_devices` may be NULL with a `capacity` of 0; otherwise, if `capacity` is too small, the call
+/// returns RZ_ERR_BUFFER_TOO_SMALL.
 ///
-/// Pages that no token has reached yet are counted as taken, and so is page-locked memory of the host. Not counted: the
-/// stacks of threads, what the C library takes, and what a driver takes for itself. The plan has its numbers even if
-/// they exceed the memory of this machine or rz_runtime_params.memory_limit: it reserves nothing. A ceiling of
-/// `total_host` suffices for the load and the cache; `load_peak_host` is not counted against it. Any thread. Errors: as
-/// for rz_model_load and rz_cache_new except RZ_ERR_LIMIT. Since 0.1.0.
+/// The plan counts KV cache pages that no token has reached yet, and page-locked host memory. It does not count thread
+/// stacks, the C library, and the driver. The numbers may exceed the memory of this machine or
+/// rz_runtime_params.memory_limit: a plan reserves nothing. A ceiling of `total_host` suffices for the load and the
+/// caches; `load_peak_host` does not count against it. Any thread. Errors: as for rz_model_load and rz_cache_new except
+/// RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_plan_get(
     path: *const c_char,

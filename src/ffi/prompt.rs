@@ -17,7 +17,7 @@ use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
-/// A part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0.
+/// Part of a prompt: either tokens or a medium; the other is NULL. It never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_part {
@@ -32,10 +32,10 @@ pub struct rz_part {
 // SAFETY: pointers and a number, which have no invalid bit patterns; they are read through `Call`.
 unsafe impl Plain for rz_part {}
 
-/// Flag of rz_prompt_new: the rows of media alone, without the model's tokens around and between them.
+/// Flag of rz_prompt_new: only the rows of media, without the model's tokens around and between them.
 pub const RZ_PROMPT_BARE: u32 = 1;
 
-/// Tokens and media in their order. Immutable: any number of calls may use it at once.
+/// Sequence of tokens and media. Immutable: any number of calls may use it at once.
 pub struct rz_prompt(pub(super) Prompt, Arc<Model>);
 
 impl Handle for rz_prompt {
@@ -49,8 +49,8 @@ impl Handle for rz_prompt {
 /// Creates a prompt of `n` parts. The caller frees `*out` with rz_prompt_free, before or after the model and its media.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a part with both tokens and a medium, or neither, a token outside the
-/// vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done
-/// with), RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_UNSUPPORTED (one of the kind RZ_MEDIA_VECTOR),
+/// vocabulary; the message has the number of the part), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
+/// RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_UNSUPPORTED (a medium of the kind RZ_MEDIA_VECTOR),
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_VERSION (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_new(
@@ -86,21 +86,21 @@ pub unsafe extern "C" fn rz_prompt_new(
     })
 }
 
-/// Creates a prompt of a conversation in the JSON of rz_chat_render_into. The content of a message may also have parts
-/// of the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
+/// Creates a prompt from a conversation in the JSON of rz_chat_render_into. The content of a message may also have
+/// parts of the types "image", "audio" and "video" with a member "media", the number of one of the `n_media` media:
 ///
 /// {"role": "user", "content": [{"type": "image", "media": 0}, {"type": "text", "text": "What is this?"}]}
 ///
-///
-/// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; what else such a part has is
-/// ignored. Each medium is in at least one part. It stands where the template writes a placeholder for it, with those
-/// of the model's tokens around it that the template does not write itself. To a template that knows no parts the
-/// content is a text, and the medium stands where its part stood. Placeholders that messages spell are text, like all
-/// special tokens (rz_chat_tokenize_into). `flags` are those of rz_chat_tokenize_into, and so are the tokens that begin
-/// the prompt. `cancel` ends the call and may be NULL. The caller frees `*out` with rz_prompt_free. Any thread. Errors:
-/// as for rz_chat_render_into and rz_prompt_new; RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of
-/// another kind, a medium without a part), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with),
-/// RZ_ERR_UNSUPPORTED (the template leaves a medium out). Since 0.1.0.
+/// "image_url" is read as "image", "input_audio" as "audio" and "video_url" as "video"; other members of such a part
+/// are ignored. Each medium occurs in at least one part. It takes the place of the placeholder that the template
+/// writes, with those of the model's tokens around it that the template does not write itself. For a template without
+/// support for parts the content is a text, and the medium takes the place of its part. Placeholders that messages
+/// spell are plain text, like all special tokens (rz_chat_tokenize_into). `flags` are the flags of
+/// rz_chat_tokenize_into, and the prompt begins with the same tokens. `cancel` stops the call and may be NULL. The
+/// caller frees `*out` with rz_prompt_free. Any thread. Errors: as for rz_chat_render_into and rz_prompt_new;
+/// RZ_ERR_INVALID_ARGUMENT (a part without a medium or with one of another kind, a medium without a part),
+/// RZ_ERR_NOT_READY (a medium whose rz_media_step is not done), RZ_ERR_UNSUPPORTED (the template leaves a medium out).
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_from_chat(
     model: *const rz_model,
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn rz_prompt_from_chat(
     })
 }
 
-/// The media behind some handles, none of which is NULL.
+/// Media of several handles, none of which is NULL.
 pub(super) fn media_of(call: &Call, handles: &[*mut rz_media]) -> Result<Vec<Arc<Media>>> {
     let mut media = try_vec("media", handles.len())?;
     for (i, handle) in handles.iter().enumerate() {
@@ -137,7 +137,7 @@ pub(super) fn media_of(call: &Call, handles: &[*mut rz_media]) -> Result<Vec<Arc
     Ok(media)
 }
 
-/// The media behind some handles; `None` for NULL.
+/// Media of several handles; `None` for NULL.
 fn all_media(
     call: &Call,
     handles: impl ExactSizeIterator<Item = *const rz_media>,
@@ -155,7 +155,8 @@ pub unsafe extern "C" fn rz_prompt_free(prompt: *mut rz_prompt) {
     guarded_or!((), |call| call.release(prompt))
 }
 
-/// Tokens of the prompt, each row of a medium counted as one. 0 for NULL. Any thread. Since 0.1.0.
+/// Returns the number of tokens of the prompt, where each row of a medium counts as one. 0 for NULL. Any thread. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prompt_len(prompt: *const rz_prompt) -> usize {
     guarded_or!(0, |call| Ok(call.handle(prompt)?.0.tokens().len()))
@@ -181,9 +182,9 @@ pub unsafe extern "C" fn rz_prompt_tokens_into(
     })
 }
 
-/// rz_cache_match for a prompt. Rows are equal where their media have the same hash. Where the rows of a picture see
-/// each other the result is never between two of them. Any thread. Errors: as for rz_cache_match, RZ_ERR_MISMATCH (a
-/// prompt of another model). Since 0.1.0.
+/// Like rz_cache_match, for a prompt. Rows are equal if their media have the same hash. If the rows of an image attend
+/// to each other, the result is never between two of them. Any thread. Errors: as for rz_cache_match, RZ_ERR_MISMATCH
+/// (a prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_match_prompt(
     cache: *const rz_cache,
@@ -200,14 +201,15 @@ pub unsafe extern "C" fn rz_cache_match_prompt(
     })
 }
 
-/// rz_prefill for the tokens of a prompt from number `first` on, at least one. `first` is 0, or what
-/// rz_cache_match_prompt wrote, once the cache was rewound to it.
+/// Prefill of a prompt: appends its tokens from number `first` on, at least one. `first` is 0, or the result of
+/// rz_cache_match_prompt after the cache was rewound to it.
 ///
-/// The cache keeps media alive as long as it has rows of them, and is rewound, shifted, released, forked and saved like
-/// any other; a saved cache has its media in it. Where the rows of a picture see each other they are computed in one
-/// step: rz_cache_truncate to a place between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift drops such pictures
-/// as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill, RZ_ERR_MISMATCH (a prompt of
-/// another model), RZ_ERR_INVALID_ARGUMENT (`first` is behind the last token, or between such rows). Since 0.1.0.
+/// The cache keeps media alive as long as it has rows of them. It can be rewound, shifted, released, forked and saved
+/// like any other cache; a saved cache includes its media. If the rows of an image attend to each other, they are
+/// computed in one step: rz_cache_truncate to a position between them is RZ_ERR_INVALID_ARGUMENT, and rz_cache_shift
+/// removes such images as a whole or not at all. `cancel` may be NULL. Any thread. Errors: as for rz_prefill,
+/// RZ_ERR_MISMATCH (a prompt of another model), RZ_ERR_INVALID_ARGUMENT (`first` is beyond the last token, or between
+/// such rows). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_prefill_prompt(
     cache: *mut rz_cache,

@@ -1,4 +1,4 @@
-//! Media of sounds.
+//! Audio input.
 
 use std::ffi::c_void;
 
@@ -12,17 +12,17 @@ use super::media::rz_media;
 use super::status::{RZ_OK, rz_error, rz_status};
 
 impl rz_encoder {
-    /// The most rows of a sound.
+    /// Maximum number of rows of an audio clip.
     fn most_rows(&self, params: &rz_media_params) -> usize {
         if params.max_rows == 0 { self.max_rows } else { params.max_rows as usize }
     }
 
-    /// The most samples of a sound, at the encoder's rate.
+    /// Maximum number of samples of an audio clip, at the encoder's rate.
     fn most_samples(&self, params: &rz_media_params) -> Result<usize> {
         most_samples(&self.encoder, self.most_rows(params))
     }
 
-    /// The layout of a sound of so many samples, and of no height.
+    /// Returns the layout of an audio clip with this number of samples, and no height.
     pub(super) fn measured(&self, samples: usize, height: usize, params: &rz_media_params) -> Result<MediaLayout> {
         if height != 0 {
             return Err(Error::invalid(format!("a sound of {samples} samples and a height of {height}, which is 0")));
@@ -35,18 +35,17 @@ impl rz_encoder {
     }
 }
 
-/// Encodes sound: `n` samples of `channels` together, one of each after the other, full scale from -1 to 1, `rate` of
-/// each channel a second.
+/// Encodes audio: `n` interleaved samples of `channels` channels, full scale from -1 to 1, at `rate` Hz.
 ///
-/// Several channels become their mean, as files do that the models' makers load. Samples are brought to the rate of the
-/// encoder, rz_encoder_info.sample_rate. Longer sounds are encoded part by part, 30 seconds each in most models. Of
-/// `params`, which may be NULL, `max_rows`, `flags`, `progress`, which is told of parts, and `cancel` count. The result
-/// depends neither on threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the
-/// encoder. Rows count against rz_runtime_params.memory_limit, and so does scratch until it is done. Any thread, any
-/// number at once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or beyond a
-/// million, channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (an
-/// encoder of pictures), RZ_ERR_LIMIT (also more rows than are allowed), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED,
-/// RZ_ERR_DEADLINE, RZ_ERR_VERSION. Since 0.1.0.
+/// Several channels are averaged, like the models' reference implementations do when they load files. Audio is
+/// resampled to rz_encoder_info.sample_rate. Long audio is encoded in parts, of 30 seconds in most models. Of `params`,
+/// which may be NULL, only `max_rows`, `flags`, `progress` (in parts) and `cancel` apply. The result depends neither on
+/// threads nor on other calls. The caller frees `*out` with rz_media_free, before or after the encoder. Rows count
+/// against rz_runtime_params.memory_limit, and so does scratch memory until the call is done. Any thread, any number at
+/// once. Errors: RZ_ERR_INVALID_ARGUMENT (no samples, too few for a row, one that is not finite or above a million,
+/// channels other than 1 to 64 or of unequal length, a rate outside of 4000 to 384000), RZ_ERR_UNSUPPORTED (a vision
+/// encoder), RZ_ERR_LIMIT (also too many rows), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE,
+/// RZ_ERR_VERSION. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_samples(
     encoder: *const rz_encoder,
@@ -71,12 +70,12 @@ pub unsafe extern "C" fn rz_media_from_samples(
     })
 }
 
-/// rz_media_from_samples for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or ADPCM), an
-/// MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
+/// Like rz_media_from_samples, for `size` bytes of a WAV file (integers of up to 32 bits, floats, A-law, mu-law or
+/// ADPCM), an MP3, a FLAC or an Ogg file (Vorbis or FLAC), which its first bytes identify.
 ///
-/// Several channels are averaged. A WAV or FLAC file that ends too early is rejected, unless its header leaves the
-/// length open. With RZ_ENCODE_STEPS too the file is decoded within this call, because its length decides the rows; a
-/// fired cancel or deadline ends it. The caller frees `*out` with rz_media_free. Any thread. Errors: as
+/// Several channels are averaged. A truncated WAV or FLAC file is rejected, unless its header leaves the length open.
+/// Even with RZ_ENCODE_STEPS the file is decoded within this call, because its length determines the rows; a fired
+/// cancel or a deadline ends it. The caller frees `*out` with rz_media_free. Any thread. Errors: as for
 /// rz_media_from_samples, and RZ_ERR_FORMAT (damaged), RZ_ERR_UNSUPPORTED (another format, such as MP4, Opus or AIFF,
 /// which the message names). Since 0.1.0.
 #[unsafe(no_mangle)]

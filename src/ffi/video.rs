@@ -1,4 +1,4 @@
-//! Media of videos.
+//! Video input.
 
 use crate::engine::{Frames, MediaWork};
 
@@ -8,19 +8,19 @@ use super::guard::guarded;
 use super::media::rz_media;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, which do
-/// not fall.
+/// Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, in
+/// ascending order.
 ///
-/// The host decodes the video and chooses frames; the makers of most models take two a second. Frames are taken in
-/// pairs; where one is left it stands twice. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 read a video; to other models
-/// frames are given as pictures. rz_encoder_info.kinds tells which. `frames` is an array of structs whose `struct_size`
-/// are equal. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not count, and the other bounds are on
-/// all frames together; `progress` is told of pairs. With RZ_ENCODE_STEPS the medium tells its rows ahead of the work
-/// (rz_media_info_get). The result depends neither on threads nor on other calls. The caller frees `*out` with
+/// The host decodes the video and selects frames; most models were trained with two frames per second. Frames are
+/// encoded in pairs; an odd last frame is repeated. Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen 3.5 accept videos (see
+/// rz_encoder_info.kinds); for other models, pass frames as images. `frames` is an array of structs with equal
+/// `struct_size`. Of `params`, which may be NULL, `max_tiles` and `max_pixels` do not apply, and the other limits are
+/// for all frames together; `progress` counts pairs. With RZ_ENCODE_STEPS the number of rows is known before the work
+/// is done (rz_media_info_get). The result depends neither on threads nor on other calls. The caller frees `*out` with
 /// rz_media_free, before or after the encoder. Frames are read during the call only. Any thread, any number at once.
-/// Errors: as for rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames, frames of several sizes,
-/// times that fall, are negative or above a million; the message has the number of the frame), RZ_ERR_UNSUPPORTED (an
-/// encoder that takes no video). Since 0.1.0.
+/// Errors: as for rz_media_from_pixels, RZ_ERR_INVALID_ARGUMENT (also fewer than two frames, frames of different sizes,
+/// times that decrease, are negative or above a million; the message has the number of the frame), RZ_ERR_UNSUPPORTED
+/// (an encoder without video input). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_media_from_frames(
     encoder: *const rz_encoder,

@@ -166,26 +166,25 @@ class EncoderOptions(TypedDict, total=False):
     quantize: ElementType
     """Element type to which float matrices are quantized during the load."""
     max_rows: int
-    """The most rows that a picture or a sound may have; 0: what the files allow, but at most 4096."""
+    """Maximum number of rows of an image or an audio clip; 0: the maximum in the files, but at most 4096."""
 
 
 class MediaOptions(TypedDict, total=False):
     min_rows: int
-    """The fewest rows, for models that take pictures of any size: smaller ones are enlarged; 0: the model's."""
+    """Minimum number of rows, for models that accept images of any size: smaller images are enlarged; 0: the model's."""
     max_rows: int
-    """The most rows: larger pictures and frames are shrunk, or cut into fewer tiles; 0: the encoder's."""
+    """Maximum number of rows: larger images and frames are shrunk, or cut into fewer tiles; 0: the encoder's."""
     max_tiles: int
-    """The most tiles, an overview not counted; 0: the model's; 1: the whole picture alone."""
+    """Maximum number of tiles, without an overview; 0: the model's; 1: only the whole image."""
     max_pixels: int
-    """The most pixels that a picture in a file may have, told by its first bytes before memory is taken; 0: 64
-    million."""
+    """Maximum number of pixels of an image file, checked by its header before memory is allocated; 0: 64 million."""
     background: int
-    """The background color of transparent pixels, 0xffRRGGBB; 0: white."""
+    """Background color of transparent pixels, 0xffRRGGBB; 0: white."""
 
 
 class JobOptions(TypedDict, total=False):
     max_tokens: int
-    """Tokens to make at most; 0: as many as the cache has room for."""
+    """Maximum number of tokens to generate; 0: until the cache is full."""
     draft_max: int
     """Tokens of a draft at most, of which more than 32 count as 32; 0: 16."""
     logprobs: Optional[int]
