@@ -159,33 +159,33 @@ export interface JobParams {
 }
 
 export interface StoreParams {
-  /** Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
+  /** Minimum length in tokens of prefixes to keep and to look up; 0: 64. */
   minTokens?: number;
-  /** Bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. What one has in common
-   * with another that it goes on from counts once. A store with a folder takes as much as one prefix, or a quarter
-   * of the limit, beyond that: it waits for the disk. */
+  /** Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that a
+   * prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as one
+   * prefix or a quarter of the limit, while it waits for the disk. */
   memoryLimit?: number;
-  /** Prefixes in memory; 0: 1,024. */
+  /** Maximum number of prefixes in memory; 0: 1,024. */
   maxEntries?: number;
-  /** Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: a tenth of
-   * what is free on its disk now, the folder's own files counted as free, at most 16 GiB. A file that is being
-   * written comes on top. */
+  /** Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
+   * free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
+   * additional. */
   diskLimit?: number;
 }
 
 export interface ReplyParams {
-  /** Tokens to make at most, reasoning included; 0: as many as the cache has room for. */
+  /** Maximum number of tokens to generate, including reasoning; 0: until the cache is full. */
   maxTokens?: number;
-  /** If the reply is given up, the tokens that it has generated become a message with "finish_reason": "cancelled";
-   * a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a message. */
+  /** If the reply is abandoned, its tokens so far become a message with "finish_reason": "cancelled"; a reply
+   * without tokens leaves no message. Without the flag, an abandoned reply leaves no message. */
   keep?: boolean;
   /** Continues the last message, which must be a reply with the "finish_reason" "length", "context" or "cancelled". */
   continue?: boolean;
   /** Whether a reply begins with reasoning; "model": as its template has it. */
   reasoning?: Reasoning;
-  /** Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its
-   * answer; up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and
-   * where maxTokens leaves no room for an answer. */
+  /** Maximum number of reasoning tokens (thinking budget), after which the library inserts the end of reasoning and
+   * the model continues with its answer; up to three more to complete a character; 0: no limit. Ignored for a
+   * model that does not reason, and if maxTokens leaves no tokens for an answer. */
   reasoningTokens?: number;
   /** Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
   draftMax?: number;

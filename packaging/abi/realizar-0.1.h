@@ -281,7 +281,7 @@ RZ_API const char *RZ_CALL
 rz_status_name(rz_status status);
 
 /* ------------------------------------------------------------------------------------------------
- * Memory of the host
+ * Memory allocation
  * ------------------------------------------------------------------------------------------------ */
 
 /* Returns `size` bytes (never 0) aligned to `align` (a power of two), or NULL if there is no memory. Several threads
@@ -362,7 +362,7 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Runtime: worker threads, log, ceilings
+ * Runtime: thread pool, log, memory ceiling
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_log_level {
@@ -506,7 +506,7 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_runtime_info_get(const rz_runtime *runtime, rz_runtime_info *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Cancelling
+ * Cancellation and deadlines
  * ------------------------------------------------------------------------------------------------ */
 
 /* No limit, for times in microseconds: rz_cancel_deadline and every step with a budget. 0 means that no time is
@@ -600,7 +600,7 @@ enum rz_element_type {
 };
 
 /* ------------------------------------------------------------------------------------------------
- * Placement of experts
+ * Expert offload
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_placed {
@@ -882,7 +882,7 @@ rz_model_meta_element_into(const rz_model *model,
                            rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * What a model is and can do
+ * Model information
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_template_flag {
@@ -975,7 +975,7 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_model_device_get(const rz_model *model, uint32_t index, rz_model_device *out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Models from bytes of the caller
+ * Models from memory, file descriptors and callbacks
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_source_kind {
@@ -1028,7 +1028,7 @@ rz_model_load_from(const rz_source *RZ_NULLABLE sources,
                    rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Text and tokens
+ * Tokenization
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_tokenize_flag {
@@ -1152,7 +1152,7 @@ RZ_API void RZ_CALL
 rz_textstream_free(rz_textstream *RZ_NULLABLE stream);
 
 /* ------------------------------------------------------------------------------------------------
- * Chats
+ * Chat templates
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_chat_flag {
@@ -1222,7 +1222,7 @@ rz_chat_tokenize_into(const rz_model *model,
                       rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Replies
+ * Reply parsing: reasoning and tool calls
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_chat_event_kind {
@@ -1314,7 +1314,7 @@ RZ_API void RZ_CALL
 rz_chat_parser_free(rz_chat_parser *RZ_NULLABLE parser);
 
 /* ------------------------------------------------------------------------------------------------
- * Choosing tokens
+ * Sampling
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_filter {
@@ -1467,7 +1467,7 @@ RZ_API void RZ_CALL
 rz_sampler_free(rz_sampler *RZ_NULLABLE sampler);
 
 /* ------------------------------------------------------------------------------------------------
- * Grammars
+ * Constrained decoding: grammars and JSON schemas
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_grammar_kind {
@@ -1558,7 +1558,7 @@ RZ_API rz_status RZ_CALL
 rz_sampler_grammar_set(rz_sampler *sampler, const rz_grammar *RZ_NULLABLE grammar, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Caches
+ * KV caches
  * ------------------------------------------------------------------------------------------------ */
 
 /* KV cache of one text (its context): the tokens, their keys and values, recurrent state, and the logits after the
@@ -1670,7 +1670,7 @@ RZ_API rz_status RZ_CALL
 rz_cache_release(rz_cache *cache, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Low-rank adapters
+ * LoRA adapters
  * ------------------------------------------------------------------------------------------------ */
 
 /* LoRA adapter of one model (low-rank adaptation, arXiv 2106.09685): for some of its matrices W two low-rank factors,
@@ -1745,7 +1745,7 @@ rz_cache_adapters_set(rz_cache *cache,
                       rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Saved caches
+ * Saved KV caches
  * ------------------------------------------------------------------------------------------------ */
 
 /* Receives the next `n` bytes of saved state. Returns 0, or an errno, with which the call fails as RZ_ERR_IO. Runs on
@@ -1798,7 +1798,7 @@ rz_cache_load(const rz_model *model,
               rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * What a model will take
+ * Memory planning
  * ------------------------------------------------------------------------------------------------ */
 
 /* Memory that a model and its caches take, in bytes. Since 0.1.0. */
@@ -1868,7 +1868,7 @@ rz_model_plan_get(const char *path,
                   rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Generating
+ * Generation: prefill and decode
  * ------------------------------------------------------------------------------------------------ */
 
 /* Prefill: appends `n` prompt tokens, at least one, and computes the logits after the last one.
@@ -1944,7 +1944,7 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_sample(rz_cache *cache, rz_sampler *RZ_NULLABLE sampler, uint32_t *token, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Pictures and sounds
+ * Multimodal input
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_media_kind {
@@ -2084,7 +2084,7 @@ RZ_API void RZ_CALL
 rz_media_free(rz_media *RZ_NULLABLE media);
 
 /* ------------------------------------------------------------------------------------------------
- * Encoders, and media of pictures
+ * Vision and audio encoders, images
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_encoder_flag {
@@ -2281,7 +2281,7 @@ rz_media_measure(const rz_encoder *encoder,
                  rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Media of sounds
+ * Audio
  * ------------------------------------------------------------------------------------------------ */
 
 /* Encodes audio: `n` interleaved samples of `channels` channels, full scale from -1 to 1, at `rate` Hz.
@@ -2322,7 +2322,7 @@ rz_media_from_audio(const rz_encoder *encoder,
                     rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Media of videos
+ * Video
  * ------------------------------------------------------------------------------------------------ */
 
 /* Encodes a video: `n` frames of one size, at least two, and the time of each in seconds from its beginning, in
@@ -2348,7 +2348,7 @@ rz_media_from_frames(const rz_encoder *encoder,
                      rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Media in slices of time
+ * Media in time slices
  * ------------------------------------------------------------------------------------------------ */
 
 /* Works for about `budget_us` microseconds on a medium that was created with RZ_ENCODE_STEPS: with 0 for one chunk of
@@ -2364,7 +2364,7 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_media_step(rz_media *media, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Prompts with pictures and sounds
+ * Multimodal prompts
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_prompt_flag {
@@ -2466,7 +2466,7 @@ rz_prefill_prompt(rz_cache *cache,
                   rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Jobs: generating in slices of time
+ * Jobs: time slices, continuous batching, speculative decoding
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_draft_kind {
@@ -2714,79 +2714,80 @@ RZ_API void RZ_CALL
 rz_job_free(rz_job *RZ_NULLABLE job);
 
 /* ------------------------------------------------------------------------------------------------
- * Stores of prefixes
+ * Prefix cache (prompt cache)
  * ------------------------------------------------------------------------------------------------ */
 
-/* Remembers what prompts left behind, for any cache of one model that begins with the same tokens: a prompt that was
- * computed once is not computed again, by other conversations, and with a folder by other processes. Usable by any
- * number of threads at once. A hit changes no bit of what follows. */
+/* Prefix cache (prompt cache): keeps the KV caches of prompts for any later prompt of the model that begins with the
+ * same tokens, so that a shared prefix is computed only once: across conversations, and with a folder also across
+ * processes. Any number of threads may use it at once. A hit does not change results by a single bit. */
 typedef struct rz_store rz_store;
 
 /* Parameters of a store. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_store_params {
   uint32_t struct_size;  /* sizeof(rz_store_params). */
-  uint32_t min_tokens;   /* Prefixes of fewer tokens are neither kept nor looked for; 0: 64. */
-  /* Bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. What one has in common
-   * with another that it goes on from counts once. A store with a folder takes as much as one prefix, or a quarter
-   * of the limit, beyond that: it waits for the disk. */
+  uint32_t min_tokens;   /* Minimum length in tokens of prefixes to keep and to look up; 0: 64. */
+  /* Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that a
+   * prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as one
+   * prefix or a quarter of the limit, while it waits for the disk. */
   uint64_t memory_limit;
-  /* Folder of files, NUL-terminated; created for this user alone if it is missing. NULL: prefixes that do not fit in
-   * memory are forgotten. Each prefix is written about two seconds after it was stored, so that it survives however
-   * the process ends and other processes see it. The file of a longer prefix replaces the file of the prefix that it
+  /* Folder of files, NUL-terminated; created with permissions for this user only if it is missing. NULL: prefixes
+   * that do not fit in memory are dropped. Each prefix is written about two seconds after it was stored, so that it
+   * survives a crash and other processes see it. The file of a longer prefix replaces the file of the prefix that it
    * extends, which other processes then find in the longer file. A prefix that cannot be written stays in memory,
    * with a line in the log. Several stores and processes of one user may share the folder, also for different
-   * models. Its files decide answers: on Unix a folder that another user owns, or that others may write to (also by
-   * its group), is rejected. A store with a folder has a thread that writes, whatever the threads of the runtime, so
-   * that no call waits for the disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of
-   * conversations write, unless a prefix was written less than two seconds ago. */
+   * models. Files in the folder influence answers: on Unix a folder that another user owns, or that others may write
+   * to (also by its group), is rejected. A store with a folder has its own writer thread, whatever the number of
+   * threads of the runtime, so that no call waits for the disk. In a child made with fork(), which lacks that
+   * thread, rz_store_put and steps of conversations write, unless a prefix was written less than two seconds ago. */
   const char *RZ_NULLABLE path;
-  size_t max_entries;  /* Prefixes in memory; 0: 1,024. */
-  /* Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: a tenth of what
-   * is free on its disk now, the folder's own files counted as free, at most 16 GiB. A file that is being written
-   * comes on top. */
+  size_t max_entries;  /* Maximum number of prefixes in memory; 0: 1,024. */
+  /* Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
+   * free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
+   * additional. */
   uint64_t disk_limit;
 } rz_store_params;
 
-/* The state of a store. Since 0.1.0. */
+/* State of a store. Since 0.1.0. */
 typedef struct rz_store_info {
   uint32_t struct_size;  /* sizeof(rz_store_info), set by the caller. */
-  uint32_t n_entries;    /* Prefixes in memory, and in files of the model. */
+  uint32_t n_entries;    /* Number of prefixes in memory, and in files of the model. */
   uint32_t n_files;
-  /* Prefixes that were forgotten because they could not be written, as on a full disk, since the store was made. The
-   * log says why. */
+  /* Number of prefixes dropped because they could not be written (on a full disk, for example), since the store was
+   * created. The log has the reason. */
   uint32_t n_unwritten;
-  uint64_t memory_bytes;  /* Bytes of both. */
+  uint64_t memory_bytes;  /* Bytes in memory and in files. */
   uint64_t disk_bytes;
-  uint64_t hits;  /* Times that a prefix was found, and was not, since the store was made. */
+  uint64_t hits;  /* Number of lookups that found a prefix, and that found none, since the store was created. */
   uint64_t misses;
-  uint64_t reused_tokens;  /* Tokens that were not computed because of it. */
-  uint64_t memory_limit;   /* The limits in effect (rz_store_params); disk_limit is 0 without a folder. */
+  uint64_t reused_tokens;  /* Number of tokens that hits saved from being computed. */
+  uint64_t memory_limit;   /* Limits in effect (rz_store_params); disk_limit is 0 without a folder. */
   uint64_t disk_limit;
 } rz_store_info;
 
 /* Creates a store. `params` may be NULL. The caller frees `*out` with rz_store_free, before or after the model and the
  * conversations that use it.
  *
- * Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
- * and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, with a line
- * in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
- * that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
- * fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused), RZ_ERR_RESOURCES (the system
- * cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * Files in the folder have the format of rz_cache_save, are found by their first tokens, written under a temporary
+ * name and then renamed, and checksummed. A file that is damaged or of another version is removed when it is found,
+ * with a line in the log; a file that a process left unfinished is removed by the next store. Links, pipes, and on
+ * Unix files that another user owns or may write to are ignored. The fingerprint of a model loaded with RZ_MODEL_MMAP
+ * reads the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is rejected),
+ * RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights),
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_new(const rz_model *model,
              const rz_store_params *RZ_NULLABLE params,
              rz_store **out,
              rz_error *RZ_NULLABLE err);
 
-/* Creates a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
- * never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
+/* Creates a cache for a prompt of `n` tokens from the longest stored prefix. `*common` receives its length: the cache
+ * holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be computed; 0 if no
+ * prefix is stored. The caller appends the rest as to any cache.
  *
- * The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
- * ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
- * another capacity is copied. `cancel` ends the reading of a file before the next piece, and may be NULL. The caller
- * frees `*out` with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since
- * 0.1.0. */
+ * The cache has no adapters, and prefixes computed with adapters are not used; conversations with adapters use theirs
+ * by themselves. `params` may be NULL; the element types of keys and values must match, and a prefix of another
+ * capacity is copied. `cancel` stops reading a file before the next chunk, and may be NULL. The caller frees `*out`
+ * with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take(const rz_store *store,
               const uint32_t *RZ_NULLABLE tokens,
@@ -2797,9 +2798,9 @@ rz_store_take(const rz_store *store,
               uint32_t *common,
               rz_error *RZ_NULLABLE err);
 
-/* rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
- * from token `*common` on. `params` and `cancel` may be NULL. The caller frees `*out` with rz_cache_free. Any thread.
- * Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
+/* Like rz_store_take, for a prompt, whose rows are identified by the hashes of their media; rz_prefill_prompt appends
+ * the rest from token `*common` on. `params` and `cancel` may be NULL. The caller frees `*out` with rz_cache_free. Any
+ * thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_take_prompt(const rz_store *store,
                      const rz_prompt *prompt,
@@ -2809,18 +2810,18 @@ rz_store_take_prompt(const rz_store *store,
                      uint32_t *common,
                      rz_error *RZ_NULLABLE err);
 
-/* Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
- * Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
+/* Stores the tokens of a cache, which stays usable: the two share memory copy-on-write. The call changes nothing if
+ * the cache has fewer tokens than rz_store_params.min_tokens, or if the store already has them.
  *
- * A prefix that was computed with adapters is remembered for those with the same factors and scales in the same order.
- * Only reads the cache. A prefix that has no room any more goes to the folder after the call; where it cannot be
- * written it is forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all
- * that it holds. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+ * A prefix computed with adapters is only used for adapters with the same factors and scales in the same order. The
+ * call only reads the cache. A prefix that exceeds the memory limit is written to the folder after the call; if it
+ * cannot be written, it is dropped (rz_store_info.n_unwritten). Each prefix counts in full against
+ * rz_runtime_params.memory_limit. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_store_put(const rz_store *store, const rz_cache *cache, rz_error *RZ_NULLABLE err);
 
-/* Forgets all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0. */
+/* Drops all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_store_clear(rz_store *store, rz_error *RZ_NULLABLE err);
 
@@ -2828,8 +2829,8 @@ rz_store_clear(rz_store *store, rz_error *RZ_NULLABLE err);
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_store_info_get(const rz_store *store, rz_store_info *out, rz_error *RZ_NULLABLE err);
 
-/* Frees the handle; NULL is fine. With the last conversation that uses it the store ends, and what it has in memory
- * goes to the folder within the call, where there is one: rz_store_clear ahead of it saves the time. Any thread. Since
+/* Frees the handle; NULL is fine. The store ends with the last conversation that uses it; within that call it writes
+ * the prefixes in memory to the folder, if there is one. rz_store_clear before it saves that time. Any thread. Since
  * 0.1.0. */
 RZ_API void RZ_CALL
 rz_store_free(rz_store *RZ_NULLABLE store);
@@ -2839,30 +2840,32 @@ rz_store_free(rz_store *RZ_NULLABLE store);
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_overflow {
-  /* What rz_conversation_reply does if the prompt has more tokens than the cache: it is RZ_ERR_CONTEXT_FULL. A reply
-   * that fills the cache as it is made is no error: it ends by RZ_END_CONTEXT. */
+  /* Context overflow: rz_conversation_reply fails with RZ_ERR_CONTEXT_FULL if the prompt has more tokens than the
+   * cache. A reply that fills the cache is not an error: it ends with RZ_END_CONTEXT. */
   RZ_OVERFLOW_FAIL = 0,
-  /* If the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if that is given,
-   * rz_conversation_reply leaves out the oldest turns, so many that the rest takes half of the cache. Messages of the
-   * system stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their
-   * results included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is
-   * made: one that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns
-   * are left out too. The messages stay in the conversation. */
+  /* Context overflow: if the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if
+   * that is given, rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the cache.
+   * System messages stay, and no turn is cut: a turn begins with a user message and extends to the next one, including
+   * tool calls and their results. A single turn that does not fit is RZ_ERR_CONTEXT_FULL. Nothing is left out during a
+   * reply: a reply that fills the cache ends with RZ_END_CONTEXT, and can continue with RZ_REPLY_CONTINUE, which leaves
+   * out older turns too. The messages stay in the conversation. */
   RZ_OVERFLOW_FORGET = 1,
 };
 
 enum rz_reasoning {
-  RZ_REASONING_MODEL = 0,  /* Reasoning of a reply: as the chat template has it by itself. */
-  /* None. RZ_ERR_UNSUPPORTED where the template has no switch for it ("enable_thinking" or "thinking"). */
+  RZ_REASONING_MODEL = 0,  /* Reasoning of a reply: the chat template's default. */
+  /* Reasoning of a reply: none. RZ_ERR_UNSUPPORTED if the template has no switch for it ("enable_thinking" or
+   * "thinking"). */
   RZ_REASONING_OFF = 1,
-  /* The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning. */
+  /* Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template does not support
+   * reasoning. */
   RZ_REASONING_ON = 2,
 };
 
 enum rz_reply_flag {
-  /* Flag of a reply: if the reply is given up, the tokens that it has generated become a message with "finish_reason":
-   * "cancelled"; a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a
-   * message. rz_conversation_stop does not need the flag. */
+  /* Flag of a reply: if the reply is abandoned, its tokens so far become a message with "finish_reason": "cancelled"; a
+   * reply without tokens leaves no message. Without the flag, an abandoned reply leaves no message.
+   * rz_conversation_stop does not need the flag. */
   RZ_REPLY_KEEP = 1,
   /* Flag of a reply: continues the last message, which must be a reply with the "finish_reason" "length", "context" or
    * "cancelled". rz_conversation_next_into returns only the new parts. If that reply broke off within a tool call, the
@@ -2870,34 +2873,33 @@ enum rz_reply_flag {
   RZ_REPLY_CONTINUE = 2,
 };
 
-/* Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
- * time: a second one gets RZ_ERR_BUSY. Any number of threads may read its state, its messages and its media at any
- * moment, while another call works on it too (rz_conversation_info_get, _json_into, _media_get). Conversations of one
- * model work side by side.
+/* Chat with a model: messages, their KV cache, and the reply in progress. Mutable: one call at a time; a second call
+ * gets RZ_ERR_BUSY. Any number of threads may read its state, messages and media at any time, also while another call
+ * works on it (rz_conversation_info_get, _json_into, _media). Different conversations of a model work concurrently.
  *
- * The prompt of a reply is the whole conversation as the model's chat template writes it, so that what a template does
- * with earlier reasoning is right. Of its tokens only those are computed that the cache does not hold: those of the
- * new messages, as a rule. */
+ * The prompt of a reply is the whole conversation rendered by the model's chat template, so that earlier reasoning is
+ * kept or removed as the template does it. Only tokens that the cache does not hold are computed, usually the tokens
+ * of the new messages. */
 typedef struct rz_conversation rz_conversation;
 
 /* Parameters of a conversation. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_conversation_params {
   uint32_t struct_size;  /* sizeof(rz_conversation_params). */
   uint32_t overflow;     /* RZ_OVERFLOW_... */
-  /* What it begins with: the JSON of rz_chat_tokenize_into, `json_len` bytes, in which "messages" may be absent.
-   * NULL: nothing. */
+  /* Initial state: the JSON of rz_chat_tokenize_into, `json_len` bytes; "messages" may be absent. NULL: empty. */
   const char *RZ_NULLABLE json;
   size_t json_len;
   const rz_cache_params *RZ_NULLABLE cache;  /* Parameters of its cache; NULL: the defaults. */
-  /* Adapters of every reply, and the factor of each; `scales` NULL: 1. The conversation keeps them alive. */
+  /* LoRA adapters of every reply, and their scales; `scales` NULL: 1 each. The conversation keeps the adapters
+   * alive. */
   rz_adapter *const *RZ_NULLABLE adapters;
   const float *RZ_NULLABLE scales;
   size_t n_adapters;  /* Number of `adapters`. */
-  /* Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive. */
+  /* Cancels every call that computes, also on forks; may be NULL. The conversation keeps it alive. */
   const rz_cancel *RZ_NULLABLE cancel;
-  /* Where prefixes of prompts are looked up, and where prompts with at least rz_store_params.min_tokens new tokens
-   * and all replies are left, those of forks too; NULL: none.
-   * The conversation keeps it alive. Prefixes are those of conversations with equal adapters and scales, or none. */
+  /* Prefix cache: looked up for prompts, and filled with prompts that have at least rz_store_params.min_tokens new
+   * tokens and with all replies, also by forks; may be NULL. The conversation keeps it alive. Prefixes are shared
+   * only between conversations with equal adapters and scales. */
   const rz_store *RZ_NULLABLE store;
 } rz_conversation_params;
 
@@ -2905,9 +2907,9 @@ typedef struct rz_conversation_params {
  * 0.1.0. */
 typedef struct rz_reply_params {
   uint32_t struct_size;  /* sizeof(rz_reply_params). */
-  uint32_t max_tokens;   /* Tokens to make at most, reasoning included; 0: as many as the cache has room for. */
-  /* How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
-   * filters, with the number of the conversation's reply as seed; without advice always the most likely token. */
+  uint32_t max_tokens;   /* Maximum number of tokens to generate, including reasoning; 0: until the cache is full. */
+  /* Sampler. NULL: the recommendation of the model's authors (rz_model_sampling_get), with the temperature before
+   * the filters and the number of the reply as seed; without a recommendation always the most likely token. */
   const rz_sampler_params *RZ_NULLABLE sampler;
   /* Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except RZ_GRAMMAR_TOOLS;
    * 0: any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
@@ -2915,10 +2917,10 @@ typedef struct rz_reply_params {
    * RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
    * and a named tool allow only tool calls. */
   uint32_t grammar_kind;
-  uint32_t grammar_flags;           /* Flags of the grammar: RZ_GRAMMAR_FLAG_..., or-ed. */
-  uint32_t flags;                   /* RZ_REPLY_..., or-ed. */
+  uint32_t grammar_flags;           /* Flags of the grammar: RZ_GRAMMAR_FLAG_... bits, combined with |. */
+  uint32_t flags;                   /* RZ_REPLY_... bits, combined with |. */
   uint32_t reserved;                /* 0. */
-  const char *RZ_NULLABLE grammar;  /* The grammar, `grammar_len` bytes. */
+  const char *RZ_NULLABLE grammar;  /* Text of the grammar, `grammar_len` bytes. */
   size_t grammar_len;
   /* Grammar from rz_grammar_new, instead of `grammar`; NULL: none. It is either a grammar for the content, or a
    * grammar of RZ_GRAMMAR_TOOLS for the whole reply, compiled for the same tools, "tool_choice" and
@@ -2927,22 +2929,22 @@ typedef struct rz_reply_params {
    * results. Any number of conversations may use it at once. It may be freed when rz_conversation_reply has
    * returned. */
   const rz_grammar *RZ_NULLABLE compiled_grammar;
-  /* Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
+  /* Stop sequences that end the content, UTF-8 and NUL-terminated, as in rz_job_params. */
   const char *const *RZ_NULLABLE stops;
   size_t n_stops;      /* Number of `stops`. */
   uint32_t reasoning;  /* RZ_REASONING_... */
-  /* Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
-   * up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and where
-   * `max_tokens` leaves no room for an answer. */
+  /* Maximum number of reasoning tokens (thinking budget), after which the library inserts the end of reasoning and
+   * the model continues with its answer; up to three more to complete a character; 0: no limit. Ignored for a model
+   * that does not reason, and if `max_tokens` leaves no tokens for an answer. */
   uint32_t reasoning_tokens;
-  uint32_t draft;  /* Drafts, as in rz_job_params. */
+  uint32_t draft;  /* Speculative decoding, as in rz_job_params. */
   uint32_t draft_max;
   const rz_model *RZ_NULLABLE draft_model;
-  /* Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
-   * 32; RZ_NONE: only the log-probability of the token itself; 0: nothing is kept. */
+  /* Number of most likely tokens to keep with each token of content, for rz_conversation_logprobs_into, at most 32;
+   * RZ_NONE: only the log probability of the token itself; 0: none. */
   uint32_t logprobs;
-  int32_t priority;  /* Among the replies of rz_conversations_step the higher go first, as in rz_job_params. */
-  /* Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none. */
+  int32_t priority;  /* Scheduling priority among the replies of rz_conversations_step, as in rz_job_params. */
+  /* Cancels steps of the reply while it is fired, in addition to the conversation's; may be NULL. */
   const rz_cancel *RZ_NULLABLE cancel;
   /* Tools and template variables for this reply only: a JSON object of `json_len` bytes with the members that
    * rz_chat_tokenize_into takes, except "messages". "tools" replaces the tools of the conversation; [] means no
@@ -2953,37 +2955,39 @@ typedef struct rz_reply_params {
   size_t json_len;
 } rz_reply_params;
 
-/* The state of a conversation and of its last reply. Since 0.1.0. */
+/* State of a conversation and of its last reply. Since 0.1.0. */
 typedef struct rz_conversation_info {
   uint32_t struct_size;  /* sizeof(rz_conversation_info), set by the caller. */
-  /* Number of messages, and of the first of a turn that is in prompts: not 0 where turns were left out
+  /* Number of messages, and index of the first message of a turn that is in prompts: not 0 if turns were left out
    * (RZ_OVERFLOW_FORGET). */
   uint32_t n_messages;
   uint32_t first_in_prompt;
-  /* State of the reply: RZ_STATE_..., 0 before the first reply, and after a reply was given up without a message. */
+  /* State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message. */
   uint32_t state;
   /* Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if it has
    * not ended. */
   uint32_t end_reason;
-  /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
-   * 0. */
+  /* Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0. */
   int32_t stopped;
-  /* Tokens of its prompt, those of them that the cache held, and those that were to be computed and are in the cache
-   * by now. */
+  /* Number of tokens of its prompt; of these, tokens that the cache already held (cached tokens); and tokens that
+   * had to be computed and are in the cache by now. */
   uint32_t prompt_tokens;
   uint32_t reused_tokens;
   uint32_t prompt_done;
-  uint32_t n_tokens;  /* Tokens made, one that ends the reply included, and those of them that are reasoning. */
+  /* Number of generated tokens, including a token that ends the reply, and number of reasoning tokens among them. */
+  uint32_t n_tokens;
   uint32_t reasoning_tokens;
-  uint32_t drafted;  /* Tokens of drafts that passes computed, and those of them that were chosen. */
+  uint32_t drafted;  /* Number of draft tokens verified, and number of draft tokens accepted. */
   uint32_t accepted;
-  uint32_t cache_len;  /* Tokens in the cache, and those that it has room for. */
+  uint32_t cache_len;  /* Number of tokens in the cache, and its capacity. */
   uint32_t cache_capacity;
-  uint32_t n_media;  /* Media that its messages name. */
-  /* Nanoseconds that the passes took in which its prompt took part, and those in which its tokens did. */
+  uint32_t n_media;  /* Number of media in its messages. */
+  /* Total time in nanoseconds of the steps with its prompt (prefill), and of the steps with its generated tokens
+   * (decode). */
   uint64_t prompt_ns;
   uint64_t tokens_ns;
-  uint64_t first_token_ns;  /* Nanoseconds from rz_conversation_reply to the first token; 0 before that. */
+  /* Time to first token: nanoseconds from rz_conversation_reply to the first token; 0 before that. */
+  uint64_t first_token_ns;
 } rz_conversation_info;
 
 /* Creates a conversation. `params` may be NULL. The caller frees `*out` with rz_conversation_free, before or after the
@@ -2998,21 +3002,22 @@ rz_conversation_new(const rz_model *model,
                     rz_conversation **out,
                     rz_error *RZ_NULLABLE err);
 
-/* Appends messages in JSON: one entry of "messages" as in rz_chat_render_into, or a list of entries. A message may be
- * of the user, of the system, a tool result, or a reply from elsewhere. The "tool_call_id" of a tool result must be
- * the id of a call in an earlier message. An unfinished reply is given up first (rz_conversation_reply).
+/* Appends messages in JSON: one entry of "messages" as in rz_chat_render_into, or a list of entries: user and system
+ * messages, tool results, or replies from elsewhere. The "tool_call_id" of a tool result must be the id of a call in
+ * an earlier message. An unfinished reply is abandoned first (rz_conversation_reply).
  *
  * A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
  * and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
- * conversation keeps the media alive, equal ones (by hash) once, until rz_conversation_rewind forgets their messages.
+ * conversation keeps the media alive, equal ones (by hash) once, until rz_conversation_rewind removes their messages.
  * In rz_conversation_json_into a part has the number of its medium in the conversation (rz_conversation_media). Rows
- * that the cache holds are not computed again.
+ * in the cache are not computed again.
  *
- * Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (another form, an unknown
- * "tool_call_id", a part without a medium or with one of another kind, a medium without a part), RZ_ERR_MISMATCH (a
- * medium of another model), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED,
- * RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template is applied later, by rz_conversation_reply, which
- * fails with RZ_ERR_UNSUPPORTED if the template leaves a picture out, for instance. Since 0.1.0. */
+ * The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
+ * an unknown "tool_call_id", a part without a medium or with one of another kind, a medium without a part),
+ * RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
+ * RZ_ERR_UNSUPPORTED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template runs later, in
+ * rz_conversation_reply, which fails with RZ_ERR_UNSUPPORTED if the template leaves an image out, for instance. Since
+ * 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_add(rz_conversation *conversation,
                     const char *RZ_NULLABLE json,
@@ -3021,9 +3026,9 @@ rz_conversation_add(rz_conversation *conversation,
                     size_t n_media,
                     rz_error *RZ_NULLABLE err);
 
-/* rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
- * text. A message of the role "tool" is the result of a tool call without the call's id, so it is an error if more
- * than one call is without a result: add such results with rz_conversation_add, each with its "tool_call_id".
+/* Like rz_conversation_add, for one message with the NUL-terminated `role`, such as "user" or "system", and `len`
+ * bytes of text. A message of the role "tool" is the result of the only tool call without a result; if there is more
+ * than one, the call fails: add such results with rz_conversation_add, each with its "tool_call_id".
  *
  * Any thread. Errors: as for rz_conversation_add. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
@@ -3033,52 +3038,54 @@ rz_conversation_add_text(rz_conversation *conversation,
                          size_t len,
                          rz_error *RZ_NULLABLE err);
 
-/* Begins a reply to the messages: writes the prompt and tokenizes it, in a time that grows with the messages, and
+/* Begins a reply to the messages: renders and tokenizes the prompt, in a time that grows with the messages, and
  * computes nothing yet. `params` may be NULL.
  *
- * The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads). The same
- * thread compiles the grammar of tools or of the content (rz_grammar_new), unless it is
- * rz_reply_params.compiled_grammar or one of the last four grammars of the conversation and its forks.
- * rz_conversation_step generates the reply, and rz_conversation_next_into returns its parts. When the reply has ended,
- * it is a message of the conversation. Before then, rz_conversation_add, _reply, _read, _rewind and _say give the
- * reply up (RZ_REPLY_KEEP), and rz_conversation_stop ends it and keeps what it has generated. If a reply cannot be
- * begun or fails, the messages that were added stay: begin another reply, or remove them with rz_conversation_rewind.
- * While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
+ * The template runs on a thread of the runtime (rz_runtime_params.threads). The same thread compiles the grammar of
+ * tools or of the content (rz_grammar_new), unless it is rz_reply_params.compiled_grammar or one of the last four
+ * grammars of the conversation and its forks. rz_conversation_step generates the reply, and rz_conversation_next_into
+ * returns its parts. When the reply has ended, it is a message of the conversation. Before that, rz_conversation_add,
+ * _reply, _read, _rewind and _say abandon the reply (RZ_REPLY_KEEP), and rz_conversation_stop ends it and keeps the
+ * tokens generated so far. If a reply cannot be begun or fails, the added messages stay: begin another reply, or
+ * remove them with rz_conversation_rewind. While the call waits for the thread, it checks the cancels of the
+ * conversation and of `params`.
  *
- * Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
- * refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL
- * (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
- * least capacity for it), RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a
- * grammar, drafts), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags),
- * RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * Any thread. Errors, which change nothing, so that an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the
+ * template rejects the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was complete),
+ * RZ_ERR_CONTEXT_FULL (rz_error.needed is the number of tokens of the prompt, without the turns that
+ * RZ_OVERFLOW_FORGET leaves out: the least capacity for it), RZ_ERR_UNSUPPORTED (messages that the template leaves
+ * out, RZ_REASONING_... that it does not support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of
+ * another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread),
+ * RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_reply(rz_conversation *conversation,
                       const rz_reply_params *RZ_NULLABLE params,
                       rz_error *RZ_NULLABLE err);
 
-/* Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
- * made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.
+/* Works on the reply for about `budget_us` microseconds, like rz_job_step; with RZ_NO_LIMIT until it has generated a
+ * token or ended. RZ_AGAIN: more work remains; RZ_DONE: it has ended, or there is none.
  *
- * A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors: as
- * for rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since 0.1.0. */
+ * A fired cancel or a deadline pauses the reply: it continues when it is stepped after rz_cancel_reset. Any thread.
+ * Errors: as for rz_job_step; for a reply that has failed its error, each time, until the next one begins. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_step(rz_conversation *conversation, uint64_t budget_us, rz_error *RZ_NULLABLE err);
 
-/* rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
- * weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. If a reply fails, only that
- * reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and rz_conversation_error returns its error.
- * Any thread. Errors: as for rz_jobs_step. Since 0.1.0. */
+/* Continuous batching: rz_conversation_step for `n` conversations of one model, like rz_jobs_step: each batch step
+ * reads the weights once and computes tokens of many replies. RZ_DONE: all replies have ended, or there are none. If a
+ * reply fails, only that reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and
+ * rz_conversation_error returns its error. Any thread. Errors: as for rz_jobs_step. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
                       size_t n,
                       uint64_t budget_us,
                       rz_error *RZ_NULLABLE err);
 
-/* Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_AGAIN: there is none right now. RZ_DONE: the
- * reply has ended, by an error too, and all its parts were taken, or there is no reply. What may yet become a stop
- * string is held back until that is decided. Consecutive text of one kind that was generated since the last call is
- * one part, of any length. `out` NULL with a `capacity` of 0 queries the size and takes nothing. A whole reply, in C:
+/* Takes the next part of the reply (streaming), like rz_chat_parser_next_into. RZ_AGAIN: no part is available yet.
+ * RZ_DONE: the reply has ended, possibly with an error, and all its parts were taken, or there is no reply. Text that
+ * may become a stop sequence is held back until that is decided. Consecutive text of one kind that was generated since
+ * the last call is one part, of any length. `out` NULL with a `capacity` of 0 queries the size and takes nothing. A
+ * whole reply, in C:
  *
  *     rz_status speak(rz_conversation *chat, rz_error *err) {
  *       size_t room = 4096, len;
@@ -3098,12 +3105,12 @@ rz_conversations_step(rz_conversation *const *RZ_NULLABLE conversations,
  *           }
  *         }
  *       }
- *       if (status < 0) rz_conversation_stop(chat, NULL); // Keeps what a cancelled reply has said.
+ *       if (status < 0) rz_conversation_stop(chat, NULL); // Keeps the text of a cancelled reply.
  *       free(text);
  *       return status; // RZ_DONE; rz_conversation_info.end_reason says why the reply has ended.
  *     }
  *
- * Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
+ * Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is the needed size, the part stays), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_next_into(rz_conversation *conversation,
@@ -3115,15 +3122,15 @@ rz_conversation_next_into(rz_conversation *conversation,
                           size_t *len,
                           rz_error *RZ_NULLABLE err);
 
-/* Ends an unfinished reply at once. The tokens that it has generated become a message with "finish_reason":
+/* Stops generation: ends an unfinished reply at once. Its tokens so far become a message with "finish_reason":
  * "cancelled", also without RZ_REPLY_KEEP; a reply without tokens leaves no message. The state of the reply is then
  * RZ_STATE_ENDED, its end_reason RZ_END_CANCELLED. rz_conversation_next_into still returns the parts that were not
  * taken, RZ_CHAT_EVENT_END last. A later reply with RZ_REPLY_CONTINUE continues the message. Without an unfinished
  * reply, nothing changes.
  *
- * While another thread steps the reply, the result is RZ_ERR_BUSY: fire the cancel of the reply, wait until the step
- * has returned, and stop the reply then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
- * 0.1.0. */
+ * While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the cancel of the reply, wait until the
+ * step has returned, and stop the reply then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
+ * Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_stop(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
@@ -3133,9 +3140,9 @@ rz_conversation_stop(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 RZ_API rz_status RZ_CALL
 rz_conversation_error(const rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
-/* Copies the log-probabilities of the tokens of content made since the last call that succeeded, of a reply with
- * rz_reply_params.logprobs: rows, sizes and errors are those of rz_job_logprobs_into, `*n` being 0 for a reply that
- * keeps none. Any thread. Since 0.1.0. */
+/* Copies the log probabilities of the content tokens generated since the last successful call, for a reply with
+ * rz_reply_params.logprobs: rows, sizes and errors as for rz_job_logprobs_into; `*n` is 0 for a reply without
+ * logprobs. Any thread. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_logprobs_into(rz_conversation *conversation,
                               uint32_t *RZ_NULLABLE tokens,
@@ -3144,14 +3151,14 @@ rz_conversation_logprobs_into(rz_conversation *conversation,
                               size_t *n,
                               rz_error *RZ_NULLABLE err);
 
-/* Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
- * "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
- * tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. If a reply broke off within
- * a tool call, that call is not in its message, because no template can write half a call: rz_conversation_next_into
- * returns its parts, and a reply with RZ_REPLY_CONTINUE completes it.
+/* Writes the messages from number `first` on as a JSON array: messages as they were added, and replies with "content",
+ * "reasoning_content", "tool_calls" with unique ids, and "finish_reason": "stop", "tool_calls", "length" (max_tokens),
+ * "context" (full cache) or "cancelled". An unfinished reply is not included. If a reply broke off within a tool call,
+ * that call is not in its message, because no template can write half a call: rz_conversation_next_into returns its
+ * parts, and a reply with RZ_REPLY_CONTINUE completes it.
  *
- * `*len` receives the bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
+ * `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread, also while another call works on the conversation. Errors: RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_json_into(const rz_conversation *conversation,
@@ -3161,16 +3168,16 @@ rz_conversation_json_into(const rz_conversation *conversation,
                           size_t *len,
                           rz_error *RZ_NULLABLE err);
 
-/* Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
- * stays. An unfinished reply is given up first and leaves no message, even with RZ_REPLY_KEEP, because that message
- * would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer), RZ_ERR_BUSY,
- * RZ_ERR_POISONED. Since 0.1.0. */
+/* Removes the messages after the first `n_messages`, to edit a message or to answer again. The cache keeps the tokens
+ * of the rest. An unfinished reply is abandoned first and leaves no message, even with RZ_REPLY_KEEP, because that
+ * message would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer
+ * messages), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_rewind(rz_conversation *conversation, uint32_t n_messages, rz_error *RZ_NULLABLE err);
 
-/* Creates a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork);
- * the ceiling of the runtime counts the capacity of both. A reply that is being made is not in it. The caller frees
- * `*out` with rz_conversation_free.
+/* Creates a copy of the conversation with the same messages, which shares the cache copy-on-write (rz_cache_fork); the
+ * ceiling of the runtime counts the capacity of both. A reply in progress is not copied. The caller frees `*out` with
+ * rz_conversation_free.
  *
  * Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
@@ -3178,37 +3185,37 @@ RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_fork(const rz_conversation *conversation, rz_conversation **out, rz_error *RZ_NULLABLE err);
 
 /* Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the conversation,
- * the counts are as of the last pass over the weights, and a reply has ended once it is a message. Errors:
- * RZ_ERR_POISONED. Since 0.1.0. */
+ * the counts are as of the last step, and a reply has ended once it is a message. Errors: RZ_ERR_POISONED. Since
+ * 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_info_get(const rz_conversation *conversation, rz_conversation_info *out, rz_error *RZ_NULLABLE err);
 
-/* Frees the conversation, at any moment; NULL is fine. Any thread. Since 0.1.0. */
+/* Frees the conversation, at any time; NULL is fine. Any thread. Since 0.1.0. */
 RZ_API void RZ_CALL
 rz_conversation_free(rz_conversation *RZ_NULLABLE conversation);
 
 /* ------------------------------------------------------------------------------------------------
- * Conversations in one call
+ * A message and its reply in one call
  * ------------------------------------------------------------------------------------------------ */
 
 /* Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
- * NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
- * may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
- * exception. */
+ * NUL-terminated. A non-zero result ends the reply, which keeps its text so far. Runs on the calling thread, during
+ * the call. It may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no
+ * longjmp, no C++ exception. */
 typedef int32_t (RZ_CALL *rz_text_callback)(const char *text, size_t len, void *RZ_NULLABLE user);
 
-/* Adds the NUL-terminated `text` as a message of the user, and generates the whole reply. `params`, which may be NULL,
- * has the parameters of the reply, as for rz_conversation_reply, without RZ_REPLY_CONTINUE. `on_text`, which may be
- * NULL, gets the pieces of the reply's content as they come, on this thread; reasoning and tool calls are in the
- * message only (rz_conversation_json_into).
+/* Adds the NUL-terminated `text` as a user message, and generates the whole reply. `params`, which may be NULL, has
+ * the parameters of the reply, as for rz_conversation_reply, without RZ_REPLY_CONTINUE. `on_text`, which may be NULL,
+ * receives the reply's content in pieces as it is generated (streaming), on this thread; reasoning and tool calls are
+ * only in the message (rz_conversation_json_into).
  *
- * If `on_text` returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the
- * call returns RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is
+ * If `on_text` returns non-zero, the reply ends and keeps its text so far, with "finish_reason": "cancelled", and the
+ * call returns RZ_OK. If the reply fills the cache, the call also returns RZ_OK: rz_conversation_info.end_reason is
  * RZ_END_CONTEXT, and the message has "finish_reason": "context". If a cancel is fired or a deadline passes after the
- * first piece, the reply keeps what was said, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. RZ_REPLY_KEEP
- * changes nothing.
+ * first piece, the reply keeps its text so far, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE.
+ * RZ_REPLY_KEEP changes nothing.
  *
- * Any thread. Errors, which otherwise leave the messages and an unfinished reply as they were: the errors of
+ * Any thread. Errors, which otherwise leave the messages and an unfinished reply unchanged: the errors of
  * rz_conversation_add_text, _reply and _step. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_say(rz_conversation *conversation,
@@ -3228,7 +3235,7 @@ rz_conversation_say(rz_conversation *conversation,
  * RZ_END_LENGTH. No message is added.
  *
  * `params` are the parameters of the reply that will follow; NULL: the defaults. Only `json`, `reasoning`, `priority`
- * and `cancel` have an effect. An unfinished reply is given up, as by rz_conversation_reply. Any thread. Errors: as
+ * and `cancel` have an effect. An unfinished reply is abandoned, as by rz_conversation_reply. Any thread. Errors: as
  * for rz_conversation_reply. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_read(rz_conversation *conversation,
@@ -3237,13 +3244,13 @@ rz_conversation_read(rz_conversation *conversation,
 
 /* Frees the memory of the cache, which then does not count against rz_runtime_params.memory_limit, for example when an
  * app goes to the background. The messages stay; the next reply computes their tokens again, or finds them in the
- * store. Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0. */
+ * store. Any thread. Errors: RZ_ERR_BUSY (also while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_release(rz_conversation *conversation, rz_error *RZ_NULLABLE err);
 
 /* Sets the capacity of the cache to `capacity` tokens; 0: the default of rz_cache_params. Clears the cache; the next
- * reply computes the messages again, also the turns that RZ_OVERFLOW_FORGET has left out, as far as they fit. Any
- * thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_LIMIT,
+ * reply computes the messages again, including turns that RZ_OVERFLOW_FORGET has left out, as far as they fit. Any
+ * thread. Errors, which change nothing: RZ_ERR_BUSY (also while a reply is unfinished), RZ_ERR_POISONED, RZ_ERR_LIMIT,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_capacity_set(rz_conversation *conversation, uint32_t capacity, rz_error *RZ_NULLABLE err);
@@ -3255,8 +3262,8 @@ RZ_API rz_status RZ_CALL
 rz_conversation_overflow_set(rz_conversation *conversation, uint32_t mode, rz_error *RZ_NULLABLE err);
 
 /* Replaces the cancel of the conversation, which all calls that compute check. The conversation keeps the cancel
- * alive; `cancel` may be NULL, for none. Forks that were made before keep their own cancel. Any thread. Errors:
- * RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0. */
+ * alive; `cancel` may be NULL, for none. Earlier forks keep their own cancel. Any thread. Errors: RZ_ERR_BUSY (also
+ * while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_cancel_set(rz_conversation *conversation,
                            const rz_cancel *RZ_NULLABLE cancel,
@@ -3265,7 +3272,7 @@ rz_conversation_cancel_set(rz_conversation *conversation,
 /* Sets the LoRA adapters of later replies, as rz_cache_adapters_set does, and clears the cache. `adapters` may be
  * NULL, for none; `scales` may be NULL, for scales of 1. The conversation keeps the adapters alive. Any thread.
  * Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_MISMATCH (adapters of another model), RZ_ERR_BUSY
- * (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * (also while a reply is unfinished), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_adapters_set(rz_conversation *conversation,
                              rz_adapter *const *RZ_NULLABLE adapters,
@@ -3283,8 +3290,8 @@ rz_conversation_store_set(rz_conversation *conversation, const rz_store *RZ_NULL
  * Saved conversations
  * ------------------------------------------------------------------------------------------------ */
 
-/* Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does; `cancel` may be
- * NULL. Any thread. Errors: as for rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
+/* Saves the conversation through `write`: its messages and its cache, as rz_cache_save does; `cancel` may be NULL. Any
+ * thread. Errors: as for rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_conversation_save(const rz_conversation *conversation,
                      rz_write_callback write,
@@ -3292,9 +3299,9 @@ rz_conversation_save(const rz_conversation *conversation,
                      const rz_cancel *RZ_NULLABLE cancel,
                      rz_error *RZ_NULLABLE err);
 
-/* Creates a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved
- * one would have, to the bit. `params` may be NULL. Of its fields, `cache`, `cancel` (which ends this call too),
- * `store` and `overflow` have an effect; 0 in `overflow` or in a field of `cache` stands for what was saved. `json`
+/* Creates a conversation from the state that rz_conversation_save has written, as rz_cache_load does; it continues
+ * bit-identically to the saved one. `params` may be NULL. Of its fields, `cache`, `cancel` (which also cancels this
+ * call), `store` and `overflow` have an effect; 0 in `overflow` or in a field of `cache` means the saved value. `json`
  * and `adapters` must be absent.
  *
  * The caller frees `*out` with rz_conversation_free. Any thread. Errors: as for rz_cache_load, RZ_ERR_INVALID_ARGUMENT
@@ -3311,22 +3318,22 @@ rz_conversation_load(const rz_model *model,
  * Media of conversations
  * ------------------------------------------------------------------------------------------------ */
 
-/* Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
- * is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_POISONED.
- * Since 0.1.0. */
+/* Returns medium `number` of a conversation, which has rz_conversation_info.n_media, as a new handle; the caller frees
+ * it with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (no such medium), RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_conversation_media(const rz_conversation *conversation, uint32_t number, rz_media **out, rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Probabilities
+ * Log probabilities
  * ------------------------------------------------------------------------------------------------ */
 
-/* Writes the `k` likeliest tokens after the last one, the likeliest first, to `tokens`, and the natural logarithms of
- * their probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
+/* Writes the `k` most likely next tokens, in descending order, to `tokens`, and the natural logarithms of their
+ * probabilities (log probabilities) to `logprobs`; both have a capacity of `k`. Of equally likely tokens the lowest id
+ * comes first.
  *
- * `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives,
- * summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: as for
- * rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * `*n` receives their number: `k`, or the size of the vocabulary if that is smaller. Probabilities are the softmax of
+ * the logits of rz_logits_into, summed in double precision; a token that is never chosen has minus infinity. Any
+ * thread. Errors: as for rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_top_logprobs(rz_cache *cache,
                 uint32_t k,
@@ -3335,11 +3342,11 @@ rz_top_logprobs(rz_cache *cache,
                 size_t *n,
                 rz_error *RZ_NULLABLE err);
 
-/* Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
- * tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
+/* Appends `n` tokens, at least one, like rz_prefill, and writes the log probability of tokens[i] given all tokens
+ * before it to logprobs[i]. The first token of an empty cache gets 0.
  *
- * Probabilities are as in rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
- * every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: as for
+ * Probabilities are as in rz_top_logprobs. The call takes longer than a prefill, because it computes the logits after
+ * every token. `cancel` may be NULL. A call that fails leaves the cache unchanged. Any thread. Errors: as for
  * rz_prefill. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_score(rz_cache *cache,
@@ -3350,51 +3357,52 @@ rz_score(rz_cache *cache,
          rz_error *RZ_NULLABLE err);
 
 /* ------------------------------------------------------------------------------------------------
- * Embeddings
+ * Embeddings and reranking
  * ------------------------------------------------------------------------------------------------ */
 
 enum rz_pooling {
-  RZ_POOLING_MODEL = 0,  /* Pooling: the one that the model was made with. */
+  RZ_POOLING_MODEL = 0,  /* Pooling: the pooling that the model was trained with. */
   RZ_POOLING_NONE = 1,   /* Pooling: none, a vector for each token. */
   RZ_POOLING_MEAN = 2,   /* Pooling: the mean over all tokens. */
   RZ_POOLING_CLS = 3,    /* Pooling: the vector of the first token. */
   RZ_POOLING_LAST = 4,   /* Pooling: the vector of the last token. */
-  /* Pooling: the scores of the model's classifier, for rerankers. They are never normalised. */
+  /* Pooling: the scores of the model's classifier, for reranking. They are never normalized. */
   RZ_POOLING_RANK = 5,
 };
 
 enum rz_embed_flag {
-  RZ_EMBED_RAW = 1,  /* Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2). */
+  /* Flag of rz_embed_params: embeddings keep their length, instead of L2 normalization to length 1. */
+  RZ_EMBED_RAW = 1,
 };
 
 /* Parameters of rz_embed_into. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0. */
 typedef struct rz_embed_params {
   uint32_t struct_size;  /* sizeof(rz_embed_params). */
-  uint32_t pooling;      /* RZ_POOLING_...; 0: that of the model. */
+  uint32_t pooling;      /* RZ_POOLING_...; 0: the model's. */
   uint32_t flags;        /* RZ_EMBED_..., combined with |. */
   uint32_t reserved;     /* 0. */
 } rz_embed_params;
 
-/* Turns `n_texts` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
- * RZ_POOLING_RANK.
+/* Computes the embeddings of `n_texts` texts, or with RZ_POOLING_RANK their reranking scores. Text i is `lengths[i]`
+ * tokens at `tokens[i]`.
  *
  * `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]` floats, for all tokens
  * of the first text, then of the second. dims is the width of the network (rz_model_info.hidden_dim), the width of the
  * last layer after the pooling if the model has such a layer, or the number of scores of the classifier. `*n` receives
- * the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL and nothing is computed.
+ * the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL and computes nothing.
  * After any other failure `out` and `*n` are unchanged.
  *
- * Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
- * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
- * list of tokens, as the model's makers write it. A text must fit the model's context_length; those of SigLIP are
- * filled up to it with the token that pads, unless RZ_POOLING_NONE asks for the vectors of tokens. An embedding
- * depends on the tokens of its own text alone: not on the others, their order, or the number of threads; to the bit on
- * the CPU, and on a GPU with RZ_MODEL_DETERMINISTIC. No rz_cache is used or changed. The model is only read; the
- * memory that the call takes grows with the longest text and is given back.
+ * Tokens are used unchanged: let rz_tokenize_into add the special tokens at both ends of a text
+ * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST needs. A pair of texts for a reranker is one
+ * list of tokens, in the form that the model's authors define. A text must fit the model's context_length; SigLIP's
+ * texts are padded to it, unless RZ_POOLING_NONE asks for one vector per token. An embedding depends only on the
+ * tokens of its own text: not on the other texts, their order, or the number of threads; bit-identically on the CPU,
+ * and on a GPU with RZ_MODEL_DETERMINISTIC. The call uses no rz_cache. It only reads the model; its memory grows with
+ * the longest text and is freed at the end.
  *
  * `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
- * tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown
- * flags), RZ_ERR_UNSUPPORTED (the model names no pooling, or has no classifier), RZ_ERR_DEVICE_LOST,
+ * tokens, one longer than the context length, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION
+ * (unknown flags), RZ_ERR_UNSUPPORTED (the model declares no pooling, or has no classifier), RZ_ERR_DEVICE_LOST,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_embed_into(const rz_model *model,
@@ -3429,52 +3437,52 @@ rz_embed_prompts_into(const rz_model *model,
 
 /* Number and duration of the calls of one kind. Never grows. Since 0.1.0. */
 typedef struct rz_phase_metrics {
-  uint64_t count;   /* Calls. */
-  uint64_t sum_ns;  /* Sum of their times, in nanoseconds. */
+  uint64_t count;   /* Number of calls. */
+  uint64_t sum_ns;  /* Total time in nanoseconds. */
 } rz_phase_metrics;
 
-/* The phases of a model's work since it was loaded or rz_metrics_reset was called. Since 0.1.0. */
+/* Phases of a model's work since it was loaded or rz_metrics_reset was called. Since 0.1.0. */
 typedef struct rz_metrics {
   uint32_t struct_size;         /* sizeof(rz_metrics), set by the caller. */
   uint32_t reserved;            /* 0. */
-  rz_phase_metrics load;        /* Loading the model. */
-  rz_phase_metrics tokenize;    /* Text to tokens. */
-  rz_phase_metrics prefill;     /* Appending prompts. */
-  rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
-  rz_phase_metrics sample;      /* Choosing tokens. */
-  rz_phase_metrics detokenize;  /* Tokens to text. */
-  /* Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only,
-   * as are all whose names begin so. */
+  rz_phase_metrics load;        /* Load. */
+  rz_phase_metrics tokenize;    /* Tokenization. */
+  rz_phase_metrics prefill;     /* Prefill. */
+  rz_phase_metrics decode;      /* Decode: one token at a time, including sampling of the next one. */
+  rz_phase_metrics sample;      /* Sampling. */
+  rz_phase_metrics detokenize;  /* Detokenization. */
+  /* Matrix products of layers on the GPU, with adjacent norms and sums; only counted with RZ_MODEL_PROFILE, like all
+   * fields whose names begin with gpu_. */
   rz_phase_metrics gpu_products;
-  rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
-  rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
+  rz_phase_metrics gpu_attention;  /* Rotary positions, KV cache and attention. */
+  rz_phase_metrics gpu_experts;    /* Routing, and experts. */
   rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
-  rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
-  /* Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_ENCODE_STEPS counts
-   * once it is done. */
+  rz_phase_metrics gpu_other;      /* Embeddings, and separate norms, sums and gates. */
+  /* Encoding of images, from their pixels to the rows of a medium. A medium created with RZ_ENCODE_STEPS counts once
+   * it is done. */
   rz_phase_metrics encode;
 } rz_metrics;
 
-/* The work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass
- * through its layers of the network, for one token or many: where layers are divided between devices, each counts its
- * own part. Since 0.1.0. */
+/* Work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass of one
+ * or many tokens through the layers on the device; if layers are split between devices, each device counts its own
+ * part. Since 0.1.0. */
 typedef struct rz_backend_metrics {
   uint32_t struct_size;         /* sizeof(rz_backend_metrics), set by the caller. */
-  uint32_t device_kind;         /* RZ_DEVICE_..., as asked for. */
-  uint64_t dispatches;          /* Dispatches; where it is 0 so is all below. */
-  uint64_t bytes;               /* Bytes that they read and wrote. */
-  uint64_t latency_sum_ns;      /* Sum of their latencies, in nanoseconds. */
-  uint64_t latency_min_ns;      /* The shortest, in nanoseconds. */
-  uint64_t latency_max_ns;      /* The longest, in nanoseconds. */
-  double latency_mean_ns;       /* Their mean, in nanoseconds. */
-  double latency_variance_ns2;  /* Mean squared distance from the mean, in square nanoseconds. */
-  /* Entry 0 counts latencies under 1 microsecond, entry i those from 2^(i-1) to below 2^i microseconds, the last
-   * one all that are longer. */
+  uint32_t device_kind;         /* RZ_DEVICE_..., as requested. */
+  uint64_t dispatches;          /* Number of dispatches; if 0, all values below are 0. */
+  uint64_t bytes;               /* Bytes read and written by dispatches. */
+  uint64_t latency_sum_ns;      /* Total latency in nanoseconds. */
+  uint64_t latency_min_ns;      /* Minimum latency in nanoseconds. */
+  uint64_t latency_max_ns;      /* Maximum latency in nanoseconds. */
+  double latency_mean_ns;       /* Mean latency in nanoseconds. */
+  double latency_variance_ns2;  /* Variance of the latency in square nanoseconds. */
+  /* Entry 0 counts latencies under 1 microsecond, entry i latencies from 2^(i-1) to below 2^i microseconds, the last
+   * one all longer latencies. */
   uint64_t latency_histogram[32];
 } rz_backend_metrics;
 
-/* Reads the counters of a model's phases. The caller sets `out->struct_size`. Counting goes on meanwhile, so numbers
- * may be apart by a call in progress. Any thread. Since 0.1.0. */
+/* Reads the phase counters of a model. The caller sets `out->struct_size`. Counting continues during the call, so that
+ * numbers may differ by a call in progress. Any thread. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *RZ_NULLABLE err);
 
@@ -3488,10 +3496,10 @@ RZ_API void RZ_CALL
 rz_metrics_reset(const rz_model *RZ_NULLABLE model);
 
 /* ------------------------------------------------------------------------------------------------
- * Kernels on memory of the caller
+ * Kernels on caller-owned memory
  * ------------------------------------------------------------------------------------------------ */
 
-/* Keys and values in the memory of a device, without a model. Mutable, so one call at a time. */
+/* KV cache in the memory of a device, without a model. Mutable: one call at a time. */
 typedef struct rz_kv rz_kv;
 
 /* Shape of rz_attention_gqa_into. Since 0.1.0. */
@@ -3500,36 +3508,35 @@ typedef struct rz_attention_params {
   uint32_t n_heads;      /* Query heads, a multiple of `n_kv_heads`. */
   uint32_t n_kv_heads;   /* Key and value heads. */
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
-  float scale;           /* Factor on the scores; 0: 1 / sqrt(head_dim). */
-  /* Index of a device; 0: choose for me, which never opens a GPU. To a GPU all inputs go with each call:
-   * rz_kv_attend_into keeps them there. */
+  float scale;           /* Scale of the scores; 0: 1 / sqrt(head_dim). */
+  /* Index of a device; 0: automatic choice, which never opens a GPU. A GPU receives all inputs with each call;
+   * rz_kv_attend_into keeps them on the device. */
   uint32_t device;
 } rz_attention_params;
 
 /* Shape of an rz_kv. Since 0.1.0. */
 typedef struct rz_kv_params {
   uint32_t struct_size;  /* sizeof(rz_kv_params). */
-  uint32_t n_layers;     /* Layers, each with keys and values of its own. */
+  uint32_t n_layers;     /* Number of layers, each with its own keys and values. */
   uint32_t n_heads;      /* Query heads, a multiple of `n_kv_heads`. */
   uint32_t n_kv_heads;   /* Key and value heads. */
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
-  uint32_t capacity;     /* Positions to make room for. */
+  uint32_t capacity;     /* Capacity in positions. */
   uint32_t kv_type;      /* Element type of keys and values, as in rz_cache_params; RZ_TYPE_DEFAULT: RZ_TYPE_F16. */
-  uint32_t device;       /* Index of a device; 0: choose for me, which is the CPU. */
+  uint32_t device;       /* Index of a device; 0: the CPU. */
 } rz_kv_params;
 
-/* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
- * head.
+/* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, per head.
  *
  * `q`, `out`: [n_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][n_kv_heads * head_dim]; `current_k`,
- * `current_v`: [n_kv_heads * head_dim]; all f32. Query head i reads key and value head i * n_kv_heads /
- * n_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs.
+ * `current_v`: [n_kv_heads * head_dim]; all f32. Query head i reads key and value head i * n_kv_heads / n_heads.
+ * `cache_len` may be 0; the caches may be NULL then. `out` must not overlap the inputs.
  *
- * A GPU multiplies in half precision, sums in single, and stays open for the next call of the same shape. From then on
- * calls of this shape that name no device take the faster of the two, as measured for such lengths with all transfers,
- * so that equal inputs may give results that differ by the rounding of half precision. Named, each device gives the
- * same bits every time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a GPU named, RZ_ERR_DEVICE_UNAVAILABLE,
- * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
+ * A GPU multiplies in half precision, sums in single precision, and stays open for the next call of the same shape.
+ * From then on, calls of this shape without a named device use the faster device, as measured for such lengths with
+ * all transfers, so that equal inputs may give results that differ by half-precision rounding. A named device gives
+ * bit-identical results each time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a named GPU
+ * RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_attention_gqa_into(const rz_attention_params *RZ_NULLABLE params,
                       const float *q,
@@ -3541,11 +3548,11 @@ rz_attention_gqa_into(const rz_attention_params *RZ_NULLABLE params,
                       float *out,
                       rz_error *RZ_NULLABLE err);
 
-/* y = weights * x on the CPU, on the calling thread.
+/* Matrix-vector product (GEMV) y = weights * x on the CPU, on the calling thread.
  *
- * `weights`: `rows` rows of `cols` values in blocks of `weight_type`, one row after the other, at any alignment; `x`:
- * [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... except RZ_TYPE_DEFAULT, and `cols` is a multiple of the
- * values in its block. `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+ * `weights`: `rows` contiguous rows of `cols` values in blocks of `weight_type`, at any alignment; `x`: [cols], `y`:
+ * [rows], f32. `weight_type` is any RZ_TYPE_... except RZ_TYPE_DEFAULT, and `cols` is a multiple of the values in its
+ * block. `y` must not overlap the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_matvec_into(uint32_t weight_type,
                const void *weights,
@@ -3563,17 +3570,17 @@ rz_matvec_into(uint32_t weight_type,
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_dequantize_into(uint32_t weight_type, const void *blocks, size_t n_values, float *out, rz_error *RZ_NULLABLE err);
 
-/* Creates an empty store. The caller frees `*out` with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero
- * in the shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
+/* Creates an empty KV cache. The caller frees `*out` with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
+ * zero in the shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_kv_new(const rz_kv_params *RZ_NULLABLE params, rz_kv **out, rz_error *RZ_NULLABLE err);
 
-/* Appends one position to `layer` and attends from it over all positions of that layer, itself included.
+/* Appends one position to `layer`, and computes its attention over all positions of that layer, including itself.
  *
- * `q`, `out`: [n_heads * head_dim]; `k`, `v`: [n_kv_heads * head_dim]; f32; `out` overlaps none of the inputs.
- * `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
- * thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
+ * `q`, `out`: [n_heads * head_dim]; `k`, `v`: [n_kv_heads * head_dim]; f32; `out` must not overlap the inputs.
+ * `*new_len` receives the number of positions of the layer. Layers are filled one position at a time, in any order.
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
  * Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_kv_attend_into(rz_kv *kv,
@@ -3585,8 +3592,8 @@ rz_kv_attend_into(rz_kv *kv,
                   uint32_t *new_len,
                   rz_error *RZ_NULLABLE err);
 
-/* Rewinds every layer to its first `len` positions; 0 clears. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where
- * `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+/* Rewinds every layer to its first `len` positions; 0 clears the cache. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if
+ * `len` is greater than the number of positions, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 RZ_API rz_status RZ_CALL
 rz_kv_truncate(rz_kv *kv, uint32_t len, rz_error *RZ_NULLABLE err);
 
@@ -3607,11 +3614,11 @@ typedef struct rz_layout {
   char field_name[32];   /* Name of the field, such as "n_layers"; empty for the whole struct. */
 } rz_layout;
 
-/* Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
+/* Returns entry `index` of the table of all structs of this header: for each struct the whole first, then its fields
+ * in order.
  *
- * The caller sets `out->struct_size`. A binding that writes these structs down in another language asks for the
- * entries from 0 until RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry.
- * Since 0.1.0. */
+ * The caller sets `out->struct_size`. A binding that declares these structs in another language iterates from 0 until
+ * RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry. Since 0.1.0. */
 RZ_API RZ_WARN_UNUSED rz_status RZ_CALL
 rz_layout_get(uint32_t index, rz_layout *out, rz_error *RZ_NULLABLE err);
 

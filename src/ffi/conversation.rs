@@ -1,4 +1,4 @@
-//! Conversations: messages with a model, and the replies to them.
+//! Conversations (chats): messages with a model, and its replies.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -31,14 +31,13 @@ use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 use super::store::rz_store;
 use super::structs::{count, ns};
 
-/// Messages with a model, what its cache remembers of them, and the reply that is being made. Mutable, so one call at a
-/// time: a second one gets RZ_ERR_BUSY. Any number of threads may read its state, its messages and its media at any
-/// moment, while another call works on it too (rz_conversation_info_get, _json_into, _media_get). Conversations of one
-/// model work side by side.
+/// Chat with a model: messages, their KV cache, and the reply in progress. Mutable: one call at a time; a second call
+/// gets RZ_ERR_BUSY. Any number of threads may read its state, messages and media at any time, also while another call
+/// works on it (rz_conversation_info_get, _json_into, _media). Different conversations of a model work concurrently.
 ///
-/// The prompt of a reply is the whole conversation as the model's chat template writes it, so that what a template does
-/// with earlier reasoning is right. Of its tokens only those are computed that the cache does not hold: those of the
-/// new messages, as a rule.
+/// The prompt of a reply is the whole conversation rendered by the model's chat template, so that earlier reasoning is
+/// kept or removed as the template does it. Only tokens that the cache does not hold are computed, usually the tokens
+/// of the new messages.
 pub struct rz_conversation {
     pub(super) model: Arc<Model>,
     conversation: SharedLock<Conversation>,
@@ -71,27 +70,27 @@ impl rz_conversation {
         result
     }
 
-    /// Runs a call that needs the conversation as it is between two calls that change it.
+    /// Runs a call that needs the conversation between two changes.
     pub(super) fn read<T>(&self, call: impl FnOnce(&Conversation) -> Result<T>) -> Result<T> {
         call(&*self.conversation.read(Self::NAME)?)
     }
 
-    /// What can be read while another call works on the conversation.
+    /// State that can be read while another call works on the conversation.
     pub(super) fn view(&self) -> Result<&ConversationView> {
         self.conversation.sound(Self::NAME)?;
         Ok(&self.view)
     }
 }
 
-/// What rz_conversation_reply does if the prompt has more tokens than the cache: it is RZ_ERR_CONTEXT_FULL. A reply
-/// that fills the cache as it is made is no error: it ends by RZ_END_CONTEXT.
+/// Context overflow: rz_conversation_reply fails with RZ_ERR_CONTEXT_FULL if the prompt has more tokens than the cache.
+/// A reply that fills the cache is not an error: it ends with RZ_END_CONTEXT.
 pub const RZ_OVERFLOW_FAIL: u32 = 0;
-/// If the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if that is given,
-/// rz_conversation_reply leaves out the oldest turns, so many that the rest takes half of the cache. Messages of the
-/// system stay, and no turn is cut: one begins with a message of the user and goes up to the next one, calls and their
-/// results included, so that one turn that has no room is RZ_ERR_CONTEXT_FULL. Nothing is left out while a reply is
-/// made: one that fills the cache ends by RZ_END_CONTEXT, and goes on with RZ_REPLY_CONTINUE, for which older turns are
-/// left out too. The messages stay in the conversation.
+/// Context overflow: if the prompt leaves less than a quarter of the cache to the reply, and less than max_tokens if
+/// that is given, rz_conversation_reply leaves out the oldest turns, so that the rest takes at most half of the cache.
+/// System messages stay, and no turn is cut: a turn begins with a user message and extends to the next one, including
+/// tool calls and their results. A single turn that does not fit is RZ_ERR_CONTEXT_FULL. Nothing is left out during a
+/// reply: a reply that fills the cache ends with RZ_END_CONTEXT, and can continue with RZ_REPLY_CONTINUE, which leaves
+/// out older turns too. The messages stay in the conversation.
 pub const RZ_OVERFLOW_FORGET: u32 = 1;
 
 /// Parameters of a conversation. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
@@ -102,35 +101,37 @@ pub struct rz_conversation_params {
     pub struct_size: u32,
     /// RZ_OVERFLOW_...
     pub overflow: u32,
-    /// What it begins with: the JSON of rz_chat_tokenize_into, `json_len` bytes, in which "messages" may be absent.
-    /// NULL: nothing.
+    /// Initial state: the JSON of rz_chat_tokenize_into, `json_len` bytes; "messages" may be absent. NULL: empty.
     pub json: *const c_char,
     pub json_len: usize,
     /// Parameters of its cache; NULL: the defaults.
     pub cache: *const rz_cache_params,
-    /// Adapters of every reply, and the factor of each; `scales` NULL: 1. The conversation keeps them alive.
+    /// LoRA adapters of every reply, and their scales; `scales` NULL: 1 each. The conversation keeps the adapters
+    /// alive.
     pub adapters: *const *mut rz_adapter,
     pub scales: *const f32,
     /// Number of `adapters`.
     pub n_adapters: usize,
-    /// Heeded by every call that computes, those of forks too; NULL: none. The conversation keeps it alive.
+    /// Cancels every call that computes, also on forks; may be NULL. The conversation keeps it alive.
     pub cancel: *const rz_cancel,
-    /// Where prefixes of prompts are looked up, and where prompts with at least rz_store_params.min_tokens new tokens
-    /// and all replies are left, those of forks too; NULL: none.
-    /// The conversation keeps it alive. Prefixes are those of conversations with equal adapters and scales, or none.
+    /// Prefix cache: looked up for prompts, and filled with prompts that have at least rz_store_params.min_tokens new
+    /// tokens and with all replies, also by forks; may be NULL. The conversation keeps it alive. Prefixes are shared
+    /// only between conversations with equal adapters and scales.
     pub store: *const rz_store,
 }
 
-/// Reasoning of a reply: as the chat template has it by itself.
+/// Reasoning of a reply: the chat template's default.
 pub const RZ_REASONING_MODEL: u32 = 0;
-/// None. RZ_ERR_UNSUPPORTED where the template has no switch for it ("enable_thinking" or "thinking").
+/// Reasoning of a reply: none. RZ_ERR_UNSUPPORTED if the template has no switch for it ("enable_thinking" or
+/// "thinking").
 pub const RZ_REASONING_OFF: u32 = 1;
-/// The model may reason ahead of its answer. RZ_ERR_UNSUPPORTED where the template knows no reasoning.
+/// Reasoning of a reply: the model may reason before its answer. RZ_ERR_UNSUPPORTED if the template does not support
+/// reasoning.
 pub const RZ_REASONING_ON: u32 = 2;
 
-/// Flag of a reply: if the reply is given up, the tokens that it has generated become a message with "finish_reason":
-/// "cancelled"; a reply without tokens leaves no message. Without the flag, no reply that is given up leaves a message.
-/// rz_conversation_stop does not need the flag.
+/// Flag of a reply: if the reply is abandoned, its tokens so far become a message with "finish_reason": "cancelled"; a
+/// reply without tokens leaves no message. Without the flag, an abandoned reply leaves no message. rz_conversation_stop
+/// does not need the flag.
 pub const RZ_REPLY_KEEP: u32 = 1;
 /// Flag of a reply: continues the last message, which must be a reply with the "finish_reason" "length", "context" or
 /// "cancelled". rz_conversation_next_into returns only the new parts. If that reply broke off within a tool call, the
@@ -144,10 +145,10 @@ pub const RZ_REPLY_CONTINUE: u32 = 2;
 pub struct rz_reply_params {
     /// sizeof(rz_reply_params).
     pub struct_size: u32,
-    /// Tokens to make at most, reasoning included; 0: as many as the cache has room for.
+    /// Maximum number of tokens to generate, including reasoning; 0: until the cache is full.
     pub max_tokens: u32,
-    /// How tokens are chosen. NULL: as the model's makers advise (rz_model_sampling_get), the temperature ahead of the
-    /// filters, with the number of the conversation's reply as seed; without advice always the most likely token.
+    /// Sampler. NULL: the recommendation of the model's authors (rz_model_sampling_get), with the temperature before
+    /// the filters and the number of the reply as seed; without a recommendation always the most likely token.
     pub sampler: *const rz_sampler_params,
     /// Kind of the grammar for the content, which comes after the reasoning: RZ_GRAMMAR_..., except RZ_GRAMMAR_TOOLS;
     /// 0: any text. The first grammar of a model takes some tens of milliseconds more than later ones (rz_grammar_new).
@@ -155,13 +156,13 @@ pub struct rz_reply_params {
     /// RZ_GRAMMAR_TOOLS. With a grammar for the content too, the reply is either tool calls or that content; "required"
     /// and a named tool allow only tool calls.
     pub grammar_kind: u32,
-    /// Flags of the grammar: RZ_GRAMMAR_FLAG_..., or-ed.
+    /// Flags of the grammar: RZ_GRAMMAR_FLAG_... bits, combined with |.
     pub grammar_flags: u32,
-    /// RZ_REPLY_..., or-ed.
+    /// RZ_REPLY_... bits, combined with |.
     pub flags: u32,
     /// 0.
     pub reserved: u32,
-    /// The grammar, `grammar_len` bytes.
+    /// Text of the grammar, `grammar_len` bytes.
     pub grammar: *const c_char,
     pub grammar_len: usize,
     /// Grammar from rz_grammar_new, instead of `grammar`; NULL: none. It is either a grammar for the content, or a
@@ -171,26 +172,26 @@ pub struct rz_reply_params {
     /// results. Any number of conversations may use it at once. It may be freed when rz_conversation_reply has
     /// returned.
     pub compiled_grammar: *const rz_grammar,
-    /// Strings that end the content, UTF-8 and NUL-terminated, as in rz_job_params.
+    /// Stop sequences that end the content, UTF-8 and NUL-terminated, as in rz_job_params.
     pub stops: *const *const c_char,
     /// Number of `stops`.
     pub n_stops: usize,
     /// RZ_REASONING_...
     pub reasoning: u32,
-    /// Tokens of reasoning at most, after which the library writes what ends it and the model goes on with its answer;
-    /// up to three more if a character has begun; 0: no bound. Ignored for a model that does not reason, and where
-    /// `max_tokens` leaves no room for an answer.
+    /// Maximum number of reasoning tokens (thinking budget), after which the library inserts the end of reasoning and
+    /// the model continues with its answer; up to three more to complete a character; 0: no limit. Ignored for a model
+    /// that does not reason, and if `max_tokens` leaves no tokens for an answer.
     pub reasoning_tokens: u32,
-    /// Drafts, as in rz_job_params.
+    /// Speculative decoding, as in rz_job_params.
     pub draft: u32,
     pub draft_max: u32,
     pub draft_model: *const rz_model,
-    /// Number of the likeliest tokens to keep with each token of content, for rz_conversation_logprobs_into, at most
-    /// 32; RZ_NONE: only the log-probability of the token itself; 0: nothing is kept.
+    /// Number of most likely tokens to keep with each token of content, for rz_conversation_logprobs_into, at most 32;
+    /// RZ_NONE: only the log probability of the token itself; 0: none.
     pub logprobs: u32,
-    /// Among the replies of rz_conversations_step the higher go first, as in rz_job_params.
+    /// Scheduling priority among the replies of rz_conversations_step, as in rz_job_params.
     pub priority: i32,
-    /// Stops the steps of the reply while it is fired, beside that of the conversation; NULL: none.
+    /// Cancels steps of the reply while it is fired, in addition to the conversation's; may be NULL.
     pub cancel: *const rz_cancel,
     /// Tools and template variables for this reply only: a JSON object of `json_len` bytes with the members that
     /// rz_chat_tokenize_into takes, except "messages". "tools" replaces the tools of the conversation; [] means no
@@ -201,44 +202,44 @@ pub struct rz_reply_params {
     pub json_len: usize,
 }
 
-/// The state of a conversation and of its last reply. Since 0.1.0.
+/// State of a conversation and of its last reply. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_conversation_info {
     /// sizeof(rz_conversation_info), set by the caller.
     pub struct_size: u32,
-    /// Number of messages, and of the first of a turn that is in prompts: not 0 where turns were left out
+    /// Number of messages, and index of the first message of a turn that is in prompts: not 0 if turns were left out
     /// (RZ_OVERFLOW_FORGET).
     pub n_messages: u32,
     pub first_in_prompt: u32,
-    /// State of the reply: RZ_STATE_..., 0 before the first reply, and after a reply was given up without a message.
+    /// State of the reply: RZ_STATE_...; 0 before the first reply, and after a reply was abandoned without a message.
     pub state: u32,
     /// Why the reply has ended: RZ_END_TOKEN, _LENGTH, _STOP, _CONTEXT, _GRAMMAR, _FAILED or _CANCELLED; 0 if it has
     /// not ended.
     pub end_reason: u32,
-    /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else
-    /// 0.
+    /// Status with which its steps fail now because it is cancelled: RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0.
     pub stopped: i32,
-    /// Tokens of its prompt, those of them that the cache held, and those that were to be computed and are in the cache
-    /// by now.
+    /// Number of tokens of its prompt; of these, tokens that the cache already held (cached tokens); and tokens that
+    /// had to be computed and are in the cache by now.
     pub prompt_tokens: u32,
     pub reused_tokens: u32,
     pub prompt_done: u32,
-    /// Tokens made, one that ends the reply included, and those of them that are reasoning.
+    /// Number of generated tokens, including a token that ends the reply, and number of reasoning tokens among them.
     pub n_tokens: u32,
     pub reasoning_tokens: u32,
-    /// Tokens of drafts that passes computed, and those of them that were chosen.
+    /// Number of draft tokens verified, and number of draft tokens accepted.
     pub drafted: u32,
     pub accepted: u32,
-    /// Tokens in the cache, and those that it has room for.
+    /// Number of tokens in the cache, and its capacity.
     pub cache_len: u32,
     pub cache_capacity: u32,
-    /// Media that its messages name.
+    /// Number of media in its messages.
     pub n_media: u32,
-    /// Nanoseconds that the passes took in which its prompt took part, and those in which its tokens did.
+    /// Total time in nanoseconds of the steps with its prompt (prefill), and of the steps with its generated tokens
+    /// (decode).
     pub prompt_ns: u64,
     pub tokens_ns: u64,
-    /// Nanoseconds from rz_conversation_reply to the first token; 0 before that.
+    /// Time to first token: nanoseconds from rz_conversation_reply to the first token; 0 before that.
     pub first_token_ns: u64,
 }
 
@@ -278,21 +279,22 @@ pub unsafe extern "C" fn rz_conversation_new(
     })
 }
 
-/// Appends messages in JSON: one entry of "messages" as in rz_chat_render_into, or a list of entries. A message may be
-/// of the user, of the system, a tool result, or a reply from elsewhere. The "tool_call_id" of a tool result must be
-/// the id of a call in an earlier message. An unfinished reply is given up first (rz_conversation_reply).
+/// Appends messages in JSON: one entry of "messages" as in rz_chat_render_into, or a list of entries: user and system
+/// messages, tool results, or replies from elsewhere. The "tool_call_id" of a tool result must be the id of a call in
+/// an earlier message. An unfinished reply is abandoned first (rz_conversation_reply).
 ///
 /// A content may have media parts, as in rz_prompt_from_chat: each part has the number of one of the `n_media` media,
 /// and each medium must be in at least one part. Without media, `media` may be NULL and `n_media` is 0. The
-/// conversation keeps the media alive, equal ones (by hash) once, until rz_conversation_rewind forgets their messages.
+/// conversation keeps the media alive, equal ones (by hash) once, until rz_conversation_rewind removes their messages.
 /// In rz_conversation_json_into a part has the number of its medium in the conversation (rz_conversation_media). Rows
-/// that the cache holds are not computed again.
+/// in the cache are not computed again.
 ///
-/// Nothing is computed. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (another form, an unknown
-/// "tool_call_id", a part without a medium or with one of another kind, a medium without a part), RZ_ERR_MISMATCH (a
-/// medium of another model), RZ_ERR_NOT_READY (a medium that rz_media_step is not done with), RZ_ERR_UNSUPPORTED,
-/// RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template is applied later, by rz_conversation_reply, which
-/// fails with RZ_ERR_UNSUPPORTED if the template leaves a picture out, for instance. Since 0.1.0.
+/// The call computes nothing. Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (JSON of another form,
+/// an unknown "tool_call_id", a part without a medium or with one of another kind, a medium without a part),
+/// RZ_ERR_MISMATCH (a medium of another model), RZ_ERR_NOT_READY (a medium whose rz_media_step is not done),
+/// RZ_ERR_UNSUPPORTED, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. The template runs later, in
+/// rz_conversation_reply, which fails with RZ_ERR_UNSUPPORTED if the template leaves an image out, for instance. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_add(
     conversation: *mut rz_conversation,
@@ -311,9 +313,9 @@ pub unsafe extern "C" fn rz_conversation_add(
     })
 }
 
-/// rz_conversation_add for a message of the NUL-terminated `role`, such as "user" or "system", with `len` bytes of
-/// text. A message of the role "tool" is the result of a tool call without the call's id, so it is an error if more
-/// than one call is without a result: add such results with rz_conversation_add, each with its "tool_call_id".
+/// Like rz_conversation_add, for one message with the NUL-terminated `role`, such as "user" or "system", and `len`
+/// bytes of text. A message of the role "tool" is the result of the only tool call without a result; if there is more
+/// than one, the call fails: add such results with rz_conversation_add, each with its "tool_call_id".
 ///
 /// Any thread. Errors: as for rz_conversation_add. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -333,25 +335,25 @@ pub unsafe extern "C" fn rz_conversation_add_text(
     })
 }
 
-/// Begins a reply to the messages: writes the prompt and tokenizes it, in a time that grows with the messages, and
+/// Begins a reply to the messages: renders and tokenizes the prompt, in a time that grows with the messages, and
 /// computes nothing yet. `params` may be NULL.
 ///
-/// The template writes the messages as a prompt, on a thread of the runtime (rz_runtime_params.threads). The same
-/// thread compiles the grammar of tools or of the content (rz_grammar_new), unless it is
-/// rz_reply_params.compiled_grammar or one of the last four grammars of the conversation and its forks.
-/// rz_conversation_step generates the reply, and rz_conversation_next_into returns its parts. When the reply has ended,
-/// it is a message of the conversation. Before then, rz_conversation_add, _reply, _read, _rewind and _say give the
-/// reply up (RZ_REPLY_KEEP), and rz_conversation_stop ends it and keeps what it has generated. If a reply cannot be
-/// begun or fails, the messages that were added stay: begin another reply, or remove them with rz_conversation_rewind.
-/// While the call waits for the thread, it heeds the cancels of the conversation and of `params`.
+/// The template runs on a thread of the runtime (rz_runtime_params.threads). The same thread compiles the grammar of
+/// tools or of the content (rz_grammar_new), unless it is rz_reply_params.compiled_grammar or one of the last four
+/// grammars of the conversation and its forks. rz_conversation_step generates the reply, and rz_conversation_next_into
+/// returns its parts. When the reply has ended, it is a message of the conversation. Before that, rz_conversation_add,
+/// _reply, _read, _rewind and _say abandon the reply (RZ_REPLY_KEEP), and rz_conversation_stop ends it and keeps the
+/// tokens generated so far. If a reply cannot be begun or fails, the added messages stay: begin another reply, or
+/// remove them with rz_conversation_rewind. While the call waits for the thread, it checks the cancels of the
+/// conversation and of `params`.
 ///
-/// Any thread. Errors, which change nothing, so that an unfinished reply goes on: RZ_ERR_INVALID_ARGUMENT (the template
-/// refuses the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was not cut), RZ_ERR_CONTEXT_FULL
-/// (rz_error.needed is the number of tokens of the prompt, without the turns that RZ_OVERFLOW_FORGET leaves out: the
-/// least capacity for it), RZ_ERR_UNSUPPORTED (what the template leaves out, RZ_REASONING_... that it cannot do, a
-/// grammar, drafts), RZ_ERR_MISMATCH (a draft model of another vocabulary), RZ_ERR_VERSION (unknown flags),
-/// RZ_ERR_RESOURCES (the system cannot create a thread), RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Any thread. Errors, which change nothing, so that an unfinished reply continues: RZ_ERR_INVALID_ARGUMENT (the
+/// template rejects the messages, a wrong parameter, RZ_REPLY_CONTINUE after a reply that was complete),
+/// RZ_ERR_CONTEXT_FULL (rz_error.needed is the number of tokens of the prompt, without the turns that
+/// RZ_OVERFLOW_FORGET leaves out: the least capacity for it), RZ_ERR_UNSUPPORTED (messages that the template leaves
+/// out, RZ_REASONING_... that it does not support, a grammar, speculative decoding), RZ_ERR_MISMATCH (a draft model of
+/// another vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_RESOURCES (the system cannot create a thread),
+/// RZ_ERR_CANCELLED, RZ_ERR_DEADLINE, RZ_ERR_LIMIT, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_reply(
     conversation: *mut rz_conversation,
@@ -421,11 +423,12 @@ pub(super) fn reply_params<'a>(
     })
 }
 
-/// Works on the reply for about `budget_us` microseconds, as rz_job_step does on a job; with RZ_NO_LIMIT, until it has
-/// made a token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended, or there is none.
+/// Works on the reply for about `budget_us` microseconds, like rz_job_step; with RZ_NO_LIMIT until it has generated a
+/// token or ended. RZ_AGAIN: more work remains; RZ_DONE: it has ended, or there is none.
 ///
-/// A fired cancel and a deadline pause it: it goes on when it is stepped after rz_cancel_reset. Any thread. Errors: as
-/// for rz_job_step; that of a reply which has failed by itself, each time, until the next one is begun. Since 0.1.0.
+/// A fired cancel or a deadline pauses the reply: it continues when it is stepped after rz_cancel_reset. Any thread.
+/// Errors: as for rz_job_step; for a reply that has failed its error, each time, until the next one begins. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_step(
     conversation: *mut rz_conversation,
@@ -438,10 +441,10 @@ pub unsafe extern "C" fn rz_conversation_step(
     })
 }
 
-/// rz_conversation_step for `n` conversations of one model at once, as rz_jobs_step does for jobs: each pass over the
-/// weights computes tokens of many replies. RZ_DONE: all have ended, or none has a reply. If a reply fails, only that
-/// reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and rz_conversation_error returns its error.
-/// Any thread. Errors: as for rz_jobs_step. Since 0.1.0.
+/// Continuous batching: rz_conversation_step for `n` conversations of one model, like rz_jobs_step: each batch step
+/// reads the weights once and computes tokens of many replies. RZ_DONE: all replies have ended, or there are none. If a
+/// reply fails, only that reply ends: its state is RZ_STATE_ENDED, its end_reason RZ_END_FAILED, and
+/// rz_conversation_error returns its error. Any thread. Errors: as for rz_jobs_step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversations_step(
     conversations: *const *mut rz_conversation,
@@ -470,10 +473,11 @@ fn progress(has_ended: bool) -> rz_status {
     if has_ended { RZ_DONE } else { RZ_AGAIN }
 }
 
-/// Takes the next part of the reply, as rz_chat_parser_next_into does. RZ_AGAIN: there is none right now. RZ_DONE: the
-/// reply has ended, by an error too, and all its parts were taken, or there is no reply. What may yet become a stop
-/// string is held back until that is decided. Consecutive text of one kind that was generated since the last call is
-/// one part, of any length. `out` NULL with a `capacity` of 0 queries the size and takes nothing. A whole reply, in C:
+/// Takes the next part of the reply (streaming), like rz_chat_parser_next_into. RZ_AGAIN: no part is available yet.
+/// RZ_DONE: the reply has ended, possibly with an error, and all its parts were taken, or there is no reply. Text that
+/// may become a stop sequence is held back until that is decided. Consecutive text of one kind that was generated since
+/// the last call is one part, of any length. `out` NULL with a `capacity` of 0 queries the size and takes nothing. A
+/// whole reply, in C:
 ///
 ///     rz_status speak(rz_conversation *chat, rz_error *err) {
 ///       size_t room = 4096, len;
@@ -493,12 +497,12 @@ fn progress(has_ended: bool) -> rz_status {
 ///           }
 ///         }
 ///       }
-///       if (status < 0) rz_conversation_stop(chat, NULL); // Keeps what a cancelled reply has said.
+///       if (status < 0) rz_conversation_stop(chat, NULL); // Keeps the text of a cancelled reply.
 ///       free(text);
 ///       return status; // RZ_DONE; rz_conversation_info.end_reason says why the reply has ended.
 ///     }
 ///
-/// Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is what is needed, the part stays), RZ_ERR_BUSY,
+/// Any thread. Errors: RZ_ERR_BUFFER_TOO_SMALL (`*len` is the needed size, the part stays), RZ_ERR_BUSY,
 /// RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_next_into(
@@ -521,15 +525,15 @@ pub unsafe extern "C" fn rz_conversation_next_into(
     })
 }
 
-/// Ends an unfinished reply at once. The tokens that it has generated become a message with "finish_reason":
+/// Stops generation: ends an unfinished reply at once. Its tokens so far become a message with "finish_reason":
 /// "cancelled", also without RZ_REPLY_KEEP; a reply without tokens leaves no message. The state of the reply is then
 /// RZ_STATE_ENDED, its end_reason RZ_END_CANCELLED. rz_conversation_next_into still returns the parts that were not
 /// taken, RZ_CHAT_EVENT_END last. A later reply with RZ_REPLY_CONTINUE continues the message. Without an unfinished
 /// reply, nothing changes.
 ///
-/// While another thread steps the reply, the result is RZ_ERR_BUSY: fire the cancel of the reply, wait until the step
-/// has returned, and stop the reply then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since
-/// 0.1.0.
+/// While another thread steps the reply, the call returns RZ_ERR_BUSY: fire the cancel of the reply, wait until the
+/// step has returned, and stop the reply then. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_stop(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -549,9 +553,9 @@ pub unsafe extern "C" fn rz_conversation_error(conversation: *const rz_conversat
     })
 }
 
-/// Copies the log-probabilities of the tokens of content made since the last call that succeeded, of a reply with
-/// rz_reply_params.logprobs: rows, sizes and errors are those of rz_job_logprobs_into, `*n` being 0 for a reply that
-/// keeps none. Any thread. Since 0.1.0.
+/// Copies the log probabilities of the content tokens generated since the last successful call, for a reply with
+/// rz_reply_params.logprobs: rows, sizes and errors as for rz_job_logprobs_into; `*n` is 0 for a reply without
+/// logprobs. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_logprobs_into(
     conversation: *mut rz_conversation,
@@ -575,14 +579,14 @@ pub unsafe extern "C" fn rz_conversation_logprobs_into(
     })
 }
 
-/// Writes the messages from number `first` on, a JSON array: as they were added, and replies with "content",
-/// "reasoning_content", "tool_calls", whose "id" is new, and "finish_reason": "stop", "tool_calls", "length" (the most
-/// tokens), "context" (a full cache) or "cancelled". An unfinished reply is not among them. If a reply broke off within
-/// a tool call, that call is not in its message, because no template can write half a call: rz_conversation_next_into
-/// returns its parts, and a reply with RZ_REPLY_CONTINUE completes it.
+/// Writes the messages from number `first` on as a JSON array: messages as they were added, and replies with "content",
+/// "reasoning_content", "tool_calls" with unique ids, and "finish_reason": "stop", "tool_calls", "length" (max_tokens),
+/// "context" (full cache) or "cancelled". An unfinished reply is not included. If a reply broke off within a tool call,
+/// that call is not in its message, because no template can write half a call: rz_conversation_next_into returns its
+/// parts, and a reply with RZ_REPLY_CONTINUE completes it.
 ///
-/// `*len` receives the bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread, while another call works on the conversation too. Errors: RZ_ERR_POISONED,
+/// `*len` receives the number of bytes; the text is not NUL-terminated. If `capacity` is too small, the call returns
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread, also while another call works on the conversation. Errors: RZ_ERR_POISONED,
 /// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_json_into(
@@ -605,10 +609,10 @@ pub unsafe extern "C" fn rz_conversation_json_into(
     })
 }
 
-/// Forgets the messages after the first `n_messages`, to edit or to answer anew. What the cache holds of the rest
-/// stays. An unfinished reply is given up first and leaves no message, even with RZ_REPLY_KEEP, because that message
-/// would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer), RZ_ERR_BUSY,
-/// RZ_ERR_POISONED. Since 0.1.0.
+/// Removes the messages after the first `n_messages`, to edit a message or to answer again. The cache keeps the tokens
+/// of the rest. An unfinished reply is abandoned first and leaves no message, even with RZ_REPLY_KEEP, because that
+/// message would come after the first `n_messages`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (there are fewer
+/// messages), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_rewind(
     conversation: *mut rz_conversation,
@@ -622,9 +626,9 @@ pub unsafe extern "C" fn rz_conversation_rewind(
     })
 }
 
-/// Creates a second conversation with the same past, which shares the memory of what its cache holds (rz_cache_fork);
-/// the ceiling of the runtime counts the capacity of both. A reply that is being made is not in it. The caller frees
-/// `*out` with rz_conversation_free.
+/// Creates a copy of the conversation with the same messages, which shares the cache copy-on-write (rz_cache_fork); the
+/// ceiling of the runtime counts the capacity of both. A reply in progress is not copied. The caller frees `*out` with
+/// rz_conversation_free.
 ///
 /// Any thread. Errors: RZ_ERR_BUSY (while a call changes the conversation), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY,
 /// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
@@ -651,8 +655,8 @@ pub(super) fn overflow(id: u32) -> Result<Overflow> {
 }
 
 /// Fills in `*out`, whose `struct_size` the caller has set. Any thread. While another call works on the conversation,
-/// the counts are as of the last pass over the weights, and a reply has ended once it is a message. Errors:
-/// RZ_ERR_POISONED. Since 0.1.0.
+/// the counts are as of the last step, and a reply has ended once it is a message. Errors: RZ_ERR_POISONED. Since
+/// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_info_get(
     conversation: *const rz_conversation,
@@ -692,7 +696,7 @@ pub unsafe extern "C" fn rz_conversation_info_get(
     })
 }
 
-/// Frees the conversation, at any moment; NULL is fine. Any thread. Since 0.1.0.
+/// Frees the conversation, at any time; NULL is fine. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_free(conversation: *mut rz_conversation) {
     guarded_or!((), |call| call.release(conversation))

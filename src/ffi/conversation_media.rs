@@ -7,9 +7,8 @@ use super::guard::guarded;
 use super::media::rz_media;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Hands out medium `number` of a conversation, which has rz_conversation_info.n_media, as a handle of its own, which
-/// is freed with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (there is none), RZ_ERR_POISONED.
-/// Since 0.1.0.
+/// Returns medium `number` of a conversation, which has rz_conversation_info.n_media, as a new handle; the caller frees
+/// it with rz_media_free. Any thread. Errors: RZ_ERR_NOT_FOUND (no such medium), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_media(
     conversation: *const rz_conversation,

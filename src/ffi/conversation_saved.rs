@@ -12,8 +12,8 @@ use super::model::rz_model;
 use super::saved::{reader, restore_params, rz_read_callback, rz_write_callback, writer};
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Hands the conversation to `write`: its messages and what its cache holds, as rz_cache_save does; `cancel` may be
-/// NULL. Any thread. Errors: as for rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0.
+/// Saves the conversation through `write`: its messages and its cache, as rz_cache_save does; `cancel` may be NULL. Any
+/// thread. Errors: as for rz_cache_save, and RZ_ERR_BUSY while a reply is unfinished. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_save(
     conversation: *const rz_conversation,
@@ -31,9 +31,9 @@ pub unsafe extern "C" fn rz_conversation_save(
     })
 }
 
-/// Creates a conversation from what rz_conversation_save has written, as rz_cache_load does: it goes on as the saved
-/// one would have, to the bit. `params` may be NULL. Of its fields, `cache`, `cancel` (which ends this call too),
-/// `store` and `overflow` have an effect; 0 in `overflow` or in a field of `cache` stands for what was saved. `json`
+/// Creates a conversation from the state that rz_conversation_save has written, as rz_cache_load does; it continues
+/// bit-identically to the saved one. `params` may be NULL. Of its fields, `cache`, `cancel` (which also cancels this
+/// call), `store` and `overflow` have an effect; 0 in `overflow` or in a field of `cache` means the saved value. `json`
 /// and `adapters` must be absent.
 ///
 /// The caller frees `*out` with rz_conversation_free. Any thread. Errors: as for rz_cache_load, RZ_ERR_INVALID_ARGUMENT

@@ -1,4 +1,4 @@
-//! A message and its whole reply in one call.
+//! A user message and the whole reply in one call.
 
 use std::ffi::{c_char, c_void};
 
@@ -10,23 +10,23 @@ use super::job::stop_strings;
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// Receives a piece of the content of a reply: whole characters, `len` bytes, valid during the call, not
-/// NUL-terminated. Non-zero ends the reply, which keeps what was said. Comes on the calling thread, during the call. It
-/// may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no longjmp, no C++
-/// exception.
+/// NUL-terminated. A non-zero result ends the reply, which keeps its text so far. Runs on the calling thread, during
+/// the call. It may call the library; a call with the conversation gets RZ_ERR_BUSY. It must return normally: no
+/// longjmp, no C++ exception.
 pub type rz_text_callback = Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> i32>;
 
-/// Adds the NUL-terminated `text` as a message of the user, and generates the whole reply. `params`, which may be NULL,
-/// has the parameters of the reply, as for rz_conversation_reply, without RZ_REPLY_CONTINUE. `on_text`, which may be
-/// NULL, gets the pieces of the reply's content as they come, on this thread; reasoning and tool calls are in the
-/// message only (rz_conversation_json_into).
+/// Adds the NUL-terminated `text` as a user message, and generates the whole reply. `params`, which may be NULL, has
+/// the parameters of the reply, as for rz_conversation_reply, without RZ_REPLY_CONTINUE. `on_text`, which may be NULL,
+/// receives the reply's content in pieces as it is generated (streaming), on this thread; reasoning and tool calls are
+/// only in the message (rz_conversation_json_into).
 ///
-/// If `on_text` returns non-zero, the reply ends and keeps what was said, with "finish_reason": "cancelled", and the
-/// call returns RZ_OK. If the reply fills the cache, the call returns RZ_OK too: rz_conversation_info.end_reason is
+/// If `on_text` returns non-zero, the reply ends and keeps its text so far, with "finish_reason": "cancelled", and the
+/// call returns RZ_OK. If the reply fills the cache, the call also returns RZ_OK: rz_conversation_info.end_reason is
 /// RZ_END_CONTEXT, and the message has "finish_reason": "context". If a cancel is fired or a deadline passes after the
-/// first piece, the reply keeps what was said, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE. RZ_REPLY_KEEP
-/// changes nothing.
+/// first piece, the reply keeps its text so far, and the call returns RZ_ERR_CANCELLED or RZ_ERR_DEADLINE.
+/// RZ_REPLY_KEEP changes nothing.
 ///
-/// Any thread. Errors, which otherwise leave the messages and an unfinished reply as they were: the errors of
+/// Any thread. Errors, which otherwise leave the messages and an unfinished reply unchanged: the errors of
 /// rz_conversation_add_text, _reply and _step. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_say(

@@ -1,4 +1,4 @@
-//! Changes to a conversation between replies: prefill ahead of a reply, its parameters, its memory.
+//! Changes to a conversation between replies: prefill in advance, parameters, memory.
 
 use crate::engine::ReplyParams;
 
@@ -15,7 +15,7 @@ use super::store::rz_store;
 /// RZ_END_LENGTH. No message is added.
 ///
 /// `params` are the parameters of the reply that will follow; NULL: the defaults. Only `json`, `reasoning`, `priority`
-/// and `cancel` have an effect. An unfinished reply is given up, as by rz_conversation_reply. Any thread. Errors: as
+/// and `cancel` have an effect. An unfinished reply is abandoned, as by rz_conversation_reply. Any thread. Errors: as
 /// for rz_conversation_reply. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_read(
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn rz_conversation_read(
 
 /// Frees the memory of the cache, which then does not count against rz_runtime_params.memory_limit, for example when an
 /// app goes to the background. The messages stay; the next reply computes their tokens again, or finds them in the
-/// store. Any thread. Errors: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0.
+/// store. Any thread. Errors: RZ_ERR_BUSY (also while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_release(conversation: *mut rz_conversation, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -45,8 +45,8 @@ pub unsafe extern "C" fn rz_conversation_release(conversation: *mut rz_conversat
 }
 
 /// Sets the capacity of the cache to `capacity` tokens; 0: the default of rz_cache_params. Clears the cache; the next
-/// reply computes the messages again, also the turns that RZ_OVERFLOW_FORGET has left out, as far as they fit. Any
-/// thread. Errors, which change nothing: RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_LIMIT,
+/// reply computes the messages again, including turns that RZ_OVERFLOW_FORGET has left out, as far as they fit. Any
+/// thread. Errors, which change nothing: RZ_ERR_BUSY (also while a reply is unfinished), RZ_ERR_POISONED, RZ_ERR_LIMIT,
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_capacity_set(
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn rz_conversation_overflow_set(
 }
 
 /// Replaces the cancel of the conversation, which all calls that compute check. The conversation keeps the cancel
-/// alive; `cancel` may be NULL, for none. Forks that were made before keep their own cancel. Any thread. Errors:
-/// RZ_ERR_BUSY (while a reply is unfinished too), RZ_ERR_POISONED. Since 0.1.0.
+/// alive; `cancel` may be NULL, for none. Earlier forks keep their own cancel. Any thread. Errors: RZ_ERR_BUSY (also
+/// while a reply is unfinished), RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_cancel_set(
     conversation: *mut rz_conversation,
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn rz_conversation_cancel_set(
 /// Sets the LoRA adapters of later replies, as rz_cache_adapters_set does, and clears the cache. `adapters` may be
 /// NULL, for none; `scales` may be NULL, for scales of 1. The conversation keeps the adapters alive. Any thread.
 /// Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_MISMATCH (adapters of another model), RZ_ERR_BUSY
-/// (while a reply is unfinished too), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// (also while a reply is unfinished), RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_conversation_adapters_set(
     conversation: *mut rz_conversation,

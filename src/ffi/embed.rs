@@ -1,4 +1,4 @@
-//! Embeddings of texts, and scores of rerankers.
+//! Text embeddings, and reranking scores.
 
 use crate::engine::{Cancel, EmbedParams, Model, Pooling, Text};
 use crate::error::{Error, Result, try_vec};
@@ -10,7 +10,7 @@ use super::model::rz_model;
 use super::prompt::rz_prompt;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Pooling: the one that the model was made with.
+/// Pooling: the pooling that the model was trained with.
 pub const RZ_POOLING_MODEL: u32 = 0;
 /// Pooling: none, a vector for each token.
 pub const RZ_POOLING_NONE: u32 = 1;
@@ -20,10 +20,10 @@ pub const RZ_POOLING_MEAN: u32 = 2;
 pub const RZ_POOLING_CLS: u32 = 3;
 /// Pooling: the vector of the last token.
 pub const RZ_POOLING_LAST: u32 = 4;
-/// Pooling: the scores of the model's classifier, for rerankers. They are never normalised.
+/// Pooling: the scores of the model's classifier, for reranking. They are never normalized.
 pub const RZ_POOLING_RANK: u32 = 5;
 
-/// Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2).
+/// Flag of rz_embed_params: embeddings keep their length, instead of L2 normalization to length 1.
 pub const RZ_EMBED_RAW: u32 = 1;
 
 /// Parameters of rz_embed_into. Zero in a field, or NULL instead of the struct, means the default. Since 0.1.0.
@@ -32,7 +32,7 @@ pub const RZ_EMBED_RAW: u32 = 1;
 pub struct rz_embed_params {
     /// sizeof(rz_embed_params).
     pub struct_size: u32,
-    /// RZ_POOLING_...; 0: that of the model.
+    /// RZ_POOLING_...; 0: the model's.
     pub pooling: u32,
     /// RZ_EMBED_..., combined with |.
     pub flags: u32,
@@ -40,26 +40,26 @@ pub struct rz_embed_params {
     pub reserved: u32,
 }
 
-/// Turns `n_texts` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
-/// RZ_POOLING_RANK.
+/// Computes the embeddings of `n_texts` texts, or with RZ_POOLING_RANK their reranking scores. Text i is `lengths[i]`
+/// tokens at `tokens[i]`.
 ///
 /// `out` receives `[n_texts][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]` floats, for all tokens
 /// of the first text, then of the second. dims is the width of the network (rz_model_info.hidden_dim), the width of the
 /// last layer after the pooling if the model has such a layer, or the number of scores of the classifier. `*n` receives
-/// the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL and nothing is computed.
+/// the number of floats. If `capacity` is too small, the call returns RZ_ERR_BUFFER_TOO_SMALL and computes nothing.
 /// After any other failure `out` and `*n` are unchanged.
 ///
-/// Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
-/// (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one
-/// list of tokens, as the model's makers write it. A text must fit the model's context_length; those of SigLIP are
-/// filled up to it with the token that pads, unless RZ_POOLING_NONE asks for the vectors of tokens. An embedding
-/// depends on the tokens of its own text alone: not on the others, their order, or the number of threads; to the bit on
-/// the CPU, and on a GPU with RZ_MODEL_DETERMINISTIC. No rz_cache is used or changed. The model is only read; the
-/// memory that the call takes grows with the longest text and is given back.
+/// Tokens are used unchanged: let rz_tokenize_into add the special tokens at both ends of a text
+/// (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST needs. A pair of texts for a reranker is one
+/// list of tokens, in the form that the model's authors define. A text must fit the model's context_length; SigLIP's
+/// texts are padded to it, unless RZ_POOLING_NONE asks for one vector per token. An embedding depends only on the
+/// tokens of its own text: not on the other texts, their order, or the number of threads; bit-identically on the CPU,
+/// and on a GPU with RZ_MODEL_DETERMINISTIC. The call uses no rz_cache. It only reads the model; its memory grows with
+/// the longest text and is freed at the end.
 ///
 /// `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
-/// tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown
-/// flags), RZ_ERR_UNSUPPORTED (the model names no pooling, or has no classifier), RZ_ERR_DEVICE_LOST,
+/// tokens, one longer than the context length, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION
+/// (unknown flags), RZ_ERR_UNSUPPORTED (the model declares no pooling, or has no classifier), RZ_ERR_DEVICE_LOST,
 /// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_embed_into(
@@ -150,7 +150,7 @@ fn pooling(id: u32) -> Result<Option<Pooling>> {
     })
 }
 
-/// The number of a model's pooling.
+/// RZ_POOLING_... of a model's pooling.
 pub(super) fn pooling_number(pooling: Option<Pooling>) -> u32 {
     match pooling {
         None => RZ_POOLING_MODEL,

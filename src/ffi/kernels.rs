@@ -1,4 +1,4 @@
-//! Single operations on memory of the caller, and a cache without a model, for those who build their own engine.
+//! Single operations on caller-owned memory, and a KV cache without a model, for programs with their own engine.
 
 use std::ffi::c_void;
 
@@ -25,25 +25,24 @@ pub struct rz_attention_params {
     pub n_kv_heads: u32,
     /// Values of a head: an even number up to 4096.
     pub head_dim: u32,
-    /// Factor on the scores; 0: 1 / sqrt(head_dim).
+    /// Scale of the scores; 0: 1 / sqrt(head_dim).
     pub scale: f32,
-    /// Index of a device; 0: choose for me, which never opens a GPU. To a GPU all inputs go with each call:
-    /// rz_kv_attend_into keeps them there.
+    /// Index of a device; 0: automatic choice, which never opens a GPU. A GPU receives all inputs with each call;
+    /// rz_kv_attend_into keeps them on the device.
     pub device: u32,
 }
 
-/// Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
-/// head.
+/// Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, per head.
 ///
 /// `q`, `out`: [n_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][n_kv_heads * head_dim]; `current_k`,
-/// `current_v`: [n_kv_heads * head_dim]; all f32. Query head i reads key and value head i * n_kv_heads /
-/// n_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs.
+/// `current_v`: [n_kv_heads * head_dim]; all f32. Query head i reads key and value head i * n_kv_heads / n_heads.
+/// `cache_len` may be 0; the caches may be NULL then. `out` must not overlap the inputs.
 ///
-/// A GPU multiplies in half precision, sums in single, and stays open for the next call of the same shape. From then on
-/// calls of this shape that name no device take the faster of the two, as measured for such lengths with all transfers,
-/// so that equal inputs may give results that differ by the rounding of half precision. Named, each device gives the
-/// same bits every time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a GPU named, RZ_ERR_DEVICE_UNAVAILABLE,
-/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
+/// A GPU multiplies in half precision, sums in single precision, and stays open for the next call of the same shape.
+/// From then on, calls of this shape without a named device use the faster device, as measured for such lengths with
+/// all transfers, so that equal inputs may give results that differ by half-precision rounding. A named device gives
+/// bit-identical results each time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a named GPU
+/// RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_attention_gqa_into(
     params: *const rz_attention_params,
@@ -86,11 +85,11 @@ pub unsafe extern "C" fn rz_attention_gqa_into(
     })
 }
 
-/// y = weights * x on the CPU, on the calling thread.
+/// Matrix-vector product (GEMV) y = weights * x on the CPU, on the calling thread.
 ///
-/// `weights`: `rows` rows of `cols` values in blocks of `weight_type`, one row after the other, at any alignment; `x`:
-/// [cols], `y`: [rows], f32. `weight_type` is any RZ_TYPE_... except RZ_TYPE_DEFAULT, and `cols` is a multiple of the
-/// values in its block. `y` overlaps none of the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// `weights`: `rows` contiguous rows of `cols` values in blocks of `weight_type`, at any alignment; `x`: [cols], `y`:
+/// [rows], f32. `weight_type` is any RZ_TYPE_... except RZ_TYPE_DEFAULT, and `cols` is a multiple of the values in its
+/// block. `y` must not overlap the inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_matvec_into(
     weight_type: u32,
@@ -133,7 +132,7 @@ pub unsafe extern "C" fn rz_dequantize_into(
     })
 }
 
-/// Keys and values in the memory of a device, without a model. Mutable, so one call at a time.
+/// KV cache in the memory of a device, without a model. Mutable: one call at a time.
 pub struct rz_kv(Lock<KvStore>);
 
 impl Handle for rz_kv {
@@ -146,7 +145,7 @@ impl Handle for rz_kv {
 pub struct rz_kv_params {
     /// sizeof(rz_kv_params).
     pub struct_size: u32,
-    /// Layers, each with keys and values of its own.
+    /// Number of layers, each with its own keys and values.
     pub n_layers: u32,
     /// Query heads, a multiple of `n_kv_heads`.
     pub n_heads: u32,
@@ -154,16 +153,16 @@ pub struct rz_kv_params {
     pub n_kv_heads: u32,
     /// Values of a head: an even number up to 4096.
     pub head_dim: u32,
-    /// Positions to make room for.
+    /// Capacity in positions.
     pub capacity: u32,
     /// Element type of keys and values, as in rz_cache_params; RZ_TYPE_DEFAULT: RZ_TYPE_F16.
     pub kv_type: u32,
-    /// Index of a device; 0: choose for me, which is the CPU.
+    /// Index of a device; 0: the CPU.
     pub device: u32,
 }
 
-/// Creates an empty store. The caller frees `*out` with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero
-/// in the shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
+/// Creates an empty KV cache. The caller frees `*out` with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a
+/// zero in the shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
 /// RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_kv_new(params: *const rz_kv_params, out: *mut *mut rz_kv, err: *mut rz_error) -> rz_status {
@@ -184,11 +183,11 @@ pub unsafe extern "C" fn rz_kv_new(params: *const rz_kv_params, out: *mut *mut r
     })
 }
 
-/// Appends one position to `layer` and attends from it over all positions of that layer, itself included.
+/// Appends one position to `layer`, and computes its attention over all positions of that layer, including itself.
 ///
-/// `q`, `out`: [n_heads * head_dim]; `k`, `v`: [n_kv_heads * head_dim]; f32; `out` overlaps none of the inputs.
-/// `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
-/// thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
+/// `q`, `out`: [n_heads * head_dim]; `k`, `v`: [n_kv_heads * head_dim]; f32; `out` must not overlap the inputs.
+/// `*new_len` receives the number of positions of the layer. Layers are filled one position at a time, in any order.
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
 /// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_kv_attend_into(
@@ -215,8 +214,8 @@ pub unsafe extern "C" fn rz_kv_attend_into(
     })
 }
 
-/// Rewinds every layer to its first `len` positions; 0 clears. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where
-/// `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Rewinds every layer to its first `len` positions; 0 clears the cache. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT if
+/// `len` is greater than the number of positions, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_kv_truncate(kv: *mut rz_kv, len: u32, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

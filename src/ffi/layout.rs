@@ -1,4 +1,4 @@
-//! The layouts of the header's structs as data, so that a binding written by hand can check itself.
+//! Layouts of the header's structs as data, with which hand-written bindings check themselves.
 
 use std::ffi::c_char;
 
@@ -71,11 +71,11 @@ const fn width<S, F>(_field: fn(&S) -> &F) -> usize {
 // A call of one of the macros for each struct, and `STRUCTS`, from the declarations of all groups.
 include!(concat!(env!("OUT_DIR"), "/layouts.rs"));
 
-/// Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
+/// Returns entry `index` of the table of all structs of this header: for each struct the whole first, then its fields
+/// in order.
 ///
-/// The caller sets `out->struct_size`. A binding that writes these structs down in another language asks for the
-/// entries from 0 until RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry.
-/// Since 0.1.0.
+/// The caller sets `out->struct_size`. A binding that declares these structs in another language iterates from 0 until
+/// RZ_ERR_NOT_FOUND and compares. Any thread. Errors: RZ_ERR_NOT_FOUND beyond the last entry. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_layout_get(index: u32, out: *mut rz_layout, err: *mut rz_error) -> rz_status {
     guarded_first!(err, |call| {

@@ -1,4 +1,4 @@
-//! Counters of the work that a model has done.
+//! Metrics: counters of the work that a model has done.
 
 use crate::engine::metrics::{Phase, Snapshot};
 use crate::engine::{DeviceKind, Part};
@@ -9,32 +9,32 @@ use super::guard::{guarded, guarded_or};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// The work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass
-/// through its layers of the network, for one token or many: where layers are divided between devices, each counts its
-/// own part. Since 0.1.0.
+/// Work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass of one
+/// or many tokens through the layers on the device; if layers are split between devices, each device counts its own
+/// part. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_backend_metrics {
     /// sizeof(rz_backend_metrics), set by the caller.
     pub struct_size: u32,
-    /// RZ_DEVICE_..., as asked for.
+    /// RZ_DEVICE_..., as requested.
     pub device_kind: u32,
-    /// Dispatches; where it is 0 so is all below.
+    /// Number of dispatches; if 0, all values below are 0.
     pub dispatches: u64,
-    /// Bytes that they read and wrote.
+    /// Bytes read and written by dispatches.
     pub bytes: u64,
-    /// Sum of their latencies, in nanoseconds.
+    /// Total latency in nanoseconds.
     pub latency_sum_ns: u64,
-    /// The shortest, in nanoseconds.
+    /// Minimum latency in nanoseconds.
     pub latency_min_ns: u64,
-    /// The longest, in nanoseconds.
+    /// Maximum latency in nanoseconds.
     pub latency_max_ns: u64,
-    /// Their mean, in nanoseconds.
+    /// Mean latency in nanoseconds.
     pub latency_mean_ns: f64,
-    /// Mean squared distance from the mean, in square nanoseconds.
+    /// Variance of the latency in square nanoseconds.
     pub latency_variance_ns2: f64,
-    /// Entry 0 counts latencies under 1 microsecond, entry i those from 2^(i-1) to below 2^i microseconds, the last
-    /// one all that are longer.
+    /// Entry 0 counts latencies under 1 microsecond, entry i latencies from 2^(i-1) to below 2^i microseconds, the last
+    /// one all longer latencies.
     pub latency_histogram: [u64; 32],
 }
 
@@ -42,13 +42,13 @@ pub struct rz_backend_metrics {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_phase_metrics {
-    /// Calls.
+    /// Number of calls.
     pub count: u64,
-    /// Sum of their times, in nanoseconds.
+    /// Total time in nanoseconds.
     pub sum_ns: u64,
 }
 
-/// The phases of a model's work since it was loaded or rz_metrics_reset was called. Since 0.1.0.
+/// Phases of a model's work since it was loaded or rz_metrics_reset was called. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_metrics {
@@ -56,36 +56,36 @@ pub struct rz_metrics {
     pub struct_size: u32,
     /// 0.
     pub reserved: u32,
-    /// Loading the model.
+    /// Load.
     pub load: rz_phase_metrics,
-    /// Text to tokens.
+    /// Tokenization.
     pub tokenize: rz_phase_metrics,
-    /// Appending prompts.
+    /// Prefill.
     pub prefill: rz_phase_metrics,
-    /// Appending one token at a time, choosing the next one included.
+    /// Decode: one token at a time, including sampling of the next one.
     pub decode: rz_phase_metrics,
-    /// Choosing tokens.
+    /// Sampling.
     pub sample: rz_phase_metrics,
-    /// Tokens to text.
+    /// Detokenization.
     pub detokenize: rz_phase_metrics,
-    /// Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only,
-    /// as are all whose names begin so.
+    /// Matrix products of layers on the GPU, with adjacent norms and sums; only counted with RZ_MODEL_PROFILE, like all
+    /// fields whose names begin with gpu_.
     pub gpu_products: rz_phase_metrics,
-    /// Rotation, cache and attention.
+    /// Rotary positions, KV cache and attention.
     pub gpu_attention: rz_phase_metrics,
-    /// The choice of experts, and experts.
+    /// Routing, and experts.
     pub gpu_experts: rz_phase_metrics,
     /// Logits and the most likely token.
     pub gpu_head: rz_phase_metrics,
-    /// Embeddings, and norms, sums and gates that stand alone.
+    /// Embeddings, and separate norms, sums and gates.
     pub gpu_other: rz_phase_metrics,
-    /// Encoding pictures, from their pixels to the rows of a medium. A medium that was made with RZ_ENCODE_STEPS counts
-    /// once it is done.
+    /// Encoding of images, from their pixels to the rows of a medium. A medium created with RZ_ENCODE_STEPS counts once
+    /// it is done.
     pub encode: rz_phase_metrics,
 }
 
-/// Reads the counters of a model's phases. The caller sets `out->struct_size`. Counting goes on meanwhile, so numbers
-/// may be apart by a call in progress. Any thread. Since 0.1.0.
+/// Reads the phase counters of a model. The caller sets `out->struct_size`. Counting continues during the call, so that
+/// numbers may differ by a call in progress. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_metrics, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {

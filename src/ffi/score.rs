@@ -1,4 +1,4 @@
-//! Probabilities of tokens.
+//! Log probabilities of tokens.
 
 use crate::engine::Session;
 use crate::error::{Error, try_filled};
@@ -8,12 +8,13 @@ use super::cancel::{flag, rz_cancel};
 use super::guard::guarded;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// Writes the `k` likeliest tokens after the last one, the likeliest first, to `tokens`, and the natural logarithms of
-/// their probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
+/// Writes the `k` most likely next tokens, in descending order, to `tokens`, and the natural logarithms of their
+/// probabilities (log probabilities) to `logprobs`; both have a capacity of `k`. Of equally likely tokens the lowest id
+/// comes first.
 ///
-/// `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives,
-/// summed in double precision; a token that is never chosen has minus infinity. Any thread. Errors: as for
-/// rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// `*n` receives their number: `k`, or the size of the vocabulary if that is smaller. Probabilities are the softmax of
+/// the logits of rz_logits_into, summed in double precision; a token that is never chosen has minus infinity. Any
+/// thread. Errors: as for rz_logits_into, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_top_logprobs(
     cache: *mut rz_cache,
@@ -39,11 +40,11 @@ pub unsafe extern "C" fn rz_top_logprobs(
     })
 }
 
-/// Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of
-/// tokens[i] after all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
+/// Appends `n` tokens, at least one, like rz_prefill, and writes the log probability of tokens[i] given all tokens
+/// before it to logprobs[i]. The first token of an empty cache gets 0.
 ///
-/// Probabilities are as in rz_top_logprobs. The call takes longer than a prefill, because it needs the logits after
-/// every token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: as for
+/// Probabilities are as in rz_top_logprobs. The call takes longer than a prefill, because it computes the logits after
+/// every token. `cancel` may be NULL. A call that fails leaves the cache unchanged. Any thread. Errors: as for
 /// rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_score(

@@ -1,4 +1,4 @@
-//! Stores of prefixes, which caches of one model share.
+//! Prefix caches (prompt caches), shared by the caches of one model.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::prompt::rz_prompt;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::count;
 
-/// Remembers what prompts left behind, for any cache of one model that begins with the same tokens: a prompt that was
-/// computed once is not computed again, by other conversations, and with a folder by other processes. Usable by any
-/// number of threads at once. A hit changes no bit of what follows.
+/// Prefix cache (prompt cache): keeps the KV caches of prompts for any later prompt of the model that begins with the
+/// same tokens, so that a shared prefix is computed only once: across conversations, and with a folder also across
+/// processes. Any number of threads may use it at once. A hit does not change results by a single bit.
 pub struct rz_store(pub(super) Arc<Store>);
 
 impl Handle for rz_store {
@@ -34,51 +34,51 @@ impl Handle for rz_store {
 pub struct rz_store_params {
     /// sizeof(rz_store_params).
     pub struct_size: u32,
-    /// Prefixes of fewer tokens are neither kept nor looked for; 0: 64.
+    /// Minimum length in tokens of prefixes to keep and to look up; 0: 64.
     pub min_tokens: u32,
-    /// Bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. What one has in common
-    /// with another that it goes on from counts once. A store with a folder takes as much as one prefix, or a quarter
-    /// of the limit, beyond that: it waits for the disk.
+    /// Maximum bytes of prefixes in memory; 0: a tenth of the memory that is free now, at most 1 GiB. Memory that a
+    /// prefix shares with a shorter one counts once. A store with a folder temporarily takes more, as much as one
+    /// prefix or a quarter of the limit, while it waits for the disk.
     pub memory_limit: u64,
-    /// Folder of files, NUL-terminated; created for this user alone if it is missing. NULL: prefixes that do not fit in
-    /// memory are forgotten. Each prefix is written about two seconds after it was stored, so that it survives however
-    /// the process ends and other processes see it. The file of a longer prefix replaces the file of the prefix that it
+    /// Folder of files, NUL-terminated; created with permissions for this user only if it is missing. NULL: prefixes
+    /// that do not fit in memory are dropped. Each prefix is written about two seconds after it was stored, so that it
+    /// survives a crash and other processes see it. The file of a longer prefix replaces the file of the prefix that it
     /// extends, which other processes then find in the longer file. A prefix that cannot be written stays in memory,
     /// with a line in the log. Several stores and processes of one user may share the folder, also for different
-    /// models. Its files decide answers: on Unix a folder that another user owns, or that others may write to (also by
-    /// its group), is rejected. A store with a folder has a thread that writes, whatever the threads of the runtime, so
-    /// that no call waits for the disk. In a child made with fork(), which lacks that thread, rz_store_put and steps of
-    /// conversations write, unless a prefix was written less than two seconds ago.
+    /// models. Files in the folder influence answers: on Unix a folder that another user owns, or that others may write
+    /// to (also by its group), is rejected. A store with a folder has its own writer thread, whatever the number of
+    /// threads of the runtime, so that no call waits for the disk. In a child made with fork(), which lacks that
+    /// thread, rz_store_put and steps of conversations write, unless a prefix was written less than two seconds ago.
     pub path: *const c_char,
-    /// Prefixes in memory; 0: 1,024.
+    /// Maximum number of prefixes in memory; 0: 1,024.
     pub max_entries: usize,
-    /// Bytes of files in the folder, beyond which those that were not used for longest are removed; 0: a tenth of what
-    /// is free on its disk now, the folder's own files counted as free, at most 16 GiB. A file that is being written
-    /// comes on top.
+    /// Maximum bytes of files in the folder; beyond it the least recently used files are removed; 0: a tenth of the
+    /// free disk space (the folder's own files count as free), at most 16 GiB. A file that is being written is
+    /// additional.
     pub disk_limit: u64,
 }
 
-/// The state of a store. Since 0.1.0.
+/// State of a store. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_store_info {
     /// sizeof(rz_store_info), set by the caller.
     pub struct_size: u32,
-    /// Prefixes in memory, and in files of the model.
+    /// Number of prefixes in memory, and in files of the model.
     pub n_entries: u32,
     pub n_files: u32,
-    /// Prefixes that were forgotten because they could not be written, as on a full disk, since the store was made. The
-    /// log says why.
+    /// Number of prefixes dropped because they could not be written (on a full disk, for example), since the store was
+    /// created. The log has the reason.
     pub n_unwritten: u32,
-    /// Bytes of both.
+    /// Bytes in memory and in files.
     pub memory_bytes: u64,
     pub disk_bytes: u64,
-    /// Times that a prefix was found, and was not, since the store was made.
+    /// Number of lookups that found a prefix, and that found none, since the store was created.
     pub hits: u64,
     pub misses: u64,
-    /// Tokens that were not computed because of it.
+    /// Number of tokens that hits saved from being computed.
     pub reused_tokens: u64,
-    /// The limits in effect (rz_store_params); disk_limit is 0 without a folder.
+    /// Limits in effect (rz_store_params); disk_limit is 0 without a folder.
     pub memory_limit: u64,
     pub disk_limit: u64,
 }
@@ -86,12 +86,13 @@ pub struct rz_store_info {
 /// Creates a store. `params` may be NULL. The caller frees `*out` with rz_store_free, before or after the model and the
 /// conversations that use it.
 ///
-/// Files of the folder are those of rz_cache_save, found by the tokens at their beginning, written under another name
-/// and then renamed, and checksummed: one that is damaged or of another version is removed when it is met, with a line
-/// in the log, and one that a process left unfinished is removed by the next store. Links, pipes, and on Unix files
-/// that another user owns or may write to are passed over. A model loaded with RZ_MODEL_MMAP is read as a whole for its
-/// fingerprint. Any thread. Errors: RZ_ERR_IO (the folder cannot be made, or is refused), RZ_ERR_RESOURCES (the system
-/// cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Files in the folder have the format of rz_cache_save, are found by their first tokens, written under a temporary
+/// name and then renamed, and checksummed. A file that is damaged or of another version is removed when it is found,
+/// with a line in the log; a file that a process left unfinished is removed by the next store. Links, pipes, and on
+/// Unix files that another user owns or may write to are ignored. The fingerprint of a model loaded with RZ_MODEL_MMAP
+/// reads the whole model. Any thread. Errors: RZ_ERR_IO (the folder cannot be created, or is rejected),
+/// RZ_ERR_RESOURCES (the system cannot create more threads), RZ_ERR_INVALID_ARGUMENT (a model without weights),
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_new(
     model: *const rz_model,
@@ -120,14 +121,14 @@ pub unsafe extern "C" fn rz_store_new(
     })
 }
 
-/// Creates a cache for a prompt of `n` tokens, which holds the first `*common` of them: as many as the store knows, but
-/// never the last, whose logits are to be computed; 0 where it knows none. The rest is appended as to any cache.
+/// Creates a cache for a prompt of `n` tokens from the longest stored prefix. `*common` receives its length: the cache
+/// holds the first `*common` tokens, at most `n` - 1, because the logits of the last token must be computed; 0 if no
+/// prefix is stored. The caller appends the rest as to any cache.
 ///
-/// The cache has no adapters, and what caches with adapters left is not looked at: it is for conversations with equal
-/// ones, which take it by themselves. `params` may be NULL; types of keys and values count, and what was left with
-/// another capacity is copied. `cancel` ends the reading of a file before the next piece, and may be NULL. The caller
-/// frees `*out` with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since
-/// 0.1.0.
+/// The cache has no adapters, and prefixes computed with adapters are not used; conversations with adapters use theirs
+/// by themselves. `params` may be NULL; the element types of keys and values must match, and a prefix of another
+/// capacity is copied. `cancel` stops reading a file before the next chunk, and may be NULL. The caller frees `*out`
+/// with rz_cache_free. Any thread. Errors: as for rz_cache_new, RZ_ERR_CANCELLED, RZ_ERR_DEADLINE. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take(
     store: *const rz_store,
@@ -158,9 +159,9 @@ fn or_empty(store: &Store, params: &CacheParams, taken: Option<(Session, usize)>
     taken.map_or_else(|| Ok((Session::new(store.model(), params)?, 0)), Ok)
 }
 
-/// rz_store_take for a prompt, of which rows are known by the hashes of their media; rz_prefill_prompt appends the rest
-/// from token `*common` on. `params` and `cancel` may be NULL. The caller frees `*out` with rz_cache_free. Any thread.
-/// Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
+/// Like rz_store_take, for a prompt, whose rows are identified by the hashes of their media; rz_prefill_prompt appends
+/// the rest from token `*common` on. `params` and `cancel` may be NULL. The caller frees `*out` with rz_cache_free. Any
+/// thread. Errors: as for rz_store_take, RZ_ERR_MISMATCH (a prompt of another model). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_take_prompt(
     store: *const rz_store,
@@ -185,14 +186,14 @@ pub unsafe extern "C" fn rz_store_take_prompt(
     })
 }
 
-/// Remembers the tokens that a cache holds, which goes on by itself: the memory is shared until one of both changes it.
-/// Fewer tokens than rz_store_params.min_tokens, and those that the store knows already, change nothing.
+/// Stores the tokens of a cache, which stays usable: the two share memory copy-on-write. The call changes nothing if
+/// the cache has fewer tokens than rz_store_params.min_tokens, or if the store already has them.
 ///
-/// A prefix that was computed with adapters is remembered for those with the same factors and scales in the same order.
-/// Only reads the cache. A prefix that has no room any more goes to the folder after the call; where it cannot be
-/// written it is forgotten (rz_store_info.n_unwritten). Against rz_runtime_params.memory_limit each counts with all
-/// that it holds. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY, RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+/// A prefix computed with adapters is only used for adapters with the same factors and scales in the same order. The
+/// call only reads the cache. A prefix that exceeds the memory limit is written to the folder after the call; if it
+/// cannot be written, it is dropped (rz_store_info.n_unwritten). Each prefix counts in full against
+/// rz_runtime_params.memory_limit. Any thread. Errors: RZ_ERR_MISMATCH (a cache of another model), RZ_ERR_BUSY,
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_put(store: *const rz_store, cache: *const rz_cache, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -203,7 +204,7 @@ pub unsafe extern "C" fn rz_store_put(store: *const rz_store, cache: *const rz_c
     })
 }
 
-/// Forgets all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0.
+/// Drops all prefixes, and removes the files of the model from the folder. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_clear(store: *mut rz_store, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
@@ -240,8 +241,8 @@ pub unsafe extern "C" fn rz_store_info_get(
     })
 }
 
-/// Frees the handle; NULL is fine. With the last conversation that uses it the store ends, and what it has in memory
-/// goes to the folder within the call, where there is one: rz_store_clear ahead of it saves the time. Any thread. Since
+/// Frees the handle; NULL is fine. The store ends with the last conversation that uses it; within that call it writes
+/// the prefixes in memory to the folder, if there is one. rz_store_clear before it saves that time. Any thread. Since
 /// 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_store_free(store: *mut rz_store) {
