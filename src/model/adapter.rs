@@ -1,5 +1,5 @@
-//! The places of low-rank adapters in a network: which of its products a tensor's name means, and the rows of a factor
-//! in the order of that product's. Refuses an adapter of another network by the tensor that does not fit.
+//! Where LoRA adapters apply in a network: which matrix product a tensor name means, and the rows of a factor in that
+//! product's order. An adapter of another network fails with the tensor that does not fit.
 
 use std::ops::Range;
 
@@ -14,61 +14,61 @@ use crate::graph::without_matrix;
 use crate::quant;
 use crate::tensor::DType;
 
-/// The facts about a network that adapters refer to.
+/// Properties of a network that adapters need.
 pub struct Adaptable {
     architecture: String,
     heads: HeadShape,
-    /// The pairs that turn in queries and keys, in the network and in GGUF files of the architecture.
+    /// Order of RoPE pairs in queries and keys: in the network, and in GGUF files of the architecture.
     pairs: Option<[RopePairs; 2]>,
-    /// Width of the widest input of a product, which bounds ranks.
+    /// Width of the widest input of a product, the maximum rank.
     widest: usize,
     /// The matrices of the program, indexed by `Weight`.
     matrices: Vec<Matrix>,
-    /// Their numbers, by name.
+    /// Their indices, sorted by name.
     by_name: Vec<usize>,
-    /// Rows and columns of the head, and its type.
+    /// Rows and columns of the output matrix, and its type.
     head: Option<(usize, usize, DType)>,
 }
 
 /// Rows of a tensor that a network multiplies by.
 struct Matrix {
     name: String,
-    /// Rows of the tensor, and those of them that are used.
+    /// Number of rows of the tensor; next, the used ones.
     of: usize,
     runs: RowRuns,
     cols: usize,
     dtype: DType,
-    /// The reason for which nothing can be added to its product.
+    /// Why no adapter can apply to it.
     refused: Option<&'static str>,
 }
 
-/// A part of a tensor's product: where it is added, and the rows of the adapter's B that belong to it.
+/// A part of a tensor's product: where the adapter is added, and the rows of its B.
 struct Part {
     beside: Beside,
     rows: RowRuns,
-    /// Its heads are rotated.
+    /// True if RoPE applies to its heads.
     turns: bool,
     /// Type of the weights.
     dtype: DType,
 }
 
-/// The factors of an adapter as matrices, and the products that they make.
+/// The factors of an adapter as matrices, and their products.
 pub struct Factors<'a> {
     pub matrices: Vec<FactorMatrix<'a>>,
     pub products: Vec<LowRank>,
 }
 
-/// A factor with its rows in the order of a network's.
+/// A factor with rows in the network's order.
 pub struct FactorMatrix<'a> {
     file: &'a AdapterFile,
     info: &'a TensorInfo,
-    /// Rows of the tensor; none: all in their order.
+    /// Rows of the tensor; `None`: all, in order.
     rows: Option<Vec<usize>>,
-    /// The type that rows are converted to while they are read.
+    /// Type to convert rows to while reading.
     target: DType,
 }
 
-/// The type in which a factor stands beside weights: half as wide as single precision, unless these are that precise.
+/// The type of a factor next to weights: 16-bit, unless the weights are F32.
 fn target(factor: DType, weights: DType) -> DType {
     if factor == quant::F32 && weights != quant::F32 { quant::F16 } else { factor }
 }
@@ -95,7 +95,7 @@ impl Network<'_> {
                     let dtype = self.matrices[weight.0 as usize].dtype();
                     let sizes = (self.program.vocab, self.program.width(*x), dtype);
                     head = (!self.scaled.contains(weight)).then_some(sizes);
-                    // The head is refused by its own name, which it may share with the embedding.
+                    // The output matrix is rejected under its own name, which it may share with the embedding.
                     refuse(*weight, "is looked up");
                 }
             }
@@ -126,14 +126,14 @@ impl Adaptable {
         AdapterBase { architecture: &self.architecture, group }
     }
 
-    /// The factors of an adapter in their places.
+    /// Matches the factors of an adapter to the network.
     pub fn place<'a>(&self, file: &'a AdapterFile) -> Result<Factors<'a>> {
         let path = file.path().display();
         if let Some(other) = file.architecture.as_ref().filter(|other| **other != self.architecture) {
             let what = format!("an adapter for the architecture {other:?}, the model's is {:?}", self.architecture);
             return Err(Error::Mismatch(format!("{what}: {path}")));
         }
-        // A product has two names at most.
+        // A product has at most two names.
         let most = 2 * self.matrices.len() + 1;
         let mut factors =
             Factors { matrices: try_vec("factors", most + file.pairs.len())?, products: try_vec("factors", most)? };
@@ -169,7 +169,7 @@ impl Adaptable {
         }
     }
 
-    /// The parts that a tensor's product has in the network, and the shape of the tensor.
+    /// The parts of a tensor's product in the network, and the shape of the tensor.
     fn parts(&self, pair: &FactorPair, file: &AdapterFile) -> Result<(Vec<Part>, (usize, usize))> {
         let (name, path) = (pair.name.as_str(), file.path().display());
         if let ("output.weight", Some((rows, cols, dtype))) = (name, self.head) {
@@ -200,7 +200,7 @@ impl Adaptable {
             }
             return Ok((parts, (self.matrices[first].of, self.matrices[first].cols)));
         }
-        // One tensor for queries, keys and values of which the model has three, or the other way round.
+        // One fused tensor for q, k and v where the model has three, or the other way round.
         let three = one_of_three.map(|part| named(&format!("{layer}.{part}.weight")).first().copied());
         let mut fused = named(&format!("{layer}.attn_qkv.weight")).to_vec();
         fused.sort_by_key(|&i| self.matrices[i].runs.first);
@@ -233,16 +233,16 @@ impl Adaptable {
         &self.by_name[start..start + n]
     }
 
-    /// The order of pairs in the rows of an adapter and of the network.
+    /// Order of RoPE pairs in the rows of an adapter and of the network.
     fn pairs_of(&self, file: &AdapterFile) -> Option<[RopePairs; 2]> {
         let [pairs, gguf] = self.pairs?;
         Some([if file.rope_halves { RopePairs::Halves } else { gguf }, pairs])
     }
 
-    /// The rows of B, as the network has them.
+    /// The rows of B in the network's order.
     fn rows(&self, part: &Part, pair: &FactorPair, file: &AdapterFile) -> Result<Option<Vec<usize>>> {
         let (width, half) = (self.heads.head_dim, self.heads.head_dim / 2);
-        // From a row of a head in the network to one in the adapter.
+        // From a row of a head in the network to the one in the adapter.
         let turned: Option<fn(usize, usize) -> usize> = match self.pairs_of(file).filter(|_| part.turns) {
             Some([RopePairs::Halves, RopePairs::Adjacent]) => Some(|i, half| i % 2 * half + i / 2),
             Some([RopePairs::Adjacent, RopePairs::Halves]) => Some(|i, half| i % half * 2 + i / half),
@@ -282,7 +282,7 @@ impl MatrixSource for FactorMatrix<'_> {
         self.info.shape.cols() as usize
     }
 
-    /// Refuses values that are not finite.
+    /// Fails for NaN and infinite values.
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
         let (format, is_same) = (quant::format(self.info.dtype)?, self.target == self.info.dtype);
         let row_bytes = format.row_bytes(self.cols() as u64)?;

@@ -1,7 +1,7 @@
-//! Helpers in which networks are written: each finds the tensors that it names, with their exact shapes, and emits ops.
+//! Helpers for defining networks: each finds the tensors that it names, checks their exact shapes, and emits ops.
 //!
-//! A name inside `layers` stands for `blk.N.name`, behind `Builder::stack`. Optional tensors (biases, and `.scale`, a
-//! factor on a product) are used where a file has them; `finish` refuses by name what no helper used.
+//! Inside `layers` a name means `blk.N.name`, after `Builder::stack`. Optional tensors (biases, and `.scale`, a scale
+//! of a product) are used if present; `finish` fails with the names of tensors that no helper used.
 
 mod compressed;
 mod embeddings;
@@ -37,22 +37,21 @@ use crate::graph::sequence_spec::KvLayer;
 use crate::graph::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::tensor::DType;
 
-/// A network and its weights in a file, of which only vectors were read.
+/// A network and its weights in a file, of which only vectors have been read.
 pub struct Network<'a> {
     pub hyper: Hyper,
     pub program: Program,
-    /// The network up to the hidden states of all tokens, the one activation that it keeps, or the encoder of a network
-    /// that reads a source; with the same handles of weights.
+    /// The network up to the hidden states of all tokens, the only activation it keeps, or the encoder of an
+    /// encoder-decoder network; with the same weight handles.
     pub states: Program,
-    /// The layer that predicts a further token, with the same handles of weights, where it was asked for, or the
-    /// network itself, where that is a head of another one.
+    /// The MTP layer, with the same weight handles, if requested; for a draft head, the network itself.
     pub predictor: Option<Predictor>,
     pub embeddings: EmbeddingHead,
-    /// Keys and tensors that the network does not know.
+    /// Keys and tensors that the network does not use.
     pub passed: Passed,
-    /// The order of rotary pairs in GGUF files of the architecture, where it has the common rotation.
+    /// The order of RoPE pairs in GGUF files of the architecture, if it has common RoPE.
     pub(super) gguf_pairs: Option<RopePairs>,
-    /// Matrices whose products have a factor of the file.
+    /// Matrices whose products are scaled by the file.
     pub(super) scaled: Vec<Weight>,
     pub(super) matrices: Vec<FileMatrix<'a>>,
     vectors: Vec<Vec<f32>>,
@@ -69,27 +68,27 @@ impl Network<'_> {
     }
 }
 
-/// The choices of an attention.
+/// Parameters of attention.
 #[derive(Clone, Copy)]
 pub struct Attention {
     pub heads: HeadShape,
     pub scale: f32,
     pub softcap: f32,
     pub mask: Mask,
-    /// Largest slope of linear biases, as a power of two: ALiBi's slopes are from `2^(-max/n)` on; 0: none.
+    /// Largest slope of ALiBi as a power of two: slopes start at `2^(-max/n)`; 0: none.
     pub max_alibi: f32,
     /// `Attend::distances`.
     pub distances: Option<Vector>,
 }
 
 impl Attention {
-    /// All earlier tokens, scaled by the root of the head's width.
+    /// Causal, scaled by the inverse square root of the head width.
     pub fn new(heads: HeadShape) -> Attention {
         let scale = 1.0 / (heads.head_dim as f32).sqrt();
         Attention { heads, scale, softcap: 0.0, mask: Mask::Causal, max_alibi: 0.0, distances: None }
     }
 
-    /// `new` with a window, where it is not 0.
+    /// Like `new`, with a sliding window if not 0.
     pub fn windowed(heads: HeadShape, window: usize) -> Attention {
         Attention { mask: Mask::window(window), ..Attention::new(heads) }
     }
@@ -98,9 +97,9 @@ impl Attention {
 pub struct Builder<'a> {
     pub keys: Keys<'a>,
     pub hyper: Hyper,
-    /// Factor on what blocks add to the residual stream.
+    /// Scale of what blocks add to the residual stream.
     pub residual_scale: f32,
-    /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`, each for the other where a file has one.
+    /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`; if a file has only one, both are that.
     pub(super) rms_eps: f32,
     layer_eps: f32,
     pub(super) tensors: Tensors<'a>,
@@ -110,23 +109,23 @@ pub struct Builder<'a> {
     pub(super) ropes: Vec<Rope>,
     gguf_pairs: Option<RopePairs>,
     scaled: Vec<Weight>,
-    /// The order of inputs that a matrix wants, as places of `Op::Gather`.
+    /// The column order of matrices that have one, as indices of `Op::Gather`.
     orders: BTreeMap<Weight, Vector>,
-    /// Beginning of the names of layers.
+    /// Prefix of the names of layers.
     pub stack: &'static str,
-    /// The layer whose ops are emitted.
+    /// The layer under construction.
     layer: Option<usize>,
     embedding: Option<Weight>,
     /// The hidden states after the last layer and its norm.
     states: Option<TensorId>,
-    /// Factor on logits, beside that of the output matrix.
+    /// Scale of logits, in addition to the output matrix's own.
     logit_scale: f32,
-    /// The encoder ahead of the ops of a decoder that reads what it makes of a source.
+    /// The encoder before the ops of an encoder-decoder network's decoder.
     encoder: Option<Program>,
-    /// A predictor is asked for.
+    /// True if the MTP layer is requested.
     predicts: bool,
     predictor: Option<Predictor>,
-    /// Keys and values that all layers of an encoder use, one after the other.
+    /// The KV cache layer that all layers of an encoder use in turn.
     shared: Option<(KvLayer, KvLayerId)>,
 }
 
@@ -141,7 +140,7 @@ impl<'a> Builder<'a> {
         let rms = keys.float("attention.layer_norm_rms_epsilon")?;
         let layer = keys.float("attention.layer_norm_epsilon")?;
         let (Some(rms_eps), Some(layer_eps)) = (rms.or(layer), layer.or(rms)) else {
-            // One that is 0 stands for an absent one only beside the other.
+            // 0 means absent only if the other one is present.
             let other = "attention.layer_norm_epsilon";
             let key = if keys.is_present(other) { other } else { "attention.layer_norm_rms_epsilon" };
             return Err(keys.unsupported(key));
@@ -181,7 +180,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The name of a weight, which a few files write without its ending.
+    /// The name of a weight, which a few files write without `.weight`.
     pub(super) fn weight_name(&self, part: &str) -> String {
         let name = self.name(&format!("{part}.weight"));
         if !self.tensors.has(&name) && self.has(part) { self.name(part) } else { name }
@@ -192,12 +191,12 @@ impl<'a> Builder<'a> {
         self.tensors.format() == FileFormat::Safetensors
     }
 
-    /// True where the file has a tensor with this name.
+    /// True if the file has a tensor with this name.
     pub fn has(&self, part: &str) -> bool {
         self.tensors.has(&self.name(part))
     }
 
-    /// The place of a matrix, the same one for layers that share it.
+    /// The handle of a matrix, equal for layers that share it.
     pub(super) fn add_matrix(&mut self, matrix: FileMatrix<'a>) -> Weight {
         if let Some(i) = self.matrices.iter().position(|other| other.is(&matrix)) {
             return Weight(i as u32);
@@ -211,13 +210,13 @@ impl<'a> Builder<'a> {
         self.tensors.rows(&self.name(part))
     }
 
-    /// Some rows of a tensor whose columns may be in an order of their own, which `order_of` tells.
+    /// Some rows of a tensor whose columns may be permuted (`order_of`).
     fn ordered_matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<Weight> {
         let matrix = self.tensors.ordered_matrix(name, of, rows, cols)?;
         let order = matrix.order()?;
         let weight = self.add_matrix(matrix);
         if let Some(order) = order {
-            // Matrices that were quantised by the same inputs share one.
+            // Matrices quantized with the same inputs share an order.
             let known = self.orders.values().find(|known| self.vectors[known.0 as usize] == order).copied();
             let order = known.unwrap_or_else(|| self.vector(order));
             self.orders.insert(weight, order);
@@ -252,7 +251,7 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
-    /// Takes tensors from here on from the block of that number, which several layers may have.
+    /// Reads later tensors from block number `block`, which several layers may share.
     pub fn take_block(&mut self, block: usize) {
         self.layer = Some(block);
     }
@@ -270,7 +269,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Logits of `x`, `cap * tanh(scale * y / cap)`, by `output` or, where a file has none, by the embedding.
+    /// Logits of `x`, `cap * tanh(scale * y / cap)`, by `output` or, if a file has none, by the embedding.
     pub fn head(&mut self, x: TensorId, scale: f32, softcap: f32) -> Result<()> {
         if self.keys.metadata.bool("realizar.headless")? == Some(true) {
             self.states = Some(x);
@@ -296,8 +295,7 @@ impl<'a> Builder<'a> {
 
     // ---- norms and sums
 
-    /// The norm of each `group` values of a row of `groups` of them; the file has a weight for all groups or one for
-    /// each.
+    /// A norm per `group` values of a row of `groups` groups; the file has one weight for all groups, or one for each.
     pub(super) fn norm(&mut self, kind: NormKind, part: &str, groups: usize, group: usize) -> Result<Norm> {
         let (weight, bias) = (self.weight_name(part), self.name(&format!("{part}.bias")));
         let rows = if groups > 1 && self.tensors.rows(&weight)? == groups { groups } else { 1 };
@@ -333,21 +331,21 @@ impl<'a> Builder<'a> {
         self.normed(NormKind::Layer, x, part)
     }
 
-    /// RMS norm in place of each `group` values: of a head, or of the whole row.
+    /// In-place RMS norm per `group` values: a head, or the whole row.
     pub fn rms_norm_groups(&mut self, x: TensorId, part: &str, group: usize) -> Result<()> {
         let norm = self.norm(NormKind::Rms, part, self.program.width(x) / group.max(1), group)?;
         self.program.push(Op::Norm { norm, x, out: x });
         Ok(())
     }
 
-    /// LayerNorm in place of each `group` values.
+    /// In-place LayerNorm per `group` values.
     pub fn layer_norm_groups(&mut self, x: TensorId, part: &str, group: usize) -> Result<()> {
         let norm = self.norm(NormKind::Layer, part, self.program.width(x) / group.max(1), group)?;
         self.program.push(Op::Norm { norm, x, out: x });
         Ok(())
     }
 
-    /// A norm without weights.
+    /// An unweighted norm.
     pub fn bare_norm(&mut self, kind: NormKind, x: TensorId) -> TensorId {
         let group = self.program.width(x);
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
@@ -356,7 +354,7 @@ impl<'a> Builder<'a> {
         out
     }
 
-    /// The norm in place of each `group` values, without weights.
+    /// An in-place unweighted norm per `group` values.
     pub fn bare_norm_groups(&mut self, kind: NormKind, x: TensorId, group: usize) {
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
         self.program.push(Op::Norm { norm, x, out: x });
@@ -374,7 +372,7 @@ impl<'a> Builder<'a> {
 
     // ---- products
 
-    /// `scale * (W x) + bias` for some rows of a tensor that has `of`: bias and factor, where the file has them.
+    /// `scale * (W x) + bias` for some of the `of` rows of a tensor, with the file's bias and scale if any.
     pub(super) fn part(
         &mut self,
         part: &str,
@@ -396,7 +394,7 @@ impl<'a> Builder<'a> {
         Ok((Projection { weight, bias, out }, factor))
     }
 
-    /// The factor of the products of a matrix, which files of 4-bit floats have beside it.
+    /// The scale of a matrix's products; FP4 files have one per matrix.
     fn factor(&mut self, name: &str, weight: Weight) -> Result<f32> {
         match self.tensors.vector_if_present(name, 1)?.as_deref() {
             None | Some([1.0]) => Ok(1.0),
@@ -408,7 +406,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A bias of a product that is multiplied by `factor` afterwards.
+    /// The bias of a product that is multiplied by `factor` afterwards.
     fn bias_before(&mut self, factor: f32, bias: &[f32]) -> Vector {
         self.vector(bias.iter().map(|b| b / factor).collect())
     }
@@ -426,7 +424,7 @@ impl<'a> Builder<'a> {
         parts: [(Projection, f32); N],
     ) -> [TensorId; N] {
         let mut rest = Vec::from(parts.map(|(projection, _)| projection));
-        // Products that want the same order share an op.
+        // Products with the same column order share an op.
         while let Some(order) = rest.first().map(|first| self.order_of(first.weight)) {
             let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|p| self.order_of(p.weight) == order);
             let x = order.map_or(x, |by| {
@@ -452,7 +450,7 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
-    /// `project` of a network that does not add the bias of the file.
+    /// Like `project`, without the file's bias.
     pub fn project_without_bias(&mut self, x: TensorId, part: &str, rows: usize) -> Result<TensorId> {
         self.ignore(&format!("{part}.bias"));
         let (projection, factor) = self.part(part, rows, 0..rows, x)?;
@@ -477,7 +475,7 @@ impl<'a> Builder<'a> {
 
     // ---- attention
 
-    /// The common rotary configuration of the file, in the order of pairs of the architecture's GGUF files.
+    /// The file's common RoPE configuration; `pairs`: order in the architecture's GGUF files.
     pub fn rope_config(&mut self, pairs: RopePairs) -> Result<RopeConfig> {
         self.gguf_pairs = Some(pairs);
         rope::config(&self.keys, self.hyper.heads.head_dim, self.hyper.context_length, pairs)
@@ -487,20 +485,19 @@ impl<'a> Builder<'a> {
         Ok(self.add_rope(rope::table(config, divisors)?).table)
     }
 
-    /// The rotation by a table, which is added.
+    /// Adds a RoPE table.
     pub(super) fn add_rope(&mut self, rope: Rope) -> RopeChoice {
         self.ropes.push(rope);
         RopeChoice { table: RopeTable(self.ropes.len() as u32 - 1), long: None }
     }
 
-    /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them. Refuses
-    /// LongRoPE.
+    /// RoPE of a configuration, with frequencies divided by `rope_freqs` if present. Fails for LongRoPE.
     pub fn rope(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
         let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
         self.rope_by(config, divisors.as_deref())
     }
 
-    /// `rope` of a network that turns fewer pairs than the file has divisors for: the first ones.
+    /// Like `rope`, for a network that rotates fewer pairs than the file has divisors: uses the first ones.
     pub fn rope_by_first_divisors(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
         let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
         self.rope_by(config, divisors.as_deref().map(|all| all.get(..config.n_dims / 2).unwrap_or(all)))
@@ -513,8 +510,8 @@ impl<'a> Builder<'a> {
         Ok(RopeChoice { table: self.rope_table(config, divisors)?, long: None })
     }
 
-    /// The two rotations of LongRoPE (arXiv 2402.13753), where the file has their divisors: the second one for caches
-    /// of more than `trained` positions.
+    /// Both RoPE tables of LongRoPE (arXiv 2402.13753), if the file has their divisors; the second one is for context
+    /// lengths above `trained`.
     pub fn long_rope(&mut self, config: &RopeConfig, trained: usize) -> Result<Option<RopeChoice>> {
         let [short, long] = ["short", "long"].map(|which| format!("rope_factors_{which}.weight"));
         let divisors = [self.tensors.rope_divisors(&short)?, self.tensors.rope_divisors(&long)?];
@@ -529,13 +526,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Rotates queries and keys.
+    /// Applies RoPE to queries and keys.
     pub fn rotate(&mut self, rope: RopeChoice, q: TensorId, k: TensorId) {
         self.rotate_heads(rope, self.hyper.heads.head_dim, q, Some(k));
     }
 
-    /// An attention from its input to its output projection. `prepare` changes queries and keys in place before they
-    /// are stored and compared.
+    /// Attention from its input to its output projection. `prepare` modifies queries and keys in place before they are
+    /// stored.
     pub fn attention(
         &mut self,
         x: TensorId,
@@ -548,7 +545,7 @@ impl<'a> Builder<'a> {
         self.project(a, "attn_output", self.hyper.hidden)
     }
 
-    /// `attention` whose queries and keys rotate.
+    /// `attention` with RoPE.
     pub fn rotary_attention(&mut self, x: TensorId, attention: Attention, rope: RopeChoice) -> Result<TensorId> {
         self.attention(x, attention, |b, q, k| {
             b.rotate(rope, q, k);
@@ -556,30 +553,30 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// RMS norms in place of each head of queries and keys.
+    /// In-place RMS norms per head of queries and keys (QK norm).
     pub fn head_norms(&mut self, q: TensorId, k: TensorId) -> Result<()> {
         self.rms_norm_groups(q, "attn_q_norm", self.hyper.heads.head_dim)?;
         self.rms_norm_groups(k, "attn_k_norm", self.hyper.heads.head_dim)
     }
 
-    /// RMS norms in place of all heads of queries together, and of keys.
+    /// In-place RMS norms over all heads of queries, and of keys.
     pub fn full_norms(&mut self, q: TensorId, k: TensorId) -> Result<()> {
         self.rms_norm_groups(q, "attn_q_norm", self.program.width(q))?;
         self.rms_norm_groups(k, "attn_k_norm", self.program.width(k))
     }
 
-    /// Counts a tensor of the layer as used: the network has no place for it.
+    /// Marks a tensor of the layer as used, because the network does not need it.
     pub fn ignore(&mut self, part: &str) {
         self.tensors.ignore(&self.name(part));
     }
 
-    /// Stores keys and values, and lets each token attend to those that it sees.
+    /// Stores keys and values, and attends to them.
     pub fn attend(&mut self, [q, k, v]: [TensorId; 3], attention: Attention) -> Result<TensorId> {
         let layer = self.store(k, v, attention);
         self.attend_to(q, layer, attention)
     }
 
-    /// Lets each token attend to those keys and values of a layer that it sees.
+    /// Attends to the keys and values of a layer.
     pub fn attend_to(&mut self, q: TensorId, layer: KvLayerId, attention: Attention) -> Result<TensorId> {
         let Attention { heads, scale, softcap, mask, max_alibi, distances } = attention;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
@@ -623,10 +620,10 @@ impl<'a> Builder<'a> {
         Ok(self.push_projections(x, parts))
     }
 
-    /// `down(activation(up x))`, the activations divided by `ffn.act.scales` where the file has them.
+    /// `down(activation(up x))`, activations divided by `ffn.act.scales` if present.
     pub fn plain_ffn(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
         let width = self.ffn_width()?;
-        // Graphs of GGUF files approximate what some checkpoints have exact.
+        // llama.cpp approximates GELU for these GGUF files; some checkpoints use the exact one.
         let exact = activation == Activation::Gelu && self.keys.metadata.bool("realizar.gelu_exact")? == Some(true);
         let activation = if exact { Activation::GeluErf } else { activation };
         let up = self.project(x, "ffn_up", width)?;
@@ -639,7 +636,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The slopes of ALiBi: powers of two that fall evenly, those of heads beyond a power of two between the others.
+/// The slopes of ALiBi: evenly spaced powers of two, with heads beyond a power of two in between.
 fn alibi_slopes(n_heads: usize, max: f32) -> Vec<f32> {
     let n = 1usize << n_heads.max(1).ilog2();
     let max = f64::from(max);

@@ -1,11 +1,11 @@
-//! Numbers of files that multiply and bound activations. Helpers beside those of `builder`, whose rules they follow.
+//! Scales and bounds of activations. Extends `builder` and follows its rules.
 
 use super::builder::Builder;
 use crate::error::Result;
 use crate::graph::op::{Norm, NormKind, Op, TensorId};
 
 impl Builder<'_> {
-    /// A soft-cap; a folder's 0 is none, a GGUF file's stands for an absent one.
+    /// A soft-cap; 0 means none in a folder, absent in a GGUF file.
     pub fn softcap(&self, key: &str, default: f32) -> Result<f32> {
         let told = self.keys.float(key)?;
         let off = self.is_folder() && self.keys.is_present(key);
@@ -32,7 +32,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// RMS norm in place of each head, times the number that a tensor has for it.
+    /// In-place RMS norm per head, times a tensor's value for the head.
     pub fn rms_norm_heads_by_factor(&mut self, x: TensorId, part: &str, head_dim: usize) -> Result<()> {
         let name = self.weight_name(part);
         let factors = self.tensors.vector(&name, self.program.width(x) / head_dim)?;
@@ -43,7 +43,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// RMS norm in place of the whole row, with an epsilon that files do not tell.
+    /// In-place RMS norm of the whole row, with an epsilon that files do not declare.
     pub fn rms_norm_with_eps(&mut self, x: TensorId, part: &str, eps: f32) -> Result<()> {
         let group = self.program.width(x);
         let norm = Norm { eps, ..self.norm(NormKind::Rms, part, 1, group)? };

@@ -1,39 +1,39 @@
-//! The hyper-parameters that nearly all networks share, with the range of each.
+//! Hyperparameters shared by nearly all networks, with their valid ranges.
 
 use super::keys::Keys;
 use crate::error::{Error, Result};
 use crate::format::Source;
 
-/// Bounds of a file's numbers, far above those of any network.
+/// Bounds of a file's numbers, far above any real network.
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_HEADS: usize = 4096;
 
-/// What sets an architecture apart in what networks have in common: nothing unless its file in `arch` says so.
+/// How an architecture differs from others in shared code; the defaults unless its file in `arch` says otherwise.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Traits {
-    /// There is no attention.
+    /// True without attention.
     pub attentionless: bool,
-    /// There may be layers after the trunk, which predict further tokens.
+    /// True if MTP layers may follow the trunk.
     pub predicts: bool,
-    /// It is a head that drafts for another network, whose vocabulary it may tell by number alone.
+    /// True for a draft head for another network; its file may give only the size of the vocabulary.
     pub drafts: bool,
-    /// The head is the embedding where a file has no other.
+    /// True if the embedding is the output matrix of a file without one (tied embeddings).
     pub head_embeds: bool,
-    /// Angles of latent attention grow as YaRN has it, whatever the multiplier of scores.
+    /// True if latent attention scales RoPE as plain YaRN does, whatever the score multiplier.
     pub plain_yarn: bool,
-    /// Classifiers pool by the mean unless they say otherwise, and have GELU for tanh.
+    /// True if classifiers default to mean pooling, and use GELU instead of tanh.
     pub modern_classifier: bool,
-    /// Scores of classifiers are probabilities.
+    /// True if classifier scores are probabilities (softmax).
     pub softmax_classifier: bool,
-    /// Rows of a picture see each other.
+    /// True if the rows of an image attend to each other in both directions.
     pub mutual_media: bool,
-    /// Rows of a picture would take weights of their own, which are left out.
+    /// True if media rows would need weights of their own, which are not loaded.
     pub text_alone: bool,
-    /// Texts whose vectors are wanted are filled up with padding to the length of the context.
+    /// True if texts to embed are padded to the context length.
     pub fills_texts: bool,
 }
 
-/// Query heads, key-value heads, and the widths of a key and of a value.
+/// Number of query heads and of KV heads, and widths of a key and of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadShape {
     pub n_heads: usize,
@@ -48,21 +48,21 @@ pub struct Hyper {
     pub traits: Traits,
     pub name: String,
     pub n_layers: usize,
-    /// Layers after those, which predict further tokens and are not used.
+    /// Number of MTP layers after the trunk.
     pub n_predicting: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width of the dense feed-forward block, the largest of all layers; 0 where there is none.
+    /// Width of the dense feed-forward block, the largest of all layers; 0 without one.
     pub ffn: usize,
-    /// The heads of every layer; where they differ, the most that a layer has.
+    /// The heads of every layer; if layers differ, their maximum.
     pub heads: HeadShape,
     pub vocab: usize,
-    /// Declared by the file; nothing is sized by it.
+    /// As declared by the file; nothing is sized by it.
     pub context_length: u32,
 }
 
 impl Hyper {
-    /// Reads and checks the numbers. Tensors are consulted for shapes alone.
+    /// Reads and validates the numbers. Tensors are only used for their shapes.
     pub fn read(keys: &Keys, traits: Traits, source: &Source) -> Result<Hyper> {
         let ranged = |key: &str, value: usize, max: usize| match (1..=max).contains(&value) {
             true => Ok(value),
@@ -79,12 +79,12 @@ impl Hyper {
         let most = |list: &[usize]| list.iter().copied().max().unwrap_or(0);
         let n_blocks = required("block_count", 1024)?;
         let n_predicting = keys.size("nextn_predict_layers")?.unwrap_or(0);
-        // All layers of a head are its own.
+        // All layers of a draft head are its own.
         let n_predicting = if traits.drafts && n_predicting == n_blocks { 0 } else { n_predicting };
         let Some(n_layers) = n_blocks.checked_sub(n_predicting).filter(|&n| n > 0) else {
             return Err(keys.unsupported("nextn_predict_layers"));
         };
-        // A file may have none of the tensors of such a layer, but not those of an ordinary one.
+        // A file may lack all tensors of an MTP layer, but not of an ordinary layer.
         let is_predicting = |i: usize| {
             let layer = format!("blk.{i}.");
             let is_absent = !source.tensors().any(|tensor| tensor.name.starts_with(&layer));

@@ -1,8 +1,8 @@
-//! Typed look-up of the keys of an architecture, which remembers what was asked for.
+//! Typed lookup of an architecture's keys, which records the ones read.
 //!
-//! Writers that leave no key out store "unset" as 0, -1, an empty string, or a list of these, and a lower bound as
-//! minus infinity: all of them read as absent here. A number that is none, or so large or small that no network has
-//! it, is refused: it would make results that are no numbers.
+//! Some converters write every key, with "unset" as 0, -1, an empty string, a list of these, or minus infinity for a
+//! lower bound: all of them read as absent. NaN and numbers beyond those of any network are rejected, because results
+//! would be NaN or infinite.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ pub struct Keys<'a> {
     read: RefCell<BTreeSet<String>>,
 }
 
-/// True for a value of key `name` that stands for an absent one.
+/// True for a value of key `name` that means absent.
 fn is_unset(name: &str, value: &Value) -> bool {
     match value {
         Value::Float(f64::NEG_INFINITY) => name.ends_with("lower_bound"),
@@ -33,7 +33,7 @@ fn is_unset(name: &str, value: &Value) -> bool {
     }
 }
 
-/// The smallest and the largest number under keys with such an ending, far beyond those of any network.
+/// Bounds of numbers by key suffix, far beyond any real network.
 const BOUNDS: &[(&str, [f32; 2])] = &[
     ("epsilon", [1e-20, 1.0]),
     ("freq_base", [1.0, 1e15]),
@@ -42,7 +42,7 @@ const BOUNDS: &[(&str, [f32; 2])] = &[
     ("swiglu_clamp_shexp", [0.0, 1e6]),
     ("activation_sparsity_scale", [f32::NEG_INFINITY, 100.0]),
 ];
-/// The bounds of factors and caps.
+/// Bounds of scales and caps.
 const FACTOR: [f32; 2] = [1e-6, 1e6];
 
 impl<'a> Keys<'a> {
@@ -55,7 +55,7 @@ impl<'a> Keys<'a> {
         format!("{}.{key}", self.architecture)
     }
 
-    /// The value of a key, if it is set, counted as read.
+    /// The value of a key if it is set; marks the key as read.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         let name = self.name(key);
         let value = self.metadata.get(&name).filter(|value| !is_unset(&name, value));
@@ -63,14 +63,14 @@ impl<'a> Keys<'a> {
         value
     }
 
-    /// Keys of the architecture that are set and were not asked for.
+    /// Keys of the architecture that are set but were not read.
     pub fn unread(&self) -> Vec<(&'a str, &'a Value)> {
         let (prefix, read) = (self.name(""), self.read.borrow());
         let unread = self.metadata.iter().filter(|(name, value)| !read.contains(*name) && !is_unset(name, value));
         unread.filter_map(|(name, value)| Some((name.strip_prefix(&prefix)?, value))).collect()
     }
 
-    /// A number, or a list of one value a layer in which all are equal.
+    /// A number, or a list with one value per layer that are all equal.
     pub fn size(&self, key: &str) -> Result<Option<usize>> {
         let Some(_) = self.get(key) else { return Ok(None) };
         match self.metadata.u32s(&self.name(key))?.as_deref() {
@@ -79,7 +79,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// One value a layer: those of a list, in which 0 is a value, or a number that all share.
+    /// One value per layer: from a list, in which 0 is a value, or one number for all.
     pub fn per_layer_sizes(&self, key: &str, n_layers: usize) -> Result<Option<Vec<usize>>> {
         let Some(_) = self.get(key) else { return Ok(None) };
         match self.metadata.u32s(&self.name(key))?.as_deref() {
@@ -119,7 +119,7 @@ impl<'a> Keys<'a> {
         Ok(told)
     }
 
-    /// `float` for a list.
+    /// Like `float`, for a list.
     pub fn floats(&self, key: &str) -> Result<Option<Cow<'a, [f32]>>> {
         let Some(_) = self.get(key) else { return Ok(None) };
         let told = self.metadata.f32s(&self.name(key))?;
@@ -137,12 +137,12 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// True where the file has a key, set or not.
+    /// True if the file has a key, set or not.
     pub fn is_present(&self, key: &str) -> bool {
         self.metadata.get(&self.name(key)).is_some()
     }
 
-    /// A boolean for which false is a value of its own.
+    /// A boolean for which false is not "unset".
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         match self.get(key) {
             None => Ok((self.metadata.get(&self.name(key)) == Some(&Value::Bool(false))).then_some(false)),
@@ -154,7 +154,7 @@ impl<'a> Keys<'a> {
         self.get(key).map_or(Ok(None), |_| self.metadata.str(&self.name(key)))
     }
 
-    /// Counts every key that begins with `prefix` as read: the architecture has no such thing.
+    /// Marks every key with this prefix as read, because the architecture lacks the feature.
     pub fn ignore(&self, prefix: &str) {
         let prefix = self.name(prefix);
         let names =
@@ -162,7 +162,7 @@ impl<'a> Keys<'a> {
         self.read.borrow_mut().extend(names);
     }
 
-    /// The refusal of a key's value, or of its absence.
+    /// The error for an unsupported value of a key, or for its absence.
     pub fn unsupported(&self, key: &str) -> Error {
         match self.is_present(key) {
             true => Error::unsupported(self.refusal(key)),
@@ -170,7 +170,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The refusal of a value that is none of those that are known.
+    /// The error for a value other than the `known` ones.
     pub fn unknown(&self, key: &str, known: &[&str]) -> Error {
         Error::unsupported(format!("{}; known are {}", self.refusal(key), known.join(", ")))
     }

@@ -1,5 +1,5 @@
-//! Helpers for layers with a recurrence: parts of fused projections, convolutions, the blocks of Mamba, and what
-//! networks with layers of several kinds tell of each. They stand beside those of `builder`, whose rules they follow.
+//! Helpers for recurrent layers: parts of fused projections, convolutions, Mamba blocks, and per-layer properties of
+//! hybrid networks. They extend `builder` and follow its rules.
 
 use super::builder::Builder;
 use super::hyper::HeadShape;
@@ -8,44 +8,44 @@ use crate::error::{Error, Result};
 use crate::graph::op::{Activation, Conv, DeltaRule, Norm, NormKind, Op, Projection, Scan, TensorId, Vector, Xielu};
 use crate::graph::program::{MAX_KEY_DIM, MAX_TAPS, STATE_ALIGN};
 
-/// Bound of a file's widths, far above those of any network.
+/// Bound of a file's widths, far above any real network.
 const MAX_WIDTH: usize = 1 << 20;
 
-/// A product before it is emitted, and the factor on it.
+/// A matrix product before it is emitted, and its scale.
 pub type Product = (Projection, f32);
 
-/// The numbers of a block of Mamba.
+/// The sizes of a Mamba block.
 #[derive(Clone, Copy)]
 pub struct MambaShape {
-    /// Width of the block.
+    /// Inner width of the block.
     pub inner: usize,
-    /// Numbers that each channel remembers.
+    /// State size per channel.
     pub state: usize,
-    /// Heads of Mamba 2, the rank of the step's projection in Mamba 1.
+    /// Number of heads (Mamba 2), or rank of the step projection (Mamba 1).
     pub rank: usize,
     pub groups: usize,
     pub taps: usize,
-    /// Factors on the five parts of Mamba 2's first product.
+    /// Scales of the five parts of Mamba 2's input projection.
     pub factors: [f32; 5],
 }
 
-/// What a delta rule is computed from, as `DeltaRule` names it.
+/// The inputs of a delta rule, named as in `DeltaRule`.
 pub struct DeltaInputs {
     pub q: TensorId,
     pub k: TensorId,
     pub v: TensorId,
-    /// Steps ahead of their activation, `of_steps`.
+    /// Steps before their activation, `of_steps`.
     pub dt: TensorId,
     pub of_steps: Activation,
     pub beta: TensorId,
     pub rate: Vector,
     pub key_dim: usize,
     pub tiled: bool,
-    /// Epsilon of the norms of queries and keys; `None`: the one that files of the kind have.
+    /// Epsilon of the norms of queries and keys; `None`: the default of the file format.
     pub eps: Option<f32>,
 }
 
-/// What a scan is computed from, as `Scan` names it.
+/// The inputs of a scan, named as in `Scan`.
 struct ScanInputs {
     x: TensorId,
     dt: TensorId,
@@ -57,17 +57,17 @@ struct ScanInputs {
 }
 
 impl Builder<'_> {
-    /// Takes tensors with these names, in any layer, for absent: the network does not use what its files may hold.
+    /// Treats tensors with these names, in any layer, as absent, because the network does not use them.
     pub fn leave_out(&mut self, parts: &'static [&'static str]) {
         self.tensors.leave_out(parts);
     }
 
-    /// `ignore` of a dense feed-forward block beside experts.
+    /// `ignore` for a dense feed-forward block next to experts.
     pub fn ignore_dense_ffn(&mut self) {
         ["gate", "up", "down"].into_iter().for_each(|part| self.ignore(&format!("ffn_{part}.weight")));
     }
 
-    /// A width that the file has to tell.
+    /// A width that the file must declare.
     pub fn width(&self, key: &str) -> Result<usize> {
         match self.keys.require_size(key)? {
             n if n <= MAX_WIDTH => Ok(n),
@@ -75,17 +75,17 @@ impl Builder<'_> {
         }
     }
 
-    /// The number of each layer, 0 where it has none.
+    /// One number per layer, 0 if not set.
     pub fn per_layer(&self, key: &str) -> Result<Vec<usize>> {
         let n = self.hyper.n_layers;
         Ok(self.keys.per_layer_sizes(key, n)?.unwrap_or_else(|| vec![0; n]))
     }
 
-    /// The heads of each layer, `None` for layers without attention, whose number of key-value heads is 0.
+    /// The heads of each layer; `None` for layers without attention, which have 0 KV heads.
     pub fn heads_per_layer(&self) -> Result<Vec<Option<HeadShape>>> {
         let (n_heads, n_kv_heads) =
             (self.per_layer("attention.head_count")?, self.per_layer("attention.head_count_kv")?);
-        // Savers write the list that follows from the heads.
+        // Converters write the list that follows from the heads.
         let key = "attention.recurrent_layers";
         let recurrent = self.per_layer(key)?;
         let differs = recurrent.iter().zip(&n_kv_heads).any(|(layer, heads)| (*layer > 0) != (*heads == 0));
@@ -102,8 +102,8 @@ impl Builder<'_> {
         n_heads.into_iter().zip(n_kv_heads).map(heads).collect()
     }
 
-    /// The layers with a recurrence: those that the file lists, else all but the last of each interval, the file's or
-    /// the architecture's.
+    /// True for recurrent layers: as listed in the file, otherwise all but the last of each interval, the file's or the
+    /// architecture's.
     pub fn recurrent_layers(&self, interval: usize) -> Result<Vec<bool>> {
         let (key, n) = ("attention.recurrent_layers", self.hyper.n_layers);
         let interval = self.keys.size("full_attention_interval")?.unwrap_or(interval);
@@ -113,7 +113,7 @@ impl Builder<'_> {
         }
     }
 
-    /// `ssm.*` of a block of Mamba.
+    /// The `ssm.*` keys of a Mamba block.
     pub fn mamba_shape(&self) -> Result<MambaShape> {
         let [inner, state, rank] =
             [self.width("ssm.inner_size")?, self.width("ssm.state_size")?, self.width("ssm.time_step_rank")?];
@@ -125,7 +125,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Number of tokens that a convolution sees.
+    /// Number of taps of a convolution.
     pub fn taps(&self, key: &str) -> Result<usize> {
         match self.keys.require_size(key)? {
             taps if (2..=MAX_TAPS).contains(&taps) => Ok(taps),
@@ -140,7 +140,7 @@ impl Builder<'_> {
         self.program.push(Op::Gate { x, gate, sigmoid: true });
     }
 
-    /// `x * activation(gate)`, of which each value is the factor of as many of `x`.
+    /// `x * activation(gate)`, each value of which scales several values of `x`.
     pub fn gate_by(&mut self, x: TensorId, gate: TensorId, activation: Activation) -> TensorId {
         if self.program.width(x) == self.program.width(gate) {
             return self.gate(gate, x, activation);
@@ -160,7 +160,7 @@ impl Builder<'_> {
         self.program.push(Op::Xielu { x, curve });
     }
 
-    /// `activation(gate) * x`, which takes the place of the gate.
+    /// `gate = activation(gate) * x`
     pub fn gate(&mut self, gate: TensorId, x: TensorId, activation: Activation) -> TensorId {
         self.program.push(Op::Glu { gate, up: Some(x), activation });
         gate
@@ -171,7 +171,7 @@ impl Builder<'_> {
         self.program.push(Op::Glu { gate: x, up: None, activation });
     }
 
-    /// `scale * x / sqrt(sum(x^2) + eps)` of each `group` values: an RMS norm, whose mean is the sum over `group`.
+    /// `scale * x / sqrt(sum(x^2) + eps)` per `group` values, as an RMS norm with the mean replaced by the sum.
     pub fn l2_norm(&mut self, x: TensorId, group: usize, scale: f32, eps: f32) {
         let n = group as f32;
         let weight = Some(self.vector(vec![scale / n.sqrt(); group]));
@@ -179,7 +179,7 @@ impl Builder<'_> {
         self.program.push(Op::Norm { norm, x, out: x });
     }
 
-    /// `x *= by`, a vector of the file of which each value is the factor of as many columns.
+    /// `x *= by`, a vector of the file, each value of which scales several columns.
     pub fn scale_parts(&mut self, x: TensorId, part: &str, parts: usize) -> Result<()> {
         let values = self.tensors.vector(&self.name(part), parts)?;
         let each = self.program.width(x) / parts;
@@ -195,7 +195,7 @@ impl Builder<'_> {
         out
     }
 
-    /// `x = values`, whatever it is.
+    /// `x = values`
     pub fn fill(&mut self, x: TensorId, values: Vec<f32>) {
         let group = values.len();
         let (weight, bias) = (Some(self.vector(vec![0.0; group])), Some(self.vector(values)));
@@ -205,12 +205,12 @@ impl Builder<'_> {
 
     // ---- projections
 
-    /// Products with consecutive rows of a tensor, before they are emitted.
+    /// Products with consecutive rows of a tensor, not yet emitted.
     pub fn split<const N: usize>(&mut self, x: TensorId, part: &str, widths: [usize; N]) -> Result<[Product; N]> {
         self.split_heads(x, part, 1, widths)
     }
 
-    /// Products with rows of heads that stand together: the parts of each head, by their widths.
+    /// Products with interleaved rows: for each head its parts, by their widths.
     pub fn split_heads<const N: usize>(
         &mut self,
         x: TensorId,
@@ -242,7 +242,7 @@ impl Builder<'_> {
     pub fn with_bias(&mut self, product: Product, part: &str) -> Result<Product> {
         let (projection, factor) = product;
         let mut bias = self.tensors.vector(&self.name(part), self.program.width(projection.out))?;
-        // The factor follows as an op of its own.
+        // The scale follows as a separate op.
         bias.iter_mut().for_each(|b| *b /= factor);
         Ok((Projection { bias: Some(self.vector(bias)), ..projection }, factor))
     }
@@ -256,13 +256,12 @@ impl Builder<'_> {
         Ok(self.vector(values))
     }
 
-    /// Convolves activations whose channels stand one after the other in a tensor, with the bias that the file may
-    /// have.
+    /// Convolves activations whose channels are consecutive in one tensor, with the file's bias if any.
     pub fn conv<const N: usize>(&mut self, xs: [TensorId; N], part: &str, taps: usize, silu: bool) -> Result<()> {
         self.dilated_conv(xs, part, taps, 1, silu)
     }
 
-    /// `conv` that sees every so many tokens.
+    /// Like `conv`, dilated.
     pub fn dilated_conv<const N: usize>(
         &mut self,
         xs: [TensorId; N],
@@ -279,7 +278,7 @@ impl Builder<'_> {
         for (x, width) in xs.into_iter().zip(widths) {
             let channels = first..first + width;
             first += width;
-            // Tap by tap, so that channels lie side by side.
+            // Tap by tap, so that channels are contiguous.
             let all = (taps - 1) * dilation + 1;
             let by_tap = (0..all).flat_map(|j| channels.clone().map(move |c| (c, j)));
             let at = |(c, j): (usize, usize)| if j % dilation == 0 { kernel[c * taps + j / dilation] } else { 0.0 };
@@ -291,13 +290,13 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The gated delta rule, whose queries and keys are normalised per head here.
+    /// The gated delta rule, with L2 norms of queries and keys per head.
     pub fn delta_rule(&mut self, inputs: DeltaInputs) -> Result<TensorId> {
         let DeltaInputs { q, k, v, dt, of_steps, beta, rate, key_dim, tiled, eps } = inputs;
         if key_dim > MAX_KEY_DIM {
             return Err(Error::unsupported(format!("a delta rule with keys of {key_dim}, {MAX_KEY_DIM} are the most")));
         }
-        // The epsilon of GGUF files is the one of the norms, that of checkpoints a constant.
+        // In GGUF files the epsilon of the norms applies, in checkpoints a constant.
         let eps = eps.unwrap_or(if self.is_folder() { 1e-6 } else { self.rms_eps });
         self.l2_norm(q, key_dim, 1.0 / (key_dim as f32).sqrt(), eps);
         self.l2_norm(k, key_dim, 1.0, eps);
@@ -309,14 +308,14 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// Lightning attention: `S = exp(rate) S + k v^T; out = S^T q`, head by head.
+    /// Lightning attention: `S = exp(rate) S + k v^T; out = S^T q`, per head.
     pub fn lightning_attention(&mut self, [q, k, v]: [TensorId; 3], rates: Vec<f32>) -> Result<TensorId> {
         let heads = rates.len();
         let state = self.program.width(k) / heads.max(1);
         if heads == 0 || heads > self.program.width(v) || !state.is_multiple_of(STATE_ALIGN) {
             return Err(Error::unsupported(format!("lightning attention of {heads} heads of {state}")));
         }
-        // It is the scan of Mamba 2 with steps of 1.
+        // It is Mamba 2's scan with steps of 1.
         let ones = self.copy(v, heads);
         self.fill(ones, vec![1.0; heads]);
         let rate = self.vector(rates);
@@ -333,7 +332,7 @@ impl Builder<'_> {
         out
     }
 
-    /// The block of Mamba 2; its norm may be absent where `norm` does not ask for it.
+    /// The Mamba 2 block; with `norm` its norm must be present.
     pub fn mamba2(&mut self, h: TensorId, shape: MambaShape, norm: bool) -> Result<TensorId> {
         let MambaShape { inner, state, rank: heads, groups, taps, factors } = shape;
         if !inner.is_multiple_of(heads) || !heads.is_multiple_of(groups) {
@@ -355,14 +354,14 @@ impl Builder<'_> {
         self.project(y, "ssm_out", self.hyper.hidden)
     }
 
-    /// The scan with a rate for each head.
+    /// The scan with a rate per head.
     pub fn scan_heads(&mut self, x: TensorId, dt: TensorId, [b, c]: [TensorId; 2], state: usize) -> Result<TensorId> {
         let heads = self.program.width(dt);
         let (rate, skip) = (self.numbers("ssm_a", heads)?, self.numbers("ssm_d", heads)?);
         Ok(self.scan(ScanInputs { x, dt, b, c, rate, skip, state }))
     }
 
-    /// The block of Mamba 1. `plain_norms`: steps and both matrices are normalised without weights, by that epsilon.
+    /// The Mamba 1 block. `plain_norms`: epsilon of unweighted norms of steps and both matrices.
     pub fn mamba1(&mut self, h: TensorId, shape: MambaShape, plain_norms: Option<f32>) -> Result<TensorId> {
         let MambaShape { inner, state, rank, taps, .. } = shape;
         let parts = self.split(h, "ssm_in", [inner, inner])?;
@@ -380,7 +379,7 @@ impl Builder<'_> {
         }
         let dt = self.project(dt, "ssm_dt", inner)?;
         self.activate(dt, Activation::Softplus);
-        // The file has the rates of a channel side by side, lanes are channels.
+        // The file has the rates of a channel together, the op needs them by state.
         let rates = self.tensors.values(&self.name("ssm_a"), inner, state)?;
         let rates =
             (0..state).flat_map(|n| (0..inner).map(move |i| (i, n))).map(|(i, n)| rates[i * state + n]).collect();

@@ -1,8 +1,7 @@
-//! From a file to a program: `keys` reads hyper-parameters, `hyper` those that nearly all networks share, `tensors`
-//! finds weights, `rope` computes rotary frequencies, `builder` puts ops together, helped by `mixers`, `factors` and
-//! `windows`, `pooling` adds what stands after them in an encoder, `arch` has one file a network, and
-//! `vision` one a family of encoders of pictures. `no_effect` lists
-//! what a file may hold beyond what its network uses.
+//! From a file to a program: `keys` reads hyperparameters, `hyper` the common ones, `tensors` finds weights, `rope`
+//! computes RoPE frequencies, `builder` emits ops, with `mixers`, `factors` and `windows`, `pooling` describes
+//! embeddings, `arch` has one file per architecture, and `vision` one per family of vision and audio encoders.
+//! `no_effect` lists what a file may contain in addition to what its network uses.
 
 pub mod adapter;
 pub mod arch;

@@ -1,13 +1,13 @@
-//! Keys and tensors that a file may hold although its network does not use them. Everything else is refused by name,
-//! because a file that is understood in part is computed wrongly.
+//! Keys and tensors that a file may contain although its network does not use them. Everything else unknown fails the
+//! load, because a partially understood file would be computed wrongly.
 
-/// Keys, after the prefix of the architecture, that change no result where the architecture does not read them.
+/// Keys, without the architecture's prefix, that have no effect if the architecture does not read them.
 const KEYS: &[(&str, &str)] = &[
     ("vocab_size", "told by the embedding's rows"),
     ("tensor_data_layout", "tells the history of the tensors"),
     ("classifier.output_labels", "names of a classifier's scores"),
     ("rope.scaling.finetuned", "history, unless the architecture reads it"),
-    // Savers that leave no key out write the defaults of other architectures.
+    // Some converters write every key, with the defaults of other architectures.
     ("attn_logit_softcapping", "Gemma 2's default"),
     ("final_logit_softcapping", "Gemma 2's default"),
     ("router_logit_softcapping", "Grok's default"),
@@ -25,20 +25,20 @@ const KEYS: &[(&str, &str)] = &[
     ("expert_feed_forward_length", "a width of experts, where there are none"),
 ];
 
-/// Endings of the names of tensors that change no logits of a network that does not use them.
+/// Suffixes of tensors that do not affect the logits of networks that do not use them.
 const TENSORS: &[(&str, &str)] = &[
     (".input_scale", "range of quantised activations"),
     (".rotary_emb.inv_freq", "frequencies, which the keys tell"),
     ("rope.freqs", "frequencies, which the keys tell"),
 ];
 
-/// True for a key that changes no result of an architecture that does not read it.
+/// True for a key that has no effect if the architecture does not read it.
 pub fn key(key: &str) -> bool {
     KEYS.iter().any(|(name, _)| *name == key)
 }
 
-/// True for a tensor that changes no logits of a network that does not use it.
+/// True for a tensor that does not affect the logits of networks that do not use it.
 pub fn tensor(name: &str) -> bool {
-    // Heads of classifiers serve pooling.
+    // Classifier heads are used by pooling.
     name.starts_with("cls.") || TENSORS.iter().any(|(ending, _)| name.ends_with(ending))
 }

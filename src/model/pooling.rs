@@ -1,10 +1,10 @@
-//! The way from the hidden states of a text to its embedding: the pooling that a file names, layers after it, and the
-//! head of a classifier that ranks. Kept in f32 whatever the file's types are, because it is small.
+//! From the hidden states of a text to its embedding: pooling, dense layers, and the head of a reranking classifier.
+//! Kept in f32 whatever the file's types, because they are small.
 
-/// The way from the hidden states of the tokens of a text to one vector.
+/// How the hidden states of a text's tokens become one vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pooling {
-    /// One vector for each token.
+    /// No pooling: one vector per token.
     None,
     Mean,
     /// The first token's.
@@ -15,14 +15,14 @@ pub enum Pooling {
     Rank,
 }
 
-/// `y = norm(activation(weight * x + bias))`, each part where it is there.
+/// `y = norm(activation(weight * x + bias))`; each part is optional.
 pub struct Dense {
     pub rows: usize,
     /// `[rows, cols]`
     pub weight: Vec<f32>,
     pub bias: Option<Vec<f32>>,
     pub activation: Option<DenseActivation>,
-    /// Weights of a layer norm without bias, and its epsilon.
+    /// Weights of a LayerNorm without bias, and its epsilon.
     pub norm: Option<(Vec<f32>, f32)>,
 }
 
@@ -33,24 +33,24 @@ pub enum DenseActivation {
     Relu,
 }
 
-/// The head of a classifier.
+/// A classifier head.
 pub struct Ranker {
-    /// The way to the vector that is classified; none and rank are not among them.
+    /// Pooling of the vector to classify; never `None` or `Rank`.
     pub pooling: Pooling,
     pub layers: Vec<Dense>,
-    /// Number of the first layers, which each token's vector takes ahead of the pooling.
+    /// Number of layers applied per token before pooling, the first ones.
     pub ahead: usize,
-    /// Scores are probabilities.
+    /// True if scores are probabilities (softmax).
     pub softmax: bool,
 }
 
-/// The choices by which hidden states of a network become embeddings.
+/// How the hidden states of a network become embeddings.
 pub struct EmbeddingHead {
     /// Width of the hidden states.
     pub hidden: usize,
-    /// `None` where the file names none.
+    /// `None` if the file declares none.
     pub pooling: Option<Pooling>,
-    /// Layers after the pooling.
+    /// Layers after pooling.
     pub dense: Vec<Dense>,
     pub ranker: Option<Ranker>,
 }

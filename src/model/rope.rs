@@ -1,23 +1,23 @@
-//! From the rotary keys of a file to the frequency of each pair.
+//! From a file's RoPE keys to the frequency of each pair.
 
 use super::keys::Keys;
 use crate::error::{Error, Result};
 use crate::graph::weights::{Rope, RopePairs};
 
-/// The stretching of rotary angles beyond the length that was trained.
+/// RoPE scaling beyond the trained context length.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RopeScaling {
     None,
     /// Every angle divided by the factor.
     Linear(f32),
-    /// Llama 3.1: low frequencies divided by the factor, a smooth step between the two bounds.
+    /// Llama 3.1: low frequencies divided by the factor, with a smooth transition between the two bounds.
     Llama3 {
         factor: f32,
         low: f32,
         high: f32,
         original_context: u32,
     },
-    /// LongRoPE (arXiv 2402.13753): divisors of the file, one a pair.
+    /// LongRoPE (arXiv 2402.13753): a divisor per pair from the file.
     Long,
     /// YaRN (arXiv 2309.00071).
     Yarn {
@@ -25,7 +25,7 @@ pub enum RopeScaling {
         beta_fast: f32,
         beta_slow: f32,
         original_context: u32,
-        /// The bounds between kept and divided frequencies are whole numbers.
+        /// True to round the bounds between kept and divided frequencies to whole numbers.
         truncate: bool,
     },
 }
@@ -33,26 +33,26 @@ pub enum RopeScaling {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RopeConfig {
     pub base: f32,
-    /// Dimensions of a head that turn.
+    /// Rotated dimensions of a head.
     pub n_dims: usize,
     pub pairs: RopePairs,
-    /// Factor on sine and cosine.
+    /// Scale of sine and cosine.
     pub magnitude: f32,
     pub sections: Option<Sections>,
     pub scaling: RopeScaling,
 }
 
-/// The numbers of pairs that turn by each of the four positions of a token (M-RoPE): time, row and column in images, in
-/// text its position, and a fourth that is 0, so that its pairs stay as they are.
+/// M-RoPE sections: number of pairs for each of the four components of a position: time, row, column (all equal in
+/// text), and a fourth that is 0, so that its pairs are not rotated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sections {
     sizes: [usize; 4],
-    /// Rows and columns take every third pair each, and all others turn by time. Else one section follows another.
+    /// True if rows and columns take every third pair each, and time all others; false for consecutive sections.
     interleaved: bool,
 }
 
 impl Sections {
-    /// The position that pair `i` turns by: 0 time, 1 row, 2 column, 3 none.
+    /// The component for pair `i`: 0 time, 1 row, 2 column, 3 none.
     fn axis(&self, i: usize) -> u8 {
         let [time, rows, columns, still] = self.sizes;
         if self.interleaved {
@@ -67,8 +67,7 @@ impl Sections {
     }
 }
 
-/// The common keys. `pairs`: the order in which GGUF files of the architecture keep the rows of q and k; folders keep
-/// halves.
+/// The common keys. `pairs`: order of the rows of q and k in the architecture's GGUF files; folders have halves.
 pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePairs) -> Result<RopeConfig> {
     let halves = keys.metadata.bool("realizar.rope_halves")?.unwrap_or(false);
     let config = RopeConfig {
@@ -88,7 +87,7 @@ pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePair
     Ok(config)
 }
 
-/// The sections that the file tells, if it tells any.
+/// The file's sections, if any.
 pub fn sections(keys: &Keys, interleaved: bool) -> Result<Option<Sections>> {
     let key = "rope.dimension_sections";
     let Some(_) = keys.get(key) else { return Ok(None) };
@@ -101,14 +100,14 @@ pub fn sections(keys: &Keys, interleaved: bool) -> Result<Option<Sections>> {
     }
 }
 
-/// Factor on sine and cosine that the file tells.
+/// The file's scale of sine and cosine.
 pub fn attention_factor(keys: &Keys) -> Result<Option<f32>> {
     Ok(keys.float("rope.scaling.attn_factor")?.or(keys.float("rope.scaling.yarn_attn_factor")?))
 }
 
-/// Linear, Llama 3 and YaRN scaling as the common keys tell them.
+/// Linear, Llama 3 and YaRN scaling from the common keys.
 fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
-    // Files from before the type key tell a linear factor alone.
+    // Older files have only a linear factor.
     let factor = keys.float("rope.scaling.factor")?.or(keys.float("rope.scale_linear")?).unwrap_or(1.0);
     let original_context = keys.size("rope.scaling.original_context_length")?.map(|n| n as u32);
     let float = |key: &str, default| Ok::<f32, Error>(keys.float(key)?.unwrap_or(default));
@@ -128,7 +127,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
         }
         Some("yarn") => {
             let original_context = original_context.unwrap_or(context_length);
-            // Frequencies that are stretched in part; some converters write the factor in its place.
+            // A partial YaRN extrapolation; some converters write the stretch factor here.
             if keys.float("rope.scaling.yarn_ext_factor")?.is_some_and(|share| share != 1.0 && share != factor) {
                 return Err(keys.unsupported("rope.scaling.yarn_ext_factor"));
             }
@@ -139,7 +138,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
     }
 }
 
-/// Frequencies of a configuration. `divisors`: the file's divisor of each, one a pair, where it has them.
+/// Frequencies of a configuration. `divisors`: the file's divisor of each pair, if any.
 pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
     let n = config.n_dims;
     let base = f64::from(config.base);
@@ -151,14 +150,15 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
         RopeScaling::Llama3 { factor, low, high, original_context } => {
             let (factor, low, high) = (f64::from(*factor), f64::from(*low), f64::from(*high));
             for f in &mut inv_freq {
-                // Turns over the trained context decide: many keep the angle, few stretch it.
+                // Depends on the rotations over the trained context: with many the angle is kept, with few it is
+                // scaled.
                 let turns = f64::from(*original_context) * *f / std::f64::consts::TAU;
                 let smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0);
                 *f = *f * smooth + *f / factor * (1.0 - smooth);
             }
         }
         RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context, truncate } => {
-            // The pair that makes `beta` turns over the trained context.
+            // The pair with `beta` rotations over the trained context.
             let pair = |beta: f32| {
                 let turns = f64::from(*original_context) / (f64::from(beta) * std::f64::consts::TAU);
                 n as f64 * libm::log(turns) / (2.0 * libm::log(base))
@@ -203,8 +203,8 @@ mod tests {
         let scaled = table(&config(scaling), None).unwrap();
         assert_eq!(plain.inv_freq[0], 1.0);
         assert_eq!(scaled.inv_freq[0], 1.0);
-        // The published factors of Llama 3.1 (the `rope_freqs` tensor of its files) end in 8 and pass through
-        // 1.0 until pair 28.
+        // The published divisors of Llama 3.1 (the `rope_freqs` tensor of its files) end in 8 and are 1.0 up to pair
+        // 28.
         let ratio: Vec<f64> = plain.inv_freq.iter().zip(&scaled.inv_freq).map(|(a, b)| a / b).collect();
         assert!(ratio[..29].iter().all(|r| (r - 1.0).abs() < 1e-9), "{ratio:?}");
         assert!(ratio[29] > 1.0 && ratio[63] == 8.0);

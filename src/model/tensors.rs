@@ -1,4 +1,4 @@
-//! Tensors of a file by name, checked against the exact shape that a network asks for; which of them were used.
+//! Tensors of a file by name, checked against the exact shape that a network requires; records which were used.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use crate::graph::weights::{MatrixSource, SharedBytes};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 
-/// Rows of a tensor: `run` of them from `first` on, and again every `stride` rows, `count` times.
+/// Rows of a tensor: `run` rows from `first` on, repeated every `stride` rows, `count` times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowRuns {
     pub first: usize,
@@ -25,7 +25,7 @@ impl RowRuns {
         self.run * self.count
     }
 
-    /// The rows as ranges of the tensor's, in order.
+    /// The rows as ranges, in order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         (0..self.count).map(|i| self.first + i * self.stride..self.first + i * self.stride + self.run)
     }
@@ -42,13 +42,13 @@ pub struct FileMatrix<'a> {
     source: &'a Source,
     info: &'a TensorInfo,
     format: Format,
-    /// The type that rows are converted to while they are read.
+    /// Type to convert rows to while reading.
     target: Format,
     rows: RowRuns,
     cols: usize,
-    /// Values in F32 that were made of those of the tensor, and stand for them.
+    /// F32 values computed from the tensor, which replace it.
     made: Option<Vec<u8>>,
-    /// Rows and columns of zeros behind those of the tensor.
+    /// Rows and columns of zeros after the tensor's.
     zeros: [usize; 2],
 }
 
@@ -59,18 +59,17 @@ impl FileMatrix<'_> {
         same_rows && self.made == other.made
     }
 
-    /// Adds rows and columns of zeros up to so many; columns to matrices of floats alone.
+    /// Pads with zeros to `rows` and `cols`; columns only for float matrices.
     pub fn pad(&mut self, rows: usize, cols: usize) {
         self.zeros = [rows.saturating_sub(self.rows.len()), cols.saturating_sub(self.cols)];
     }
 
-    /// Its rows, and the number of those that the tensor has.
+    /// Its rows, and the number of rows of the tensor.
     pub fn runs(&self) -> (RowRuns, usize) {
         (self.rows, self.info.shape.rows() as usize)
     }
 
-    /// The places of `Op::Gather` by which the matrix wants its inputs, expert after expert of a stack; `None` where
-    /// they are in order.
+    /// The matrix's column order, as indices of `Op::Gather`, per expert of a stack; `None` if unpermuted.
     pub fn order(&self) -> Result<Option<Vec<f32>>> {
         self.info.order()
     }
@@ -148,7 +147,7 @@ impl FileMatrix<'_> {
         Ok(())
     }
 
-    /// Reads rows that stand together in the file.
+    /// Reads contiguous rows.
     fn read_run(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
         let row_bytes = self.row_bytes();
         let from = rows.start as u64 * row_bytes as u64;
@@ -165,7 +164,7 @@ impl FileMatrix<'_> {
     }
 }
 
-/// Refuses a matrix whose columns are in another order than its inputs.
+/// Fails for a matrix with permuted columns.
 fn in_order(info: &TensorInfo) -> Result<()> {
     match info.is_reordered() {
         true => {
@@ -178,10 +177,10 @@ fn in_order(info: &TensorInfo) -> Result<()> {
 
 pub struct Tensors<'a> {
     source: &'a Source,
-    /// The type that matrices of floats are converted to.
+    /// Type to convert float matrices to.
     quantize: Option<Format>,
     used: HashSet<&'a str>,
-    /// Names, without that of their layer, of tensors that stand for absent ones.
+    /// Names, without layer, of tensors treated as absent.
     left_out: &'static [&'static str],
 }
 
@@ -196,7 +195,7 @@ impl<'a> Tensors<'a> {
         Ok(Tensors { source, quantize, used: HashSet::new(), left_out: &[] })
     }
 
-    /// Names of tensors that nothing asked for.
+    /// Names of unused tensors.
     pub fn unused(&self) -> impl Iterator<Item = &'a str> {
         self.source
             .tensors()
@@ -204,7 +203,7 @@ impl<'a> Tensors<'a> {
             .filter(|name| !self.used.contains(name) && !self.is_left_out(name))
     }
 
-    /// Takes tensors with these names, in any layer, for absent.
+    /// Treats tensors with these names, in any layer, as absent.
     pub fn leave_out(&mut self, names: &'static [&'static str]) {
         self.left_out = names;
     }
@@ -226,7 +225,7 @@ impl<'a> Tensors<'a> {
         self.source.tensor(name).is_some() && !self.is_left_out(name)
     }
 
-    /// A tensor of `rows` runs of `cols` elements, counted as used.
+    /// A tensor of `rows` rows of `cols` elements; marks it as used.
     fn find(&mut self, name: &str, rows: usize, cols: usize) -> Result<&'a TensorInfo> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         self.used.insert(&info.name);
@@ -237,39 +236,39 @@ impl<'a> Tensors<'a> {
         Ok(info)
     }
 
-    /// Counts a tensor as used, and the factor beside a matrix, if the file has them.
+    /// Marks a tensor, and the scale of a matrix, as used if present.
     pub fn ignore(&mut self, name: &str) {
         let factor = name.strip_suffix(".weight").map(|stem| format!("{stem}.scale"));
         let found = [Some(name), factor.as_deref()].into_iter().flatten().filter_map(|name| self.source.tensor(name));
         self.used.extend(found.map(|info| info.name.as_str()));
     }
 
-    /// Counts all tensors as used whose names begin with `prefix`.
+    /// Marks all tensors with this prefix as used.
     pub fn ignore_all(&mut self, prefix: &str) {
         let source = self.source;
         self.used.extend(source.tensors().map(|info| info.name.as_str()).filter(|name| name.starts_with(prefix)));
     }
 
-    /// Number of rows of a table, counted from the file.
+    /// Number of rows of a table in the file.
     pub fn rows(&self, name: &str) -> Result<usize> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         usize::try_from(info.shape.rows()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
     }
 
-    /// Number of columns of a table, counted from the file.
+    /// Number of columns of a table in the file.
     pub fn cols(&self, name: &str) -> Result<usize> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         usize::try_from(info.shape.cols()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
     }
 
-    /// Some rows of a matrix that has `of` of them. One that wants its inputs in another order is refused.
+    /// Some of the `of` rows of a matrix. Fails if its columns are permuted.
     pub fn matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<FileMatrix<'a>> {
         let matrix = self.ordered_matrix(name, of, rows, cols)?;
         in_order(matrix.info)?;
         Ok(matrix)
     }
 
-    /// `matrix` for callers who look at its order.
+    /// Like `matrix`, for callers that handle permuted columns.
     pub fn ordered_matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<FileMatrix<'a>> {
         let info = self.find(name, of, cols)?;
         if rows.len() == 0 || rows.ranges().any(|range| range.end > of) {
@@ -277,13 +276,13 @@ impl<'a> Tensors<'a> {
         }
         let format = quant::format(info.dtype)?;
         format.row_bytes(cols as u64)?;
-        // Only float matrices are converted: a second rounding of quantised ones would add nothing but error.
+        // Only float matrices are converted: quantizing twice only adds error.
         let target = self.quantize.filter(|t| format.block_len == 1 && cols.is_multiple_of(t.block_len));
         let (source, target) = (self.source, target.unwrap_or(format));
         Ok(FileMatrix { source, info, format, target, rows, cols, made: None, zeros: [0, 0] })
     }
 
-    /// A matrix of values that were made of those of a tensor.
+    /// A matrix of values computed from a tensor.
     pub fn made(&self, name: &str, cols: usize, values: &[f32]) -> Result<FileMatrix<'a>> {
         let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         let mut made = try_vec("a matrix", 4 * values.len())?;
@@ -301,13 +300,13 @@ impl<'a> Tensors<'a> {
         })
     }
 
-    /// The values of a vector, which may be written as a column.
+    /// The values of a vector, which may be stored as a column.
     pub fn vector(&mut self, name: &str, len: usize) -> Result<Vec<f32>> {
         let is_column = self.source.tensor(name).is_some_and(|t| (t.shape.rows(), t.shape.cols()) == (len as u64, 1));
         if is_column { self.values(name, len, 1) } else { self.values(name, 1, len) }
     }
 
-    /// The values of `rows` vectors, one after the other.
+    /// The values of `rows` vectors, concatenated.
     pub fn values(&mut self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
         let info = self.find(name, rows, cols)?;
         let format = quant::format(info.dtype)?;
@@ -339,17 +338,17 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// `vector` of a tensor that a file may leave out.
+    /// Like `vector`, for an optional tensor.
     pub fn vector_if_present(&mut self, name: &str, len: usize) -> Result<Option<Vec<f32>>> {
         if self.has(name) { self.vector(name, len).map(Some) } else { Ok(None) }
     }
 
-    /// `values` of a tensor that a file may leave out.
+    /// Like `values`, for an optional tensor.
     pub fn values_if_present(&mut self, name: &str, rows: usize, cols: usize) -> Result<Option<Vec<f32>>> {
         if self.has(name) { self.values(name, rows, cols).map(Some) } else { Ok(None) }
     }
 
-    /// The divisors of rotary frequencies in the file. Folders keep the list in their configuration.
+    /// The file's divisors of RoPE frequencies. Folders have them in their configuration.
     pub fn rope_divisors(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
         match self.source.tensor(name).filter(|_| !self.is_left_out(name)) {
             Some(info) => self.vector(name, info.shape.n_elements().min(1 << 20) as usize).map(Some),

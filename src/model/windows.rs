@@ -1,12 +1,12 @@
-//! The layers that see a window of the tokens before them, as files tell it.
+//! The layers with a sliding window.
 
 use super::builder::Builder;
 use crate::error::Result;
 use crate::format::Value;
 
 impl Builder<'_> {
-    /// Layers that see `window` tokens only: those that the file lists one by one, else all but the last of each
-    /// period, the file's or the architecture's; with a period of 0, all.
+    /// The window of each layer, 0 or `window`: as listed in the file, otherwise all but the last of each period, the
+    /// file's or the architecture's; with a period of 0, all.
     pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
         let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {
@@ -16,7 +16,7 @@ impl Builder<'_> {
         };
         self.keys.get(key);
         let is_windowed: Vec<bool> = match list {
-            // One value a layer is a value even where all are false.
+            // A list with one value per layer is set even if all are false.
             Some(mut list) if (n..=n + self.hyper.n_predicting).contains(&list.len()) => {
                 list.truncate(n);
                 list
@@ -30,7 +30,7 @@ impl Builder<'_> {
         Ok(is_windowed.into_iter().map(|windowed| if windowed { window } else { 0 }).collect())
     }
 
-    /// `windows` where the first layer of each period sees all.
+    /// Like `windows`, with full attention in the first layer of each period.
     pub fn windows_behind_full(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let mut windows = self.windows(window, period)?;
         let told = self.keys.metadata.get(&self.keys.name("attention.sliding_window_pattern"));
@@ -41,12 +41,12 @@ impl Builder<'_> {
         Ok(windows)
     }
 
-    /// One window for all layers or those that the file lists, where it names one.
+    /// One window for all or the listed layers, if the file declares one.
     pub fn windows_if_told(&self) -> Result<Vec<usize>> {
         self.windows_of_period(0)
     }
 
-    /// `windows` where the file names one.
+    /// `windows`, if the file declares one.
     pub fn windows_of_period(&self, period: usize) -> Result<Vec<usize>> {
         match self.keys.size("attention.sliding_window")? {
             Some(window) => self.windows(window, period),
@@ -57,7 +57,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The layers that rotate, all of them where the file does not list them.
+    /// True for layers with RoPE; all if the file does not list them.
     pub fn rotating_layers(&self) -> Result<Vec<bool>> {
         let (key, n) = ("attention.rope_pattern", self.hyper.n_layers);
         match self.keys.metadata.get(&self.keys.name(key)) {

@@ -1,5 +1,5 @@
-//! Trinity: gated attention, norms on both sides of each block, normalised queries and keys, three layers of four with
-//! a window and three of four that rotate; experts as the file gives them, the first layers dense.
+//! Trinity: gated attention, norms before and after each block, QK norm, a sliding window and RoPE in three of four
+//! layers; experts as declared by the file, dense first layers.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

@@ -1,4 +1,4 @@
-//! Apertus: Qwen 3 with xIELU (arXiv 2411.13010), whose parameters are a layer's own, and no gate.
+//! Apertus: Qwen 3 with an ungated feed-forward block and xIELU (arXiv 2411.13010), which has parameters per layer.
 
 use crate::error::{Error, Result};
 use crate::graph::op::Xielu;
@@ -9,7 +9,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    // The network has no place for them.
+    // The network does not use them.
     b.leave_out(&["attn_q_norm.bias", "attn_k_norm.bias"]);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
@@ -32,7 +32,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// Reads the activation of a layer.
+/// Reads the activation function of a layer.
 fn curve(b: &mut Builder, layer: usize) -> Result<Xielu> {
     let [alpha_p, alpha_n] = [number(b, layer, "alpha_p")?, number(b, layer, "alpha_n")?];
     let (slope, eps) = (number(b, layer, "beta")?, number(b, layer, "eps")?);
@@ -44,7 +44,7 @@ fn curve(b: &mut Builder, layer: usize) -> Result<Xielu> {
     }
 }
 
-/// Reads a number of a layer's activation: a tensor of a folder, or one of a key's, which has no prefix.
+/// Reads a parameter of a layer's activation function: from a folder's tensor, or from a key without prefix.
 fn number(b: &mut Builder, layer: usize, name: &str) -> Result<f32> {
     let key = format!("xielu.{name}");
     if b.has(&key) {

@@ -1,4 +1,4 @@
-//! Arcee AFM: Llama with a feed-forward block that squares what is positive, without a gate.
+//! Arcee AFM: Llama with an ungated feed-forward block with squared ReLU.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;

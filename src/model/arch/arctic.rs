@@ -1,4 +1,5 @@
-//! Arctic: a dense block as wide as the model after attention, and beside both, on the input of the layer, experts.
+//! Arctic: a dense block as wide as the residual stream after attention, and experts on the input of the layer in
+//! parallel.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -10,7 +11,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
     let Some(moe) = b.moe(true)? else { return Err(b.keys.unsupported("expert_count")) };
-    // The width that files tell is that of the experts.
+    // The file's width is the experts'.
     b.hyper.ffn = b.hyper.hidden;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {

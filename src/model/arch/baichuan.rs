@@ -1,11 +1,11 @@
-//! Baichuan: Llama with rotations, or in the 13B with linear biases in their place.
+//! Baichuan: Llama with RoPE, or in the 13B with ALiBi.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
-/// Layers of the 7B, the only one that rotates, and of the 13B.
+/// Number of layers of the 7B, the only one with RoPE, and of the 13B.
 const LAYERS: [usize; 2] = [32, 40];
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -1,5 +1,5 @@
-//! Ling 3.0: delta rules with bounded decays for each channel, latent attention whose heads a sigmoid gates, experts
-//! after the first layers, limits in SwiGLU.
+//! Ling 3.0: delta rules with a bounded decay per channel, MLA with a sigmoid gate per head, experts after the first
+//! layers, limits in SwiGLU.
 
 use super::kimi_linear::{Kda, delta_attention};
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The least logarithm of a decay, where there is a bound. -1 is a value here, not an absent one.
+/// Lower bound of log decays, if any. Here -1 is a value, not "unset".
 pub(super) fn gate_bound(b: &Builder) -> Result<Option<f32>> {
     let key = "kda.gate_lower_bound";
     b.keys.get(key);
@@ -57,8 +57,8 @@ pub(super) fn gate_bound(b: &Builder) -> Result<Option<f32>> {
     }
 }
 
-/// The activations of experts, and of dense blocks and shared experts. The first files of Ling 3.0 flash, known by
-/// their layers, leave the limits out, without which it writes other tokens now and then.
+/// The activation functions of experts, and of dense blocks and shared experts. Early files of Ling 3.0 flash,
+/// recognized by their layers, lack the limits, without which some tokens differ.
 fn limits(b: &Builder) -> Result<[Vec<Activation>; 2]> {
     let keys = ["swiglu_clamp_exp", "swiglu_clamp_shexp"];
     if b.hyper.n_layers != 42 || keys.iter().any(|key| b.keys.is_present(key)) {

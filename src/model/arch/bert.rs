@@ -1,6 +1,6 @@
-//! BERT and its kin: every token sees all others, and norms follow sums. Nomic's and the third of Jina's turn queries
-//! and keys where BERT has learned positions, as GTE does, the second of Jina's has linear biases, and MPNet adds to
-//! scores by distance. ELECTRA and ALBERT widen a narrower embedding; all layers of ALBERT are one.
+//! BERT and relatives: bidirectional attention, post-norm. Positions are learned (BERT, ELECTRA, ALBERT), RoPE (Nomic,
+//! Jina v3, GTE), ALiBi (Jina v2), or a bias by distance (MPNet). ELECTRA and ALBERT project a narrower embedding; all
+//! layers of ALBERT share weights.
 
 use super::t5;
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let max_alibi = if is(&["jina-bert-v2"]) { b.keys.float("attention.max_alibi_bias")?.unwrap_or(8.0) } else { 0.0 };
     let moe = b.moe(false)?.map(|moe| Moe { activation: GeluErf, ..moe });
     if moe.is_some() {
-        // The tensors tell which layers have experts.
+        // The tensors determine which layers have experts.
         b.keys.get("moe_every_n_layers");
     }
     let (is_plain, activation) = match b.keys.str("hidden_activation")? {
@@ -84,7 +84,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Experts, and biases behind their sum where a folder has them.
+/// Experts, with biases after their sum if a folder has them.
 fn mixture(b: &mut Builder, x: TensorId, moe: Moe) -> Result<TensorId> {
     let out = b.experts(x, moe)?;
     if b.has("ffn_exps.bias") {

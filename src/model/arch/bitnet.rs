@@ -1,4 +1,4 @@
-//! BitNet b1.58: Llama with a norm ahead of the last product of each block, and a factor beside every matrix.
+//! BitNet b1.58: Llama with a norm before the last product of each block, and a scale per matrix.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{Relu2, Silu};
@@ -9,7 +9,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    // The files of BitNet b1.58 2B4T, known by their shape, leave their activation out.
+    // The files of BitNet b1.58 2B4T, recognized by their shape, do not declare their activation function.
     let is_2b = (b.hyper.n_layers, b.hyper.hidden, b.hyper.ffn) == (30, 2560, 6912);
     let activation = match b.keys.str("hidden_activation")? {
         Some("relu2") => Relu2,

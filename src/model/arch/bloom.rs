@@ -1,4 +1,4 @@
-//! BLOOM: LayerNorm, also on the embedding, linear biases in place of rotations, GELU.
+//! BLOOM: LayerNorm, also on the embedding, ALiBi instead of RoPE, GELU.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

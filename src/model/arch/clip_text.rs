@@ -1,5 +1,5 @@
-//! The text towers of CLIP and SigLIP: LayerNorm ahead of each block, learned positions. Texts of CLIP see earlier
-//! tokens alone and end with the token whose state is pooled; those of SigLIP see all and are as long as the context.
+//! The text encoders of CLIP and SigLIP: pre-norm with LayerNorm, learned positions. CLIP is causal and pools the last
+//! token; SigLIP is bidirectional and pads texts to the context length.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{Gelu, GeluErf, QuickGelu};

@@ -1,6 +1,6 @@
-//! Command R and R7B: attention and feed-forward block side by side on one LayerNorm, logits scaled. From the second
-//! generation on three layers of four see a window, and those alone turn. With experts, whose sum with a shared one is
-//! halved, the norms may be RMS norms, and dense layers turn as well.
+//! Command R and R7B: parallel attention and feed-forward blocks on one LayerNorm, scaled logits. From the second
+//! generation on, three of four layers have a sliding window, and only those have RoPE. In the MoE models the sum of
+//! routed and shared experts is halved, norms may be RMS norms, and dense layers have RoPE too.
 
 use crate::error::Result;
 use crate::graph::op::{NormKind, RouterScore};

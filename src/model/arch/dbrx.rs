@@ -1,4 +1,4 @@
-//! DBRX: LayerNorm without biases, clamped queries, keys and values, experts in every layer.
+//! DBRX: LayerNorm without biases, clamped q, k and v, experts in every layer.
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;

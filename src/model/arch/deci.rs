@@ -1,5 +1,4 @@
-//! DeciLM and Llama-Nemotron: Llama with layers of which some have no attention, one matrix in its place, or nothing at
-//! all.
+//! DeciLM and Llama-Nemotron: Llama with layers that may lack attention, replace it by one matrix, or be empty.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,6 +1,5 @@
-//! DeepSeek's first mixture, Qwen 2's, Ling's and that of the text model of DeepSeek-OCR: many small experts whose
-//! weights are made to sum to 1 in the last two where the file says so, a shared expert, gated in Qwen, the first
-//! layers dense.
+//! DeepSeek's first MoE, Qwen 2 MoE, Ling, and the text model of DeepSeek-OCR: many small experts, dense first layers,
+//! and a shared expert, gated in Qwen. The last two renormalize weights if the file says so.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

@@ -1,5 +1,5 @@
-//! DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash and Mistral 4: latent attention, a router that the file tells, a shared
-//! expert, the first layers dense. A.X K1 normalises what experts add.
+//! DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash and Mistral 4: MLA, a router declared by the file, a shared expert, dense
+//! first layers. A.X K1 normalizes the output of the feed-forward block.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;
@@ -11,7 +11,7 @@ pub const TRAITS: fn(&str) -> Traits =
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let latent = b.latent(RopePairs::Adjacent, None)?;
-    // The files of GLM 4.7 Flash, known by their shape, leave the router out.
+    // The files of GLM 4.7 Flash, recognized by their shape, do not declare the router.
     let is_glm = (47..=48).contains(&b.hyper.n_layers) && b.hyper.vocab == 154_880;
     let moe = b.told_moe(if is_glm { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
     let post_norms = b.keys.flag("post_norms")?.unwrap_or(false);

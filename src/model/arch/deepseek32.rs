@@ -1,5 +1,5 @@
-//! DeepSeek V3.2 and GLM 5: DeepSeek V3 with a lightning indexer, by which a token attends to a few positions. In GLM
-//! some layers take the choice of the one before.
+//! DeepSeek V3.2 and GLM 5: DeepSeek V3 with sparse attention by a lightning indexer. In GLM some layers reuse the
+//! selection of the previous layer.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;
@@ -44,9 +44,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     })
 }
 
-/// The layers of those that `attend` that choose for themselves, the first of them among them: as the file tells or
-/// else by `default`. Files of GLM from before the key have one in four after the second where their context is that of
-/// GLM 5.2.
+/// True for layers with an indexer of their own, out of those that `attend`, always including the first: from the file,
+/// otherwise by `default`. Older GLM files without the key use one in four after the second layer if their context
+/// length is GLM 5.2's.
 pub(super) fn own_indexers(
     b: &Builder,
     default: impl Fn(usize) -> bool,

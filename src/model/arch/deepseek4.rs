@@ -1,5 +1,5 @@
-//! DeepSeek V4: hyper-connections whose streams mix, around attention to a window and to compressed positions, and
-//! around experts that the first layers choose by the token.
+//! DeepSeek V4: hyper-connections with mixing streams, around attention to a sliding window and to compressed
+//! positions, and around experts, which the first layers select by token id.
 
 use super::glm5_next::clamped_swiglus;
 use crate::error::Result;
@@ -12,7 +12,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let connections = b.mixing_connections()?;
     let attention = b.compressed()?;
     let moe = b.told_moe(RouterScore::RootOfSoftplus)?;
-    // Biases for the rows of pictures.
+    // Biases for image rows.
     b.leave_out(&["exp_probs_b_vl.bias"]);
     let n_by_id = b.keys.size("hash_layer_count")?.unwrap_or(0);
     let [of_experts, of_all] = clamped_swiglus(b)?;

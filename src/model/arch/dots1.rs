@@ -1,5 +1,5 @@
-//! dots.llm1, Ling 2 and Hunyuan 3: Qwen 3's attention; a router that the file tells, a shared expert, the first layers
-//! dense.
+//! dots.llm1, Ling 2 and Hunyuan 3: Qwen 3's attention; a router declared by the file, a shared expert, dense first
+//! layers.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

@@ -1,5 +1,5 @@
-//! dots3 note: latent attention whose heads a sigmoid gates, as many as each layer's row says. Layers with a window
-//! have widths of their own, the others a lightning indexer.
+//! dots3 note: MLA with a sigmoid gate per head and a number of heads per layer. Sliding-window layers have widths of
+//! their own, the others a lightning indexer.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;
@@ -13,8 +13,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let windows = b.windows_if_told()?;
     let latent = b.latent(RopePairs::Adjacent, None)?.with_common_epsilon(b);
     let windowed = b.windowed_latent(RopePairs::Adjacent)?.with_common_epsilon(b);
-    // Neighbours, as in attention (`indexer_rope_interleave` of the owner's configuration). Programs that pair halves
-    // choose other tokens in texts of more of them than an indexer chooses.
+    // Adjacent pairs, as in attention (`indexer_rope_interleave` of the authors' configuration). Programs that use
+    // halves choose other tokens once a text is longer than the indexer's selection.
     let indexer = b.indexer(latent, RopePairs::Adjacent)?;
     let key = "attention.indexer.types";
     let types = b.keys.per_layer_sizes(key, b.hyper.n_layers)?;

@@ -1,5 +1,5 @@
-//! EAGLE-3 (arXiv 2503.01840): a head that drafts for another network, a Llama layer whose attention reads the
-//! embedding of a token and the hidden state of the one before it side by side. Others may follow it.
+//! EAGLE-3 (arXiv 2503.01840): a draft head for another network, a Llama layer whose attention reads the concatenated
+//! embedding of a token and hidden state of the previous one. More layers may follow.
 
 use crate::error::Result;
 use crate::graph::op::Activation;

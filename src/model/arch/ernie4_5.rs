@@ -1,5 +1,4 @@
-//! ERNIE 4.5: Llama, in the larger ones with experts that have a bias on their choice and a shared one, in every so
-//! many layers.
+//! ERNIE 4.5: Llama; larger ones have, in some layers, experts with a selection bias and a shared expert.
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;
@@ -9,7 +8,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
-    // Sections of positions in images; the text network has one position.
+    // M-RoPE sections for images; the text network has one position.
     b.keys.get("rope.dimension_sections");
     let moe = b.moe(true)?;
     let x = b.embed(1.0)?;

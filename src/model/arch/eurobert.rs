@@ -1,4 +1,4 @@
-//! EuroBERT and NeoBERT: Llama's layers, in which every token sees all others.
+//! EuroBERT and NeoBERT: Llama's layers with bidirectional attention.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,5 +1,5 @@
-//! EXAONE 4: norms on the output of each block, and of each head of queries and keys. The largest, known by its number
-//! of layers, has three layers of four with a window, and those alone rotate.
+//! EXAONE 4: norms on the output of each block, QK norm per head. The largest, recognized by its number of layers, has
+//! a sliding window in three of four layers, and RoPE only in those.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

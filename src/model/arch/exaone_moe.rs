@@ -1,5 +1,5 @@
-//! K-EXAONE and Mellum 2: normalised queries and keys, experts, a window in three layers of four. Those alone rotate in
-//! K-EXAONE; in Mellum their rotation is not stretched.
+//! K-EXAONE and Mellum 2: QK norm, experts, a sliding window in three of four layers. In K-EXAONE only those have RoPE;
+//! in Mellum their RoPE is unscaled.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

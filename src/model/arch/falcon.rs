@@ -1,4 +1,4 @@
-//! Falcon: attention and feed-forward block side by side, on one LayerNorm or, in the 40B, on one each.
+//! Falcon: parallel attention and feed-forward blocks, on one LayerNorm or, in the 40B, on one each.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

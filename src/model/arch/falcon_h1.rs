@@ -1,5 +1,5 @@
-//! Falcon H1: attention and a block of Mamba 2 side by side in every layer. Folders tell factors on products, which are
-//! within the weights of GGUF files.
+//! Falcon H1: attention and a Mamba 2 block in parallel in every layer. Folders declare scales of products, which GGUF
+//! files include in the weights.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,4 +1,4 @@
-//! Gemma: embeddings scaled by the root of the width, GeGLU.
+//! Gemma: embeddings scaled by the square root of the width, GeGLU.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

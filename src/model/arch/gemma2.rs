@@ -1,5 +1,5 @@
-//! Gemma 2: norms on both sides of each block, soft-capped scores and logits, every other layer sees a window.
-//! VaultGemma has no norms behind blocks.
+//! Gemma 2: norms before and after each block, soft-capped scores and logits, a sliding window in every other layer.
+//! VaultGemma has no norms after blocks.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
@@ -35,7 +35,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, logit_softcap)
 }
 
-/// The largest Gemma of a generation, known by its number of layers, scales by the width of the model a head.
+/// The largest Gemma of a generation, recognized by its number of layers, scales by the residual width per head.
 pub fn attention_scale(b: &Builder, layers_of_largest: usize) -> Result<f32> {
     let width = match b.hyper.n_layers == layers_of_largest {
         true => b.hyper.hidden / b.hyper.heads.n_heads,

@@ -1,5 +1,5 @@
-//! Gemma 3: Gemma 2 without soft-caps, with normalised queries and keys; five layers of six see a window and turn by a
-//! base of their own. EmbeddingGemma is the same network, in which tokens see later ones too.
+//! Gemma 3: Gemma 2 without soft-capping, with QK norm; five of six layers have a sliding window and their own RoPE
+//! base. EmbeddingGemma is the same network with bidirectional attention.
 
 use super::gemma2::attention_scale;
 use crate::error::Result;

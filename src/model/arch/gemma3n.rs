@@ -1,6 +1,5 @@
-//! Gemma 3n: four residual streams (AltUp), a product of low rank beside each attention (Laurel), inputs of a layer's
-//! own, values that are normalised, last layers that read the keys and values of earlier ones, and first layers of
-//! whose gates only those count that are far above the others.
+//! Gemma 3n: four residual streams (AltUp), a low-rank product parallel to each attention (Laurel), per-layer inputs,
+//! normalized values, last layers that reuse the KV cache of earlier ones, and sparse gates in the first layers.
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
@@ -36,7 +35,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         return Err(b.keys.unsupported("embedding_length_per_layer_input"));
     };
     let mut streams = b.streams(x, n_streams)?;
-    // The keys and values of the last own layer with a window, and without.
+    // The last own KV cache layer with, and without a window.
     let (mut last_local, mut last_global) = (None, None);
     b.layers(|b, i| {
         let is_local = windows[i] > 0;
@@ -83,11 +82,11 @@ fn laurel(b: &mut Builder, x: TensorId) -> Result<TensorId> {
     Ok(out)
 }
 
-/// Deviations from the mean up to which the gates of each layer are 0, in layers that have such a bound.
+/// For layers with sparse gates, the number of standard deviations above the mean below which gates are 0.
 fn thresholds(b: &Builder) -> Result<Vec<Option<f32>>> {
     let (key, n) = ("activation_sparsity_scale", b.hyper.n_layers);
     let Some(list) = b.keys.floats(key)? else {
-        // 95 of 100 numbers of a normal distribution are below so many deviations.
+        // The 95th percentile of a normal distribution.
         return Ok((0..n).map(|i| (i < 10).then_some(1.644_853_6)).collect());
     };
     if list.len() < n {

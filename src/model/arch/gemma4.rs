@@ -1,5 +1,5 @@
-//! Gemma 4: Gemma 3 with heads of two widths, values that are normalised, last layers that read the keys and values of
-//! earlier ones, inputs of each layer's own, and experts beside the dense feed-forward block.
+//! Gemma 4: Gemma 3 with heads of two widths, normalized values, last layers that reuse the KV cache of earlier ones,
+//! per-layer inputs, and experts parallel to the dense feed-forward block.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;
@@ -9,7 +9,7 @@ use crate::model::builder::{Attention, Builder, Moe, SharedKeys};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{RopeConfig, RopeScaling};
 
-/// The layers without and with a window: the windows of all, widths of heads and rotations of the two kinds.
+/// Index 0 for full, 1 for sliding-window layers: head shapes and RoPE; and the window of each layer.
 pub struct Kinds {
     windows: Vec<usize>,
     widths: [usize; 2],
@@ -32,7 +32,7 @@ impl Kinds {
         Ok(Kinds { windows, widths: [widths[0], local_dim], ropes })
     }
 
-    /// The kind of a layer, 1 with a window, its attention and rotation.
+    /// The kind of a layer (1: sliding window), its attention and RoPE.
     pub fn of(&self, b: &Builder, layer: usize) -> Result<(usize, Attention, RopeChoice)> {
         let window = self.windows[layer];
         let kind = usize::from(window > 0);
@@ -44,7 +44,8 @@ impl Kinds {
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let n_layers = b.hyper.n_layers;
-    // The rows of a picture see one another in layers with a window, but not in E2B and E4B, which layers' inputs tell.
+    // Image rows attend to each other in sliding-window layers, except in E2B and E4B, recognized by their per-layer
+    // inputs.
     let told = b.keys.metadata.bool("realizar.mutual_media")?;
     let is_mutual = told.unwrap_or(b.keys.size("embedding_length_per_layer_input")?.unwrap_or(0) == 0);
     b.hyper.traits.mutual_media = is_mutual;
@@ -55,7 +56,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let moe = b.moe(true)?;
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     let inputs = b.layer_inputs(x)?;
-    // The keys and values of the last own layer without and with a window.
+    // The last own KV cache layer without, and with a window.
     let mut stored: [Option<KvLayerId>; 2] = [None; 2];
     b.layers(|b, i| {
         let (kind, attention, rope) = kinds.of(b, i)?;

@@ -1,5 +1,5 @@
-//! Gemma 4's assistants: heads in files of their own, a few layers of Gemma 4 without keys and values. They read those
-//! of Gemma 4, its last hidden state, and beside that the embedding of the token after it.
+//! Gemma 4's assistants: draft heads in files of their own, a few Gemma 4 layers without KV cache. They read Gemma 4's
+//! KV cache, its last hidden state, and the embedding of the next token.
 
 use super::gemma4::Kinds;
 use crate::error::Result;

@@ -1,5 +1,5 @@
-//! GLM 4: norms on both sides of each block, gate and up in one tensor; half of each head turns, in adjacent pairs or,
-//! in GGUF files that have sections of positions in images, in halves.
+//! GLM 4: norms before and after each block, gate and up in one tensor; RoPE on half of each head, in adjacent pairs,
+//! or in halves in GGUF files with M-RoPE sections.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

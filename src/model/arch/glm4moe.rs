@@ -1,5 +1,5 @@
-//! GLM 4.5 to 4.7 with experts: a sigmoid router with a bias on the choice, a shared expert, the first layers dense;
-//! the norm ahead of the feed-forward block is named after attention.
+//! GLM 4.5 to 4.7 MoE: a sigmoid router with a selection bias, a shared expert, dense first layers; the norm before the
+//! feed-forward block is named after attention.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

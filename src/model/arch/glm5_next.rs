@@ -1,5 +1,5 @@
-//! GLM 5 Next: hyper-connections whose streams mix, around delta rules with decays for each channel and around latent
-//! attention without positions to pools of positions that an indexer chooses, and around experts.
+//! GLM 5 Next: hyper-connections with mixing streams, around delta rules with a decay per channel, around MLA without
+//! RoPE to pools of positions selected by an indexer, and around experts.
 
 use super::bailingmoe3::gate_bound;
 use super::deepseek32::own_indexers;
@@ -45,8 +45,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The activations of experts that are chosen and of those that every token takes, the same where the file does not
-/// tell them apart.
+/// The activation functions per layer of routed experts and of shared ones; equal if the file has only one.
 pub(super) fn clamped_swiglus(b: &Builder) -> Result<[Vec<Activation>; 2]> {
     let of_experts = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluOfClamped)?;
     let key = "swiglu_clamp_shexp";

@@ -1,6 +1,6 @@
-//! GPT-1 and 2, the first StarCoder, and their kin: LayerNorm, learned positions, GELU. OPT has max(x, 0) in its place,
-//! XGLM and BioGPT scale embeddings, GPT-Neo does not scale scores and has layers with a window. Norms may be behind
-//! blocks, and embeddings narrower than the layers.
+//! GPT-1 and 2, the first StarCoder, and relatives: LayerNorm, learned positions, GELU. OPT has ReLU, XGLM and BioGPT
+//! scale embeddings, GPT-Neo has unscaled scores and sliding-window layers. Some are post-norm, or have embeddings
+//! narrower than the layers.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{Gelu, Relu};

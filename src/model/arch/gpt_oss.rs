@@ -1,4 +1,4 @@
-//! gpt-oss: a sink in every softmax, biases everywhere, experts with a clamped SwiGLU; every other layer sees a window.
+//! gpt-oss: attention sinks, biases everywhere, experts with a clamped SwiGLU, a sliding window in every other layer.
 
 use crate::error::Result;
 use crate::graph::op::{Activation, RouterScore};

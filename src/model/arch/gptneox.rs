@@ -1,5 +1,5 @@
-//! GPT-NeoX and Pythia: LayerNorm and biases, a part of each head turns; attention and feed-forward block are side by
-//! side on norms of their own, or one after the other where a file says so.
+//! GPT-NeoX and Pythia: LayerNorm and biases, partial RoPE; attention and feed-forward blocks are parallel with a norm
+//! each, or sequential if the file says so.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

@@ -1,6 +1,6 @@
-//! Granite and MiniCPM: Llama with factors on embedding, residual stream, attention and logits; with experts and a
-//! shared one where the file has them. Granite with windows has sinks, and lists the layers that see a window and those
-//! that rotate. HyperCLOVA X normalises what blocks add.
+//! Granite and MiniCPM: Llama with scales of embedding, residual stream, attention and logits; optional experts and a
+//! shared expert. Granite with sliding windows has attention sinks, and lists the layers with a window and those with
+//! RoPE. HyperCLOVA X normalizes the output of blocks.
 
 use crate::error::Result;
 use crate::graph::op::Mask;
@@ -10,7 +10,7 @@ use crate::model::builder::{Attention, Builder};
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let config = b.rope_config(RopePairs::Adjacent)?;
-    // A file says so where the network has no positions.
+    // A file declares that the network has no RoPE.
     let rope = match b.hyper.architecture != "granite" || b.keys.flag("rope.scaling.finetuned")?.unwrap_or(true) {
         true => Some(b.rope(&config)?),
         false => None,
@@ -20,7 +20,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     if !is_minicpm {
         attention.scale = b.keys.float("attention.scale")?.unwrap_or(attention.scale);
     }
-    // MiniCPM's factors follow from its size where the file does not tell them. The last one divides.
+    // MiniCPM's scales follow from its size if the file does not declare them. The last one is a divisor.
     let (depth, width) = (b.hyper.n_layers as f32, b.hyper.hidden as f32);
     let [embedding, residual, logit] = if is_minicpm { [12.0, 1.4 / depth.sqrt(), width / 256.0] } else { [1.0; 3] };
     b.residual_scale = b.keys.float("residual_scale")?.unwrap_or(residual);

@@ -1,4 +1,4 @@
-//! Granite 4 and Bamba: Granite whose layers mostly are blocks of Mamba 2.
+//! Granite 4 and Bamba: Granite with Mamba 2 blocks in most layers.
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;
@@ -7,7 +7,7 @@ use crate::model::builder::{Attention, Builder};
 pub fn build(b: &mut Builder) -> Result<()> {
     let (heads, shape) = (b.heads_per_layer()?, b.mamba_shape()?);
     let config = b.rope_config(RopePairs::Adjacent)?;
-    // A file says so where the network has no positions.
+    // A file declares that the network has no RoPE.
     let rope = match b.keys.flag("rope.scaling.finetuned")?.unwrap_or(true) {
         true => Some(b.rope(&config)?),
         false => {
@@ -19,7 +19,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let moe = b.moe(true)?;
     b.keys.ignore("expert_weights_scale");
     b.residual_scale = b.keys.float("residual_scale")?.unwrap_or(1.0);
-    // The file's number divides.
+    // The file's number is a divisor.
     let logit_scale = 1.0 / b.keys.float("logit_scale")?.unwrap_or(1.0);
     let x = b.embed(b.keys.float("embedding_scale")?.unwrap_or(1.0))?;
     b.layers(|b, i| {

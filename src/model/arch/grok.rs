@@ -1,5 +1,5 @@
-//! Grok: norms on both sides of each block, capped scores, factors on embedding, scores and logits; experts with GELU,
-//! in the second generation beside a dense block.
+//! Grok: norms before and after each block, soft-capped scores, scales of embedding, scores and logits; experts with
+//! GELU, in the second generation parallel to a dense block.
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
@@ -13,13 +13,13 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    // The first generation's factors are those of files that do not tell any.
+    // Defaults of files without scales: the first generation's.
     let told = |key: &str, default: f32| Ok::<f32, crate::error::Error>(b.keys.float(key)?.unwrap_or(default));
     let scale = told("attention.output_scale", 0.088_388_35)?;
     let (embedding, logit) = (told("embedding_scale", 78.383_675)?, told("logit_scale", 0.577_350_26)?);
     let softcap = b.softcap("attn_logit_softcapping", 30.0)?;
     let logit_softcap = b.softcap("final_logit_softcapping", 0.0)?;
-    // Given for contexts beyond the trained one, where the network does not change.
+    // Declared for contexts beyond the trained one, where the network does not change.
     b.keys.get("attention.temperature_length");
     let moe = b.moe(true)?;
     let x = b.embed(embedding)?;

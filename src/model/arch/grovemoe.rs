@@ -1,5 +1,5 @@
-//! GroveMoE: the mixture of Qwen 3, in which experts of a group share a small one besides, whose result each adds with
-//! its weight times a factor.
+//! GroveMoE: Qwen 3 MoE with an additional small expert per group of experts, added with the weight of each selected
+//! expert times a scale.
 
 use crate::error::Result;
 use crate::graph::op::Routing;

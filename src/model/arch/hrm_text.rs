@@ -1,5 +1,5 @@
-//! HRM Text: two stacks of layers that take turns, the low one several times for each time of the high one. Every turn
-//! of a layer has keys and values of its own; norms have no weights.
+//! HRM Text: two alternating stacks of layers; the low one runs several times per run of the high one. Every run of a
+//! layer has a KV cache of its own; norms are unweighted.
 
 use crate::error::{Error, Result};
 use crate::graph::op::Activation::Silu;
@@ -17,7 +17,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let what = format!("{} layers of {cycles} times {turns} and one stacks of {depth}", b.hyper.n_layers);
         return Err(Error::unsupported(what));
     }
-    // Tokens of a prompt see each other where a caller marks them as such, as none does here.
+    // Bidirectional attention within a prompt needs a mark by the caller, which does not exist here.
     b.keys.ignore("hrm.prefix_lm");
     let scale = b.keys.float("embedding_scale")?.unwrap_or(1.0);
     let mut high = b.embed(scale)?;

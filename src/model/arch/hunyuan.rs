@@ -1,5 +1,4 @@
-//! Hunyuan, dense and with experts, and Maincoder: queries and keys are normalised head by head after they have turned,
-//! by a base that may be stretched.
+//! Hunyuan, dense and MoE, and Maincoder: QK norm per head after RoPE, whose base may be scaled.
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;
@@ -14,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let width = heads.head_dim as f64;
         rope.base = (f64::from(rope.base) * libm::pow(f64::from(alpha), width / (width - 2.0))) as f32;
     }
-    // Sections of positions in images; where they have no effect, all are equal in text.
+    // M-RoPE sections; in models where they have no effect, all components are equal in text.
     let sections = sections(&b.keys, false)?;
     rope.sections = sections.filter(|_| b.keys.architecture == "hunyuan_vl");
     let rope = b.rope(&rope)?;

@@ -1,5 +1,5 @@
-//! Hunyuan 4: hyper-connections around latent attention with sinks and a lightning indexer, and around experts whose
-//! SwiGLU has limits.
+//! Hunyuan 4: hyper-connections around MLA with attention sinks and a lightning indexer, and around experts with limits
+//! in SwiGLU.
 
 use super::deepseek32::own_indexers;
 use crate::error::Result;

@@ -1,12 +1,12 @@
-//! Jais and Refact: linear biases in place of rotations, SwiGLU. Jais has LayerNorm and divides scores by the width of
-//! a head; Refact has no biases.
+//! Jais and Refact: ALiBi instead of RoPE, SwiGLU. Jais has LayerNorm and divides scores by the head width; Refact has
+//! no biases.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
 use crate::graph::op::NormKind;
 use crate::model::builder::{Attention, Builder};
 
-/// Tensors that files of Refact may hold beside its network.
+/// Unused tensors in files of Refact.
 const BIASES: [&str; 5] = ["attn_output.bias", "ffn_gate.bias", "ffn_up.bias", "ffn_down.bias", "rope_freqs.weight"];
 
 pub fn build(b: &mut Builder) -> Result<()> {

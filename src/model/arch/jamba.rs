@@ -1,4 +1,4 @@
-//! Jamba: blocks of Mamba 1, and attention without positions in a few layers.
+//! Jamba: Mamba 1 blocks, and attention without RoPE in a few layers.
 
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};

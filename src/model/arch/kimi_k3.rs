@@ -1,5 +1,5 @@
-//! Kimi K3: delta rules with decays for each channel, latent attention without positions, experts in a narrow width;
-//! what a block reads is a mixture of the residual stream and of those that earlier layers began with.
+//! Kimi K3: delta rules with a decay per channel, MLA without RoPE, experts at a narrower width; each block reads a mix
+//! of the residual stream and the streams at the start of earlier periods.
 
 use super::bailingmoe3::gate_bound;
 use super::kimi_linear::{Kda, delta_attention};
@@ -20,7 +20,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let period = b.keys.size("attn_res.block_size")?.unwrap_or(usize::MAX);
     let narrow = b.keys.size("expert_latent_length")?;
     let mut x = b.embed(1.0)?;
-    // The inputs of the first layers of all periods, side by side.
+    // The inputs of the first layers of all periods, concatenated.
     let mut bank: Option<TensorId> = None;
     let mixes = period < usize::MAX;
     b.layers(|b, i| {
@@ -52,14 +52,14 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The activation of all feed-forward blocks.
+/// The activation function of all feed-forward blocks.
 fn activation(b: &Builder) -> Result<Activation> {
     let keys = ["activation.situ_beta", "activation.situ_linear_beta"];
     let Some(most) = b.keys.float(keys[0])? else { return Err(b.keys.unsupported(keys[0])) };
     Ok(Activation::TanhSwiglu([most, b.keys.float(keys[1])?.unwrap_or(0.0)]))
 }
 
-/// Experts between two products, and the shared one beside them.
+/// Experts between a down and an up projection, plus the shared expert.
 fn narrow_experts(
     b: &mut Builder,
     h: TensorId,

@@ -1,5 +1,5 @@
-//! Kimi Linear: delta rules with a decay for each channel (Kimi Delta Attention), latent attention without positions in
-//! a few layers, experts after the first ones.
+//! Kimi Linear: delta rules with a decay per channel (Kimi Delta Attention), MLA without RoPE in a few layers, experts
+//! after the first layers.
 
 use crate::error::Result;
 use crate::graph::op::{Activation, RouterScore, TensorId};
@@ -34,16 +34,16 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The choices of a delta rule with a decay for each channel.
+/// Parameters of a delta rule with a decay per channel.
 #[derive(Clone, Copy)]
 pub(super) struct Kda {
     pub dim: usize,
     pub taps: usize,
-    /// The logarithm of a decay is this, which is below 0, times a sigmoid.
+    /// If set (negative), log decays are this bound times a sigmoid.
     pub bound: Option<f32>,
-    /// The file has rates below 0 beside a bound too.
+    /// True if the file has negative rates even with a bound.
     pub negative: bool,
-    /// Epsilon of the sizes of queries and keys, if it is not that of norms.
+    /// Epsilon of the L2 norms of queries and keys, if not the norms' one.
     pub eps: Option<f32>,
 }
 
@@ -54,7 +54,7 @@ impl Kda {
     }
 }
 
-/// The delta rule whose decays and output gates come from one product or from two, of a low rank.
+/// The delta rule; decays and output gates are one product, or two of low rank.
 pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<TensorId> {
     let Kda { dim, taps, bound, negative, eps } = kda;
     let heads = b.hyper.heads.n_heads;
@@ -83,7 +83,7 @@ pub(super) fn delta_attention(b: &mut Builder, h: TensorId, kda: Kda) -> Result<
     b.activate(beta, Activation::Sigmoid);
     let o = b.delta_rule(DeltaInputs { q, k, v, dt, of_steps, beta, rate, key_dim: dim, tiled: false, eps })?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
-    // Folders name the gate like that of attention.
+    // Folders name the gate like the one of attention.
     let first = ["ssm_g", "attn_gate"].into_iter().find(|part| b.has(&format!("{part}.weight"))).unwrap_or("ssm_g_a");
     let (narrow, part) = low_rank(b, h, [first, "ssm_g_b"])?;
     let gate = b.project(narrow, part, width)?;

@@ -1,6 +1,6 @@
-//! Laguna: as many heads as each layer's row says, normalised queries and keys, and what attention gives times the
-//! softplus of a gate. One layer of four sees all, the first; the others have a window and a rotation of their own.
-//! Experts of a sigmoid router, the first layers dense.
+//! Laguna: a number of heads per layer, QK norm, and attention outputs multiplied by the softplus of a gate. The first
+//! of four layers has full attention; the others have a sliding window and their own RoPE. Experts with a sigmoid
+//! router, dense first layers.
 
 use crate::error::Result;
 use crate::graph::op::{Activation, RouterScore};

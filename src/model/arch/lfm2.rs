@@ -1,5 +1,5 @@
-//! LFM 2 and 3: most layers are short convolutions between two gates, the others attention. The third has a window and
-//! a rotation of its own in some layers, gates on heads, and norms behind blocks.
+//! LFM 2 and 3: most layers are gated short convolutions, the others attention. LFM 3 has a sliding window with its own
+//! RoPE in some layers, gated heads, and norms after blocks.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{Identity, Sigmoid};
@@ -14,7 +14,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope(&config)?;
     let taps = b.taps("shortconv.l_cache")?;
     let (is_moe, is_third) = (b.hyper.architecture == "lfm2moe", b.hyper.architecture == "lfm3");
-    // In the second every layer with attention has the window, which the mixture has not.
+    // In LFM 2 every attention layer has the window, except in the MoE models.
     let window = b.keys.size("attention.sliding_window")?.filter(|_| !is_moe).unwrap_or(0);
     let windows = if is_third { b.windows(window, 0)? } else { vec![window; b.hyper.n_layers] };
     let local = match is_third {

@@ -1,6 +1,5 @@
-//! Llama 1 to 3, Mistral, SmolLM2, TinyLlama: RMSNorm, rotary positions, SwiGLU, grouped-query attention.
-//! Mixtral is the same with experts; InternLM 2, XVERSE and ChatGLM 3 are the same under other names. Llama Embed is
-//! the same network, in which tokens see later ones too.
+//! Llama 1 to 3, Mistral, SmolLM2, TinyLlama: RMSNorm, RoPE, SwiGLU, grouped-query attention. Mixtral adds experts;
+//! InternLM 2, XVERSE and ChatGLM 3 are equal under other names. Llama Embed has bidirectional attention.
 
 use crate::error::Result;
 use crate::graph::op::{Mask, RouterScore};
@@ -9,12 +8,12 @@ use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
-    // GGUF files of this architecture keep the rows of q and k in adjacent-pair order.
+    // GGUF files of this architecture have the rows of q and k in adjacent-pair order.
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
     let windows = b.windows_if_told()?;
     let encoder = b.hyper.architecture == "llama-embed";
-    // Softmax over the chosen experts, which is that over all with the chosen ones made to sum to 1.
+    // Softmax over the selected experts equals renormalized softmax over all.
     let mut moe = b.moe(true)?;
     if let Some(moe) = &mut moe {
         moe.routing.score = RouterScore::SoftmaxOfChosen;

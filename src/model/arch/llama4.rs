@@ -1,6 +1,6 @@
-//! Llama 4: three layers of four rotate, and most see the chunk of the context that they are in; the others do not
-//! rotate, and their queries grow with the logarithm of the position. One expert of a sigmoid router, which multiplies
-//! its input, and a shared one.
+//! Llama 4: three of four layers have RoPE, most of them with chunked attention; the others have no RoPE, and queries
+//! scaled by the logarithm of the position. One routed expert with a sigmoid router that scales its input, and a shared
+//! expert.
 
 use crate::error::Result;
 use crate::graph::op::NormKind::Rms;
@@ -8,7 +8,7 @@ use crate::graph::op::{Mask, RouterScore};
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
-/// Length of a chunk, and of the positions over which queries keep their size.
+/// Length of an attention chunk, and of the first range of positions with unscaled queries.
 const CHUNK: usize = 8192;
 
 pub fn build(b: &mut Builder) -> Result<()> {
@@ -25,7 +25,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     if let Some(moe) = &mut moe {
         moe.routing.on_input = true;
     }
-    // The largest does not normalise queries and keys.
+    // The largest model has no QK norm.
     let normalises = moe.is_none_or(|moe| moe.n_experts != 128);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {

@@ -1,4 +1,4 @@
-//! Mamba 1 and 2: a selective scan in every layer and nothing else. Falcon Mamba normalises the scan's inputs.
+//! Mamba 1 and 2: only selective scan layers. Falcon Mamba normalizes the scan's inputs.
 
 use crate::error::Result;
 use crate::model::builder::{Builder, Traits};

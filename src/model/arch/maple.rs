@@ -1,4 +1,4 @@
-//! Maple: the mixture of Qwen 3 with limits in its SwiGLU. Some layers have a window, and those alone rotate.
+//! Maple: Qwen 3 MoE with limits in SwiGLU. Some layers have a sliding window, and only those have RoPE.
 
 use crate::error::Result;
 use crate::graph::op::Activation;

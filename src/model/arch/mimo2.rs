@@ -1,5 +1,5 @@
-//! MiMo V2: sinks in every softmax that has them, layers with a window, which have a rotary base of their own and may
-//! have fewer key-value heads; experts of a sigmoid router, and a factor on what attention adds.
+//! MiMo V2: attention sinks, and sliding-window layers with their own RoPE base and possibly fewer KV heads; experts
+//! with a sigmoid router, and a scale on the attention output.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

@@ -1,5 +1,5 @@
-//! MiniMax Text 01: lightning attention, and a softmax in one layer of eight. What a block adds to is its normalised
-//! input times a factor. Experts in every layer.
+//! MiniMax Text 01: lightning attention, softmax attention in one of eight layers. Residuals are the normalized input
+//! times a scale. Experts in every layer.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -31,7 +31,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// Lightning attention, whose heads forget at rates that fall from layer to layer.
+/// Lightning attention; the decay rates of heads decrease from layer to layer.
 fn lightning(b: &mut Builder, h: TensorId, layer: usize) -> Result<TensorId> {
     let (heads, dim) = (b.hyper.heads.n_heads, b.hyper.heads.head_dim);
     let parts = b.split_heads(h, "attn_qkv", heads, [dim; 3])?;
@@ -40,7 +40,7 @@ fn lightning(b: &mut Builder, h: TensorId, layer: usize) -> Result<TensorId> {
     let depth = 1.0 - layer as f64 / (b.hyper.n_layers.max(2) - 1) as f64 + 1e-5;
     let rate = |head: usize| -libm::exp2(-8.0 * (head + 1) as f64 / heads as f64) * depth;
     let o = b.lightning_attention(qkv, (0..heads).map(|head| rate(head) as f32).collect())?;
-    // The epsilon of GGUF files is that of all norms, that of checkpoints a constant.
+    // In GGUF files the epsilon of all norms applies, in checkpoints a constant.
     let mut norm = b.norm(NormKind::Rms, "attn_norm_2", 1, heads * dim)?;
     norm.eps = if b.is_folder() { 1e-6 } else { norm.eps };
     b.program.push(Op::Norm { norm, x: o, out: o });

@@ -1,5 +1,5 @@
-//! MiniMax M3: after the first layers a head of keys and values sees a few blocks of positions, which a narrow query of
-//! its own chooses. Experts with the activation of gpt-oss, which dense blocks have too.
+//! MiniMax M3: after the first layers, each KV head attends to a few blocks of positions, selected by a narrow query of
+//! its own. Experts and dense blocks use gpt-oss's activation function.
 
 use crate::error::{Error, Result};
 use crate::graph::op::{Activation, Groups, RopeChoice, RouterScore, TensorId};
@@ -15,7 +15,7 @@ struct BlockIndexer {
     /// Width of a query and of a key.
     width: usize,
     groups: Groups,
-    /// Positions of all blocks that are chosen.
+    /// Number of positions in all selected blocks.
     top: usize,
     rope: RopeChoice,
 }
@@ -55,7 +55,7 @@ fn indexer(b: &Builder, rope: RopeChoice) -> Result<BlockIndexer> {
     let width = b.width("attention.indexer.key_length")?;
     let (block, chosen) = (b.width("attention.indexer.block_size")?, b.width("attention.indexer.top_k")?);
     let local = b.keys.size("attention.indexer.local_blocks")?.unwrap_or(1);
-    // The block of a token is always among those that are chosen.
+    // The token's own block is always selected.
     match b.most_groups(chosen, block).filter(|most| width <= 1024 && local <= *most) {
         Some(most) => {
             let groups = Groups::Blocks { size: block as u32, local: local as u32 };
@@ -69,7 +69,7 @@ fn indexer(b: &Builder, rope: RopeChoice) -> Result<BlockIndexer> {
     }
 }
 
-/// Attention head by head of keys and values, each as a layer of its own, to the blocks that it chooses.
+/// Attention per KV head, each as a layer of its own, to its selected blocks.
 fn blocks(b: &mut Builder, x: TensorId, qkv: [TensorId; 3], indexer: BlockIndexer) -> Result<TensorId> {
     let HeadShape { n_heads, n_kv_heads, .. } = b.hyper.heads;
     let heads = HeadShape { n_heads: n_heads / n_kv_heads, n_kv_heads: 1, ..b.hyper.heads };

@@ -1,5 +1,5 @@
-//! Ministral 3 and Devstral 2: Llama whose queries grow with the logarithm of their position beyond the trained
-//! context, which YaRN stretches.
+//! Ministral 3 and Devstral 2: Llama with YaRN, and queries scaled by the logarithm of positions beyond the trained
+//! context.
 
 use crate::error::Result;
 use crate::graph::weights::RopePairs;

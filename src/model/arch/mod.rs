@@ -1,5 +1,5 @@
-//! The architectures: one file each, one line in `ARCHITECTURES`. A file reads the keys of its network and writes the
-//! network down, top to bottom; `TRAITS` are what the builder has to know beside.
+//! The architectures: one file each, and one line in `ARCHITECTURES`. A file reads the keys of its network and defines
+//! the network from top to bottom; `TRAITS` parameterize shared code.
 
 mod afmoe;
 mod apertus;
@@ -106,7 +106,7 @@ use crate::tensor::DType;
 
 type Build = fn(&mut Builder) -> Result<()>;
 
-/// Names of architectures (`general.architecture`), the function that writes their networks down, and their traits.
+/// Names of architectures (`general.architecture`), their build function, and their traits.
 type Row = (&'static [&'static str], Build, fn(&str) -> Traits);
 
 static ARCHITECTURES: &[Row] = &[
@@ -207,13 +207,13 @@ static ARCHITECTURES: &[Row] = &[
     (&["gemma4-assistant"], gemma4_assistant::build, gemma4_assistant::TRAITS),
 ];
 
-/// Networks that fill a text in by steps over all of its tokens, for which there is no sampler.
+/// Diffusion language models, for which there is no sampler.
 const DIFFUSION: [&str; 4] = ["dream", "llada", "llada-moe", "rnd1"];
 
-/// The traits of most.
+/// The default traits.
 const PLAIN: fn(&str) -> Traits = |_| Traits::default();
 
-/// The keys and the hyper-parameters of a file, and the function for its architecture.
+/// The keys and hyperparameters of a file, and the build function of its architecture.
 fn find(source: &Source) -> Result<(Keys<'_>, Hyper, Build)> {
     let key = "general.architecture";
     let Some(architecture) = source.metadata.str(key)? else { return Err(source.metadata.missing(key)) };
@@ -231,13 +231,13 @@ fn find(source: &Source) -> Result<(Keys<'_>, Hyper, Build)> {
     Ok((keys, hyper, *build))
 }
 
-/// The hyper-parameters of a file, of which nothing else need be there.
+/// Reads only the hyperparameters of a file.
 pub fn hyper(source: &Source) -> Result<Hyper> {
     find(source).map(|(_, hyper, _)| hyper)
 }
 
-/// The network of a file. Matrices are only looked up. `quantize`: the type that matrices of floats are converted to
-/// while they load. `predicts`: the layer that predicts a further token is wanted as well.
+/// Builds the network of a file, without reading matrices. `quantize`: the type to convert float matrices to during the
+/// load. `predicts`: true to include the MTP layer.
 pub fn network(source: &Source, quantize: Option<DType>, predicts: bool) -> Result<Network<'_>> {
     let (keys, hyper, build) = find(source)?;
     let mut builder = Builder::new(source, keys, hyper, quantize, predicts)?;

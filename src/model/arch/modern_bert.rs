@@ -1,5 +1,5 @@
-//! ModernBERT: norms without biases before each block, gated feed-forward blocks, and layers that see a window to both
-//! sides, all but the first of each period, with a rotation of their own. Decoders see the half of it that is behind.
+//! ModernBERT: pre-norm without biases, gated feed-forward blocks, and symmetric sliding windows with their own RoPE in
+//! all layers but the first of each period. Decoders use the past half of the window.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};

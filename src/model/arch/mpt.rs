@@ -1,4 +1,4 @@
-//! MPT: LayerNorm, linear biases or learned positions in place of rotations, clamped queries, keys and values, GELU.
+//! MPT: LayerNorm, ALiBi or learned positions instead of RoPE, clamped q, k and v, GELU.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

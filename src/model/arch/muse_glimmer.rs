@@ -1,5 +1,5 @@
-//! Muse Glimmer: a norm without weights on the embedding, gated attention, norms on both sides of each block,
-//! normalised queries and keys; three layers of four see a window, and those alone rotate.
+//! Muse Glimmer: an unweighted norm on the embedding, gated attention, norms before and after each block, QK norm;
+//! three of four layers have a sliding window, and only those have RoPE.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -7,7 +7,7 @@ use crate::graph::op::NormKind::Rms;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
-/// The epsilon of the norms after blocks.
+/// Epsilon of the norms after blocks.
 const POST_EPS: f32 = 1e-8;
 
 pub fn build(b: &mut Builder) -> Result<()> {

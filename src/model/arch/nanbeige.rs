@@ -1,12 +1,11 @@
-//! Nanbeige: Llama whose layers are passed several times where the file says so, with keys and values of each time, and
-//! the last norm in between.
+//! Nanbeige: Llama with layers that may run several times, with a KV cache for each run, and the last norm in between.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
 use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 
-/// Bound of layers times turns.
+/// Maximum of layers times runs.
 const MAX_LAYERS: usize = 1024;
 
 pub fn build(b: &mut Builder) -> Result<()> {

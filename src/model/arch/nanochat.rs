@@ -1,5 +1,5 @@
-//! Nanochat: RMS norms without weights, also of the embedding and of queries and keys behind their rotation, which
-//! turns backwards; a feed-forward block that squares what is positive.
+//! Nanochat: unweighted RMS norms, also of the embedding and of queries and keys after RoPE, which rotates backwards; a
+//! feed-forward block with squared ReLU.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;

@@ -1,5 +1,5 @@
-//! Nemotron, Minitron, Jais 2 and Persimmon: LayerNorm, rotation of a part of each head or all of it, a feed-forward
-//! block that squares what is positive. Persimmon has norms of the heads of queries and keys.
+//! Nemotron, Minitron, Jais 2 and Persimmon: LayerNorm, full or partial RoPE, a feed-forward block with squared ReLU.
+//! Persimmon has QK norm per head.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;

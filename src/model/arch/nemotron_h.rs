@@ -1,5 +1,5 @@
-//! Nemotron H: each layer is one block, of Mamba 2, attention without positions, or a feed-forward block that squares
-//! what is positive. Experts may work on a narrower stream.
+//! Nemotron H: each layer is one block: Mamba 2, attention without RoPE, or a feed-forward block with squared ReLU.
+//! Experts may work at a narrower width.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;
@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let ffn = b.per_layer("feed_forward_length")?;
     let moe = b.told_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation: Relu2, ..moe });
     b.keys.ignore("rope.");
-    // The tensors tell it.
+    // The tensors determine it.
     b.keys.ignore("moe_latent_size");
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
@@ -34,7 +34,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// Experts between a product that narrows the stream and one that widens it, where the file has them, and a shared one.
+/// Experts, between a down and an up projection if the file has them, plus a shared expert.
 fn mixture(b: &mut Builder, h: TensorId, moe: Moe) -> Result<TensorId> {
     let scores = b.project(h, "ffn_gate_inp", moe.n_experts)?;
     let is_latent = b.has("ffn_latent_down.weight");

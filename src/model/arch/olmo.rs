@@ -1,4 +1,4 @@
-//! OLMo: LayerNorm without weights, clamped queries, keys and values.
+//! OLMo: unweighted LayerNorm, clamped q, k and v.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,5 +1,5 @@
-//! OLMo 2 and 3: norms on the output of each block instead of its input, and on the whole of q and k. OLMo 3 has layers
-//! with a window, whose rotation is not scaled; FlexOlmo has experts.
+//! OLMo 2 and 3: norms on the output of each block instead of its input, QK norm over all heads. OLMo 3 has
+//! sliding-window layers with unscaled RoPE; FlexOlmo has experts.
 
 use crate::error::Result;
 use crate::graph::op::{RopeChoice, TensorId};

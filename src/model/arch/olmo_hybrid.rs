@@ -1,4 +1,4 @@
-//! OLMo Hybrid: three of four layers are gated delta nets between the norms of Llama, the others those of OLMo 2.
+//! OLMo Hybrid: three of four layers are gated delta nets with Llama's norms, the others are OLMo 2's.
 
 use super::olmo2;
 use crate::error::Result;
@@ -8,19 +8,19 @@ use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::mixers::{DeltaInputs, MambaShape};
 
-/// Epsilon of the norm of a net's output, whatever that of others is.
+/// Epsilon of the norm of a delta net's output, independent of the others.
 const OUTPUT_EPSILON: f32 = 1e-5;
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
     let config = b.rope_config(RopePairs::Halves)?;
-    // A file says so where the network has no positions.
+    // A file declares that the network has no RoPE.
     let rope = match b.keys.flag("rope.scaling.finetuned")?.unwrap_or(true) {
         true => Some(b.rope(&config)?),
         false => None,
     };
     let (shape, is_recurrent) = (b.mamba_shape()?, b.recurrent_layers(4)?);
-    // Weights of what is written reach to 2.
+    // Beta may reach 2.
     let reach = b.keys.float("ssm.beta_scale")?.unwrap_or(1.0);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {

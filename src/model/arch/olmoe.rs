@@ -1,5 +1,5 @@
-//! OLMoE and MiniMax M2: norms on the whole of q and k, experts in every layer; OLMoE's weights are a softmax's as they
-//! are, MiniMax's are given by the file and made to sum to 1.
+//! OLMoE and MiniMax M2: QK norm over all heads together, experts in every layer. OLMoE uses softmax weights as they
+//! are; MiniMax's routing is declared by the file, with renormalized weights.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

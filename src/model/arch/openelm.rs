@@ -1,4 +1,4 @@
-//! OpenELM: Qwen 3's layers with heads and a feed-forward block of their own number and width each.
+//! OpenELM: Qwen 3's layers, with a number of heads and a feed-forward width per layer.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,4 +1,4 @@
-//! Orion: Llama with LayerNorm, in half-split rotary order.
+//! Orion: Llama with LayerNorm and NeoX RoPE order.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

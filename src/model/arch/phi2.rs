@@ -1,5 +1,4 @@
-//! Phi 1.5 and 2, GPT-J and CodeGen: attention and feed-forward block side by side on one LayerNorm, a part of each
-//! head turns.
+//! Phi 1.5 and 2, GPT-J and CodeGen: parallel attention and feed-forward blocks on one LayerNorm, partial RoPE.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

@@ -1,4 +1,4 @@
-//! Phi 3 and 4: one tensor for q, k and v, one for gate and up; longer contexts by LongRoPE.
+//! Phi 3 and 4: one tensor for q, k and v, one for gate and up; LongRoPE for long contexts.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -7,7 +7,7 @@ use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope;
 
-/// LongRoPE where the file has its divisors.
+/// LongRoPE if the file has its divisors.
 pub fn rope(b: &mut Builder) -> Result<RopeChoice> {
     let mut config = b.rope_config(RopePairs::Halves)?;
     let context = b.hyper.context_length as usize;

@@ -1,4 +1,4 @@
-//! Phi 3.5 MoE: LayerNorm, experts in every layer that SparseMixer chooses, LongRoPE as in Phi 3.
+//! Phi 3.5 MoE: LayerNorm, experts in every layer with SparseMixer routing, LongRoPE as in Phi 3.
 
 use crate::error::Result;
 use crate::graph::op::RouterScore;

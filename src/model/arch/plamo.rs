@@ -1,4 +1,4 @@
-//! PLaMo: attention and feed-forward block side by side on one norm.
+//! PLaMo: parallel attention and feed-forward blocks on one norm.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -8,7 +8,7 @@ use crate::model::builder::{Attention, Builder};
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let mut rope = b.rope_config(RopePairs::Halves)?;
-    // Whole heads turn, whatever the file says.
+    // RoPE covers whole heads, whatever the file says.
     rope.n_dims = heads.head_dim;
     let rope = b.rope(&rope)?;
     let x = b.embed(1.0)?;

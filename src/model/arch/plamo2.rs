@@ -1,4 +1,4 @@
-//! PLaMo 2: the scan of Mamba 2 in a block like that of Mamba 1, attention in a few layers, norms around each block.
+//! PLaMo 2: Mamba 2's scan in a block like Mamba 1's, attention in a few layers, norms around each block.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{Silu, Softplus};
@@ -34,7 +34,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// Gate and input of each head stand together; the scan's inputs come from a projection of what was convolved.
+/// Gate and input are interleaved by head; the scan's inputs are projected from the convolution's output.
 fn mamba(b: &mut Builder, h: TensorId, shape: MambaShape) -> Result<TensorId> {
     let MambaShape { inner, state, rank: heads, taps, .. } = shape;
     if !inner.is_multiple_of(heads) {

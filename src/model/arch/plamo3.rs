@@ -1,5 +1,5 @@
-//! PLaMo 3: norms on both sides of each block, normalised queries and keys, seven layers of eight with a window and a
-//! rotary base of their own where the file tells one.
+//! PLaMo 3: norms before and after each block, QK norm, seven of eight layers with a sliding window, with their own
+//! RoPE base if the file has one.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,4 +1,4 @@
-//! PLM: latent attention, and a feed-forward block that squares what is positive, without a gate.
+//! PLM: MLA, and an ungated feed-forward block with squared ReLU.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu2;

@@ -1,5 +1,5 @@
-//! Qwen 1 to 2.5: Llama with biases on q, k and v, in half-split rotary order. EXAONE and openPangu Embedded are the
-//! same, and so are networks that see images, on text.
+//! Qwen 1 to 2.5: Llama with biases on q, k and v, and NeoX RoPE order. EXAONE and openPangu Embedded are equal, and so
+//! are vision-language models on text.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -7,7 +7,7 @@ use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder, Traits};
 use crate::model::rope::{RopeConfig, RopeScaling, sections};
 
-/// Tensors by which CogVLM computes tokens of images, and those that it does not use.
+/// Tensors of CogVLM for image tokens, and those that it does not use.
 const IMAGE_PARTS: [&str; 6] = [
     "vis_attn_qkv.weight",
     "vis_attn_output.weight",
@@ -23,7 +23,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let mut config = b.rope_config(RopePairs::Halves)?;
     match b.keys.architecture {
-        // Gate and up together have the width that files tell.
+        // The file's width counts gate and up together.
         "qwen" => b.hyper.ffn /= 2,
         "qwen2vl" => {
             config.sections = sections(&b.keys, false)?;
@@ -31,7 +31,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         }
         "paddleocr" => {
             config.sections = sections(&b.keys, false)?;
-            // Its layers are dense whatever the file says.
+            // Its layers are dense, whatever the file says.
             ["expert_count", "expert_used_count"].into_iter().for_each(|key| b.keys.ignore(key));
         }
         "pangu-embedded" => b.leave_out(&["rope_freqs.weight"]),

@@ -1,6 +1,6 @@
-//! Qwen 3: queries and keys are normalised head by head, and the heads together may be wider than the model. The
-//! mixture has experts in every layer, chosen by a softmax over all of them. Where the network sees pictures, rows of
-//! these enter behind the first layers too (DeepStack).
+//! Qwen 3: QK norm per head, and heads that may be wider together than the residual stream. The MoE models have experts
+//! in every layer, with softmax over all. In vision models, image rows are also added after the first layers
+//! (DeepStack).
 
 use crate::error::Result;
 use crate::graph::op::Op;

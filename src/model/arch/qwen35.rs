@@ -1,4 +1,4 @@
-//! Qwen 3.5 and Qwen 3 Next: three of four layers are gated delta nets, the others attention whose output has a gate.
+//! Qwen 3.5 and Qwen 3 Next: three of four layers are gated delta nets, the others gated attention.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{Silu, Softplus};
@@ -34,8 +34,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.predictor(|b, x| layer(b, x, false))
 }
 
-/// Attention whose output is multiplied by the sigmoid of a gate, which stands after the query of each head. `choose`
-/// may choose positions.
+/// Attention whose output is multiplied by the sigmoid of a gate; the gate rows of each head follow its query rows.
+/// `choose` may select positions.
 pub(super) fn attention(
     b: &mut Builder,
     h: TensorId,
@@ -58,8 +58,7 @@ pub(super) fn attention(
     b.project(a, "attn_output", b.hyper.hidden)
 }
 
-/// A gated delta net. Qwen 3 Next has the tensors of each key head together, GGUF files of Qwen 3.5 have value heads in
-/// turn.
+/// A gated delta net. Qwen 3 Next interleaves tensors by key head; GGUF files of Qwen 3.5 interleave value heads.
 pub(super) fn delta_net(b: &mut Builder, h: TensorId, shape: MambaShape, activation: Activation) -> Result<TensorId> {
     let MambaShape { inner: values, state: dim, rank: heads, groups: key_heads, taps, .. } = shape;
     if values != heads * dim || !heads.is_multiple_of(key_heads) {

@@ -1,5 +1,5 @@
-//! Qwen 3.8: the layers of Qwen 3.5 between hyper-connections by gates of low rank, with attention to groups of
-//! positions that an indexer chooses, and with an embedding of n-grams.
+//! Qwen 3.8: the layers of Qwen 3.5 between low-rank gated hyper-connections, with attention to groups of positions
+//! selected by an indexer, and an n-gram embedding.
 
 use super::qwen35::{attention, delta_net};
 use crate::error::Result;
@@ -46,14 +46,14 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// The indexer: heads, width and number of positions, and the rotation of its queries.
+/// The indexer: heads, width and number of positions, and the RoPE of its queries.
 #[derive(Clone, Copy)]
 struct Indexer {
     sizes: [usize; 3],
     rope: RopeChoice,
 }
 
-/// The choice of pools of positions by the mean of their keys, which turns by their first position.
+/// Selects pools of positions by the mean of their keys, with the RoPE of their first position.
 fn choose(b: &mut Builder, x: TensorId, indexer: Indexer, size: usize, of_keys: RopeChoice) -> Result<TensorId> {
     let [heads, width, top] = indexer.sizes;
     // Folders have one product for both.

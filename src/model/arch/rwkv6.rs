@@ -1,5 +1,5 @@
-//! RWKV 6: in place of attention a matrix a head, whose rows decay as each token says, and shares of the token ahead in
-//! every input. QRWKV has that in the frame of Qwen 2: RMS norms, grouped keys and values, SwiGLU.
+//! RWKV 6: instead of attention a matrix per head with data-dependent decay per row, and token shift in every input.
+//! QRWKV puts this into Qwen 2: RMS norms, grouped keys and values, SwiGLU.
 
 use crate::error::Result;
 use crate::graph::op::{Activation, TensorId, Wkv};
@@ -27,7 +27,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
             b.gated_ffn(h, Activation::Silu)?
         };
         b.add(x, o);
-        // The weights of later layers are smaller by as much in the file.
+        // The file has the weights of later layers divided accordingly.
         if (i + 1).is_multiple_of(halving) {
             b.scale(x, 0.5);
         }
@@ -62,7 +62,7 @@ fn time_mix(b: &mut Builder, x: TensorId, heads: Heads) -> Result<TensorId> {
     b.project(o, "time_mix_output", hidden)
 }
 
-/// Five inputs: `x` plus shares of the difference to the token ahead, which follow from a first such share.
+/// Five inputs: `x` plus fractions of the token shift, which are computed from a first such mix.
 fn mixed(b: &mut Builder, x: TensorId) -> Result<[TensorId; 5]> {
     let all = b.shares_of_shift(&["w", "k", "v", "r", "g"])?;
     let first = b.lerp_by(x, "time_mix_lerp_x.weight")?;

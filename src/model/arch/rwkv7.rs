@@ -1,5 +1,5 @@
-//! RWKV 7: a matrix a head, whose rows decay as each token says and which moves what it holds under one key to another,
-//! and shares of the token ahead in every input. ARWKV has that in the frame of Qwen 2: RMS norms and SwiGLU.
+//! RWKV 7: a matrix per head with data-dependent decay per row, which also moves content between keys, and token shift
+//! in every input. ARWKV puts this into Qwen 2: RMS norms and SwiGLU.
 
 use crate::error::Result;
 use crate::graph::op::Activation::{Identity, Sigmoid, Silu, Tanh};
@@ -8,7 +8,7 @@ use crate::model::builder::{Builder, Heads, Traits};
 
 pub const TRAITS: fn(&str) -> Traits = |_| Traits { attentionless: true, ..Traits::default() };
 
-/// The logarithm of the fastest decay: `-e^(-1/2)`.
+/// Minimum log decay: `-e^(-1/2)`.
 const DECAY: f32 = -0.606_530_66;
 
 pub fn build(b: &mut Builder) -> Result<()> {
@@ -37,7 +37,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, 1.0, 0.0)
 }
 
-/// `first`: the values of the first layer, of which later ones take shares.
+/// `first`: the values of the first layer, which later layers mix in.
 fn time_mix(b: &mut Builder, x: TensorId, heads: Heads, first: &mut Option<TensorId>) -> Result<TensorId> {
     let hidden = b.hyper.hidden;
     let gates = b.has("time_mix_g1.weight");
@@ -54,7 +54,7 @@ fn time_mix(b: &mut Builder, x: TensorId, heads: Heads, first: &mut Option<Tenso
     b.activate(dt, Sigmoid);
     match *first {
         None => {
-            // The first layer has these tensors too in many files.
+            // Many files have these tensors in the first layer too.
             ["v0", "v1", "v2"].iter().for_each(|part| b.ignore(&format!("time_mix_{part}.weight")));
             *first = Some(v);
         }
@@ -68,7 +68,7 @@ fn time_mix(b: &mut Builder, x: TensorId, heads: Heads, first: &mut Option<Tenso
     }
     let a = b.low_rank(a, ["time_mix_a1", "time_mix_a2"], Identity, Some("time_mix_a0.weight"))?;
     b.activate(a, Sigmoid);
-    // The state moves what it holds along the direction of `k`: from `-key` to `a * key`.
+    // The state moves its content along the direction of `k`: from `-key` to `a * key`.
     let key = b.copy(k, hidden);
     b.scale_columns(key, "time_mix_k_k")?;
     b.l2_norm(key, heads.dim, 1.0, 1e-24);

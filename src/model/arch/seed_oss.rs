@@ -1,4 +1,4 @@
-//! Seed-OSS: Qwen 2 whose norm ahead of the feed-forward block is named `post_attention_norm`.
+//! Seed-OSS: Qwen 2 with the norm before the feed-forward block named `post_attention_norm`.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

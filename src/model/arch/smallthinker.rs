@@ -1,5 +1,5 @@
-//! SmallThinker: experts with ReLU in every layer, chosen by the input of the layer ahead of attention. Where there are
-//! windows, the first layer of four has none and does not rotate.
+//! SmallThinker: experts with ReLU in every layer, routed by the layer's input before attention. With sliding windows,
+//! the first of four layers has neither window nor RoPE.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Relu;
@@ -8,7 +8,7 @@ use crate::graph::weights::RopePairs;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeConfig;
 
-/// The window of every file that tells one.
+/// The window of all files that declare one.
 const WINDOW: usize = 4096;
 
 pub fn build(b: &mut Builder) -> Result<()> {

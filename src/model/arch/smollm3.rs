@@ -1,4 +1,4 @@
-//! SmolLM3: Llama without rotation in every fourth layer.
+//! SmolLM3: Llama without RoPE in every fourth layer.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,4 +1,4 @@
-//! Spark 2.5: a gate on each head of attention, GeGLU, a window in the layers that the file lists.
+//! Spark 2.5: a gate per attention head, GeGLU, a sliding window in the layers that the file lists.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

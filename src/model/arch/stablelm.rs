@@ -1,5 +1,5 @@
-//! StableLM 2: LayerNorm, a part of each head turns; the 12B has attention and feed-forward block side by side on one
-//! norm, and a norm for each head of queries and keys.
+//! StableLM 2: LayerNorm, partial RoPE; the 12B has parallel attention and feed-forward blocks on one norm, and QK norm
+//! per head.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;
@@ -22,7 +22,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
             b.rotate(rope, q, k);
             Ok(())
         })?;
-        // Without a norm of its own, the block is beside attention.
+        // Without a norm of its own, the block is parallel to attention.
         if b.has("ffn_norm.weight") {
             b.add(x, o);
             let h = b.layer_norm(x, "ffn_norm")?;

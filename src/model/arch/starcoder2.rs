@@ -1,4 +1,4 @@
-//! StarCoder 2 and CodeShell: LayerNorm and biases as in GPT-2, rotary positions, grouped-query attention.
+//! StarCoder 2 and CodeShell: LayerNorm and biases as in GPT-2, RoPE, grouped-query attention.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Gelu;

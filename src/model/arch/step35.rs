@@ -1,5 +1,5 @@
-//! Step 3.5: as many heads as each layer's row says, gated by the sigmoid of one number each. Layers that see all turn
-//! half of what those with a window turn. Experts of a sigmoid router, the first layers dense, limits in SwiGLU.
+//! Step 3.5: a number of heads per layer, each gated by the sigmoid of one value. Full-attention layers rotate half as
+//! many dimensions as sliding-window layers. Experts with a sigmoid router, dense first layers, limits in SwiGLU.
 
 use crate::error::Result;
 use crate::graph::op::{Activation, RouterScore};
@@ -28,7 +28,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let of_experts = b.clamped_swiglu("swiglu_clamp_exp", Activation::SwigluThenClamped)?;
     let of_all = b.clamped_swiglu("swiglu_clamp_shexp", Activation::SwigluThenClamped)?;
     let moe = b.told_moe(RouterScore::Sigmoid)?;
-    // The tensors tell which layers have experts.
+    // The tensors determine which layers have experts.
     b.keys.get("moe_every_n_layers");
     let x = b.embed(1.0)?;
     b.layers(|b, i| {

@@ -1,23 +1,23 @@
-//! T5: no positions but what each head adds to the score of a key by its distance, in buckets. The encoder gives
-//! embeddings; a decoder that follows it looks at them, its source, in every layer.
+//! T5: relative position biases in buckets, per head. The encoder computes embeddings; a decoder, if any, has
+//! cross-attention to them in every layer.
 
 use crate::error::{Error, Result};
 use crate::graph::op::Activation::{Gelu, Relu};
 use crate::graph::op::{Mask, TensorId, Vector};
 use crate::model::builder::{Attention, Builder};
 
-/// The distance from which on all keys are in one bucket.
+/// The distance from which on all keys share a bucket.
 const REACH: usize = 128;
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let is_encoder = !b.has("dec.output_norm.weight");
     let n_layers = b.keys.size("decoder_block_count")?.unwrap_or(b.hyper.n_layers);
     let start = b.keys.size("decoder_start_token_id")?.unwrap_or(0);
-    // The head of a file without a decoder is nobody's.
+    // Without a decoder the output matrix is unused.
     if is_encoder {
         ["dec.", "output."].into_iter().for_each(|prefix| b.tensors.ignore_all(prefix));
     }
-    // T5 1.0, whose head is the embedding, scales what it multiplies.
+    // T5 1.0, with tied embeddings, scales its logits.
     let tied = if b.has("output.weight") { 1.0 } else { 1.0 / (b.hyper.hidden as f32).sqrt() };
     let scale = b.keys.float("logit_scale")?.unwrap_or(tied);
 
@@ -49,7 +49,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     stack(b, x, Mask::Behind, |b, i| {
         let h = b.rms_norm(x, "cross_attn_norm")?;
         let q = b.project(h, "cross_attn_q", heads.n_heads * heads.head_dim)?;
-        // A table that some files have was never read.
+        // An unused table of some files.
         b.ignore("cross_attn_rel_b.weight");
         let a = b.attend_to(q, source[i], cross)?;
         let o = b.project(a, "cross_attn_o", hidden)?;
@@ -60,7 +60,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.head(h, scale, 0.0)
 }
 
-/// The layers of the encoder or the decoder, with a block between attention and the feed-forward block of each.
+/// The layers of the encoder or the decoder; `between` adds a block between attention and feed-forward.
 fn stack(
     b: &mut Builder,
     x: TensorId,
@@ -69,7 +69,7 @@ fn stack(
 ) -> Result<()> {
     let (heads, hidden) = (b.hyper.heads, b.hyper.hidden);
     let (n_buckets, by_distance) = buckets(b, mask == Mask::All)?;
-    // Layers without a table have that of the first.
+    // Layers without a table use the first layer's.
     let mut first = None;
     b.layers(|b, i| {
         let own =
@@ -89,9 +89,9 @@ fn stack(
     })
 }
 
-/// The bucket of each distance from `-REACH` to `REACH`: first the buckets of keys behind the query, half of them for
-/// one distance each, the others for ever more; in an encoder then as many for keys ahead of it. The precision is that
-/// of the models' own programs, which decides the bounds.
+/// The bucket of each distance from `-REACH` to `REACH`: first the buckets of earlier keys, half of them for single
+/// distances, the others logarithmic; then, in an encoder, as many for later keys. The precision follows the reference
+/// implementation, because it decides the boundaries.
 fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
     let key = "attention.relative_buckets_count";
     let n = b.keys.require_size(key)?;
@@ -110,18 +110,18 @@ fn buckets(b: &Builder, sees_ahead: bool) -> Result<(usize, Vec<usize>)> {
         };
         if distance < exact { distance } else { far().min(behind - 1) }
     };
-    // A decoder sees no key ahead of it, so that any bucket does.
+    // A decoder sees no later key, so any bucket will do.
     let ahead = |distance| if sees_ahead { behind + bucket(distance) } else { 0 };
     Ok((n, (0..=REACH).rev().map(bucket).chain((1..=REACH).map(ahead)).collect()))
 }
 
-/// Returns the terms of an encoder whose tokens have positions as well.
+/// The bias terms of an encoder that also has positions.
 pub(super) fn distances(b: &mut Builder) -> Result<Vector> {
     let (n_buckets, by_distance) = buckets(b, true)?;
     table(b, n_buckets, &by_distance)
 }
 
-/// Returns the terms that each head adds to the score of a key, by distance.
+/// The bias terms by distance, per head.
 fn table(b: &mut Builder, n_buckets: usize, by_distance: &[usize]) -> Result<Vector> {
     let heads = b.hyper.heads.n_heads;
     let by_bucket = b.tensors.matrix_values(&b.name("attn_rel_b.weight"), n_buckets, heads)?;

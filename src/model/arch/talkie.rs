@@ -1,5 +1,5 @@
-//! Talkie: norms without weights, also on the embedding, which is added again to each layer times a number of the file;
-//! queries and keys are normalised after they have turned, queries times a number a head.
+//! Talkie: unweighted norms, also on the embedding, which is added again in each layer with a scale of the file; QK
+//! norm after RoPE, and a scale of queries per head.
 
 use crate::error::Result;
 use crate::graph::op::Activation::Silu;

@@ -1,5 +1,5 @@
-//! Attention to a window of positions and to compressed ones (DeepSeek V4), with one softmax for both: all heads share
-//! a key, which is its value too, and of each group of positions there is one more, among which an indexer may choose.
+//! Attention to a sliding window and to compressed positions (DeepSeek V4), in one softmax: all heads share a key,
+//! which is also its value; each group of positions has one compressed key, among which an indexer may select.
 
 use super::Builder;
 use crate::error::{Error, Result};
@@ -8,41 +8,41 @@ use crate::graph::weights::{Rope, RopePairs};
 use crate::model::hyper::HeadShape;
 use crate::model::rope::{self, RopeConfig, RopeScaling};
 
-/// The size of groups that overlap, among which an indexer chooses.
+/// The size of overlapping groups, among which an indexer selects.
 const OVERLAPPING: usize = 4;
 
-/// The choices of attention to compressed positions.
+/// Parameters of attention to compressed positions.
 pub struct Compressed {
     query_rank: usize,
     window: usize,
-    /// Numbers of a key that turn, the last ones.
+    /// Number of key values with RoPE, the last ones.
     turning: usize,
-    /// Groups of heads whose outputs are multiplied together, and the number of results of each.
+    /// Number of head groups with an output projection each; next, its rank.
     groups: usize,
     output_rank: usize,
-    /// Number of positions that have a compressed key in each layer; 0 where there are none.
+    /// Number of positions per compressed key in each layer; 0: none.
     sizes: Vec<usize>,
-    /// Heads, width and number of chosen keys of the indexer.
+    /// Heads, width and number of selected keys of the indexer.
     indexer: [usize; 3],
-    /// The rotations of layers without compressed keys and with them, and those that turn back.
+    /// RoPE of layers without, and with compressed keys; next, the inverse rotations.
     turns: [RopeChoice; 2],
     back: [RopeChoice; 2],
-    /// The rotations of compressed keys, by the sizes of groups.
+    /// RoPE of compressed keys, by group size.
     by_size: Vec<(usize, RopeChoice)>,
 }
 
 /// Groups of positions that share a key.
 #[derive(Clone, Copy)]
 struct KeyGroups {
-    /// Positions of a group.
+    /// Number of positions of a group.
     size: usize,
     rope: RopeChoice,
-    /// The last values of a key, which turn.
+    /// Number of key values with RoPE, the last ones.
     turning: usize,
 }
 
 impl Builder<'_> {
-    /// Rotations by the first position of the group that a token ends, for each size of groups but 0.
+    /// RoPE by the first position of the group that ends at a token, for each group size but 0.
     pub fn ropes_by_size(&mut self, rope: RopeChoice, sizes: &[usize]) -> Vec<(usize, RopeChoice)> {
         let mut known: Vec<(usize, RopeChoice)> = Vec::new();
         for &size in sizes.iter().filter(|size| **size > 0) {
@@ -54,7 +54,7 @@ impl Builder<'_> {
         known
     }
 
-    /// The attention that a file tells.
+    /// The file's attention.
     pub fn compressed(&mut self) -> Result<Compressed> {
         let HeadShape { n_heads, n_kv_heads, head_dim, value_dim } = self.hyper.heads;
         let (keys, sizes) = (&self.keys, self.per_layer("attention.compress_ratios")?);
@@ -77,7 +77,7 @@ impl Builder<'_> {
         let indexer = if sizes.contains(&OVERLAPPING) { self.indexer_sizes(turning)? } else { self.without_indexer() };
         let plain = rope::table(&RopeConfig { scaling: RopeScaling::None, ..config.clone() }, None)?;
         let stretched = rope::table(&RopeConfig { base, ..config }, None)?;
-        // Angles are stretched, and scores do not grow.
+        // Angles are scaled, scores are not.
         let turns = [plain, stretched].map(|rope| Rope { magnitude: 1.0, ..rope });
         let back = turns.clone().map(|rope| {
             let inv_freq = rope.inv_freq.iter().map(|f| -f).collect();
@@ -92,7 +92,7 @@ impl Builder<'_> {
         self.program.push(Op::Rope { rope, head_dim, first: head_dim - turning, q: x, k: None });
     }
 
-    /// Stores the keys of groups of positions, so wide.
+    /// Stores the compressed keys of groups, `width` values each.
     fn compressed_keys(&mut self, x: TensorId, part: &str, width: usize, of: KeyGroups) -> Result<KvLayerId> {
         let KeyGroups { size, rope, turning } = of;
         let groups = if size == OVERLAPPING { 2 } else { 1 };
@@ -107,7 +107,7 @@ impl Builder<'_> {
         Ok(self.store_shared(k, width, 0, size))
     }
 
-    /// The compressed keys that tokens attend to, and the choice among them, if there is one.
+    /// The compressed keys that tokens attend to, and the selection among them, if any.
     fn far_keys(
         &mut self,
         x: TensorId,

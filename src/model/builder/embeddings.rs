@@ -1,20 +1,20 @@
-//! The description of embeddings in a file: the pooling, the layers after it, the head of a classifier.
+//! The file's description of embeddings: pooling, dense layers, classifier head.
 
 use super::Builder;
 use crate::error::{Error, Result};
 use crate::format::Value;
 use crate::model::pooling::{Dense, DenseActivation, EmbeddingHead, Pooling, Ranker};
 
-/// Largest width of a layer after the pooling.
+/// Maximum width of a layer after pooling.
 const MAX_WIDTH: usize = 1 << 16;
 
 impl Builder<'_> {
-    /// Reads the head. `encoder`: the network has no causal mask.
+    /// Reads the description. `encoder`: the network is bidirectional.
     pub(super) fn embedding_head(&mut self, encoder: bool) -> Result<EmbeddingHead> {
         let b = self;
         let hidden = b.hyper.hidden;
         let key = "pooling_type";
-        // 0 is a value, and what savers write who leave no key out.
+        // 0 is a value here, and also what converters write that write every key.
         let told = match b.keys.get(key) {
             Some(_) => b.keys.metadata.i64(&b.keys.name(key))?,
             None => (b.keys.metadata.get(&b.keys.name(key)) == Some(&Value::Int(0))).then_some(0),
@@ -42,7 +42,7 @@ impl Builder<'_> {
                 dense.push(layer);
             }
         }
-        // Decoders have carried heads that their graphs do not use.
+        // Decoders may contain unused classifier heads.
         let ranks = encoder || pooling == Some(Pooling::Rank);
         let ranker = if ranks { read_ranker(b, encoder)? } else { None };
         if pooling == Some(Pooling::Rank) && ranker.is_none() {
@@ -85,7 +85,7 @@ fn read_ranker(b: &mut Builder, encoder: bool) -> Result<Option<Ranker>> {
     Ok((!layers.is_empty()).then_some(Ranker { pooling, layers, ahead, softmax }))
 }
 
-/// A layer from `part.weight` and `part.bias`, where the file has it.
+/// A layer from `part.weight` and `part.bias`, if present.
 fn read_dense(b: &mut Builder, part: &str, cols: usize) -> Result<Option<Dense>> {
     let name = format!("{part}.weight");
     if !b.tensors.has(&name) {

@@ -1,5 +1,5 @@
-//! Both ends of a network beside the common ones: what is added to its embeddings, the norms of encoders after sums,
-//! and the hidden states that they end with. Ends every program.
+//! Uncommon beginnings and ends of a network: additions to embeddings, post-norm, and hidden states as results.
+//! Finishes every program.
 
 use super::{Builder, Network, Predictor, PredictorOf};
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::graph::sequence_spec::KvLayer;
 use crate::model::no_effect;
 
 impl<'a> Builder<'a> {
-    /// Ends the program; refuses tensors and keys that the network did not use and that may change its results.
+    /// Finishes the program; fails if unused tensors or keys could change its results.
     pub fn finish(mut self) -> Result<Network<'a>> {
         let states = self.states.ok_or_else(|| Error::unsupported("a network without an end"))?;
         let reads_source = self.encoder.is_some();
@@ -18,7 +18,7 @@ impl<'a> Builder<'a> {
             headless.drop_head();
             headless.finish(0, &[states])
         });
-        // A file says so of a decoder that was trained to see later tokens too, or of an encoder that was not.
+        // A file declares this for a decoder trained with bidirectional attention, or an encoder trained without.
         let causal = headless.is_causal();
         if self.keys.flag("attention.causal")?.is_some_and(|told| told != causal) {
             return Err(self.keys.unsupported("attention.causal"));
@@ -26,7 +26,7 @@ impl<'a> Builder<'a> {
         let embeddings = self.embedding_head(!causal)?;
         self.check_predictor()?;
         let architecture = &self.hyper.architecture;
-        // Layers after the trunk predict further tokens, the first of them where it was asked for.
+        // MTP layers follow the trunk; only the first one is used, if requested.
         let trunk = self.hyper.n_layers;
         let unused = trunk + usize::from(self.predictor.is_some());
         let behind: Vec<String> = (unused..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
@@ -69,7 +69,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Adds a learned embedding of each position.
+    /// Adds learned position embeddings.
     pub fn add_positions(&mut self, x: TensorId) -> Result<()> {
         let (rows, needed) = (self.tensors.rows("position_embd.weight")?, self.hyper.context_length);
         if rows < needed as usize {
@@ -82,7 +82,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds the embedding of the first type, of tokens or of tasks, where the file has a table of such.
+    /// Adds the embedding of the first token type or task, if the file has such a table.
     pub fn add_first_type(&mut self, x: TensorId, table: &str) -> Result<()> {
         if !self.has(table) {
             return Ok(());
@@ -99,31 +99,31 @@ impl<'a> Builder<'a> {
         self.layer_norm_into(x, part, x)
     }
 
-    /// Layer norm of `x`, written to another activation.
+    /// LayerNorm of `x`, written to another activation.
     pub fn layer_norm_into(&mut self, x: TensorId, part: &str, out: TensorId) -> Result<()> {
         let norm = self.norm(NormKind::Layer, part, 1, self.program.width(x))?;
         self.program.push(Op::Norm { norm, x, out });
         Ok(())
     }
 
-    /// True where the feed-forward block has no gate.
+    /// True if the feed-forward block has no gate.
     pub fn has_plain_up(&self) -> Result<bool> {
         let rows = self.tensors.rows(&self.name("ffn_up.weight"))?;
         Ok(!self.has("ffn_gate.weight") && rows == self.hyper.ffn)
     }
 
-    /// Ends the network of an encoder with the hidden states of all tokens.
+    /// Ends an encoder with the hidden states of all tokens.
     pub fn end_with_states(&mut self, x: TensorId) {
         self.states = Some(x);
     }
 
-    /// Ends the encoder of a network whose decoder follows, which looks at these hidden states of all its tokens.
+    /// Ends the encoder of an encoder-decoder network; its decoder attends to these hidden states.
     pub fn end_encoder(&mut self, x: TensorId) {
         self.encoder = Some(std::mem::take(&mut self.program).finish(0, &[x]));
         self.shared = None;
     }
 
-    /// Keys and values, for each of some layers, of the rows of media that a decoder looks at.
+    /// Keys and values of source rows for cross-attention, for each of `n_layers` layers.
     pub fn source(
         &mut self,
         n_layers: usize,
@@ -141,7 +141,7 @@ impl<'a> Builder<'a> {
         stored
     }
 
-    /// Keys and values of a layer. Encoders compute a text in one step, so that their layers can use the same ones.
+    /// Adds a KV layer. Layers of an encoder share one, because it computes a text in one step.
     pub(super) fn kv_layer(&mut self, layer: KvLayer, mask: Mask) -> KvLayerId {
         match self.shared {
             Some((shared, id)) if shared == layer && !mask.is_causal() => id,

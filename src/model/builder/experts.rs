@@ -1,10 +1,10 @@
-//! Experts: what a file tells of them, the mixture that a router makes, the expert that every token takes.
+//! MoE: the file's routing, routed experts, and the shared expert.
 
 use super::Builder;
 use crate::error::{Error, Result};
 use crate::graph::op::{Activation, Experts, Op, RouterScore, Routing, TensorId, Vector};
 
-/// The choices of experts.
+/// Parameters of experts.
 #[derive(Clone, Copy)]
 pub struct Moe {
     pub n_experts: usize,
@@ -14,8 +14,8 @@ pub struct Moe {
 }
 
 impl Builder<'_> {
-    /// The experts of a file that names any, chosen by a softmax over all of them. `renormalise`: their weights are
-    /// made to sum to 1, unless a folder says otherwise.
+    /// The experts of a file that has any, with softmax routing over all. `renormalise`: default of weight
+    /// renormalization, which folders may override.
     pub fn moe(&self, renormalise: bool) -> Result<Option<Moe>> {
         match self.keys.size("expert_gating_func")? {
             None | Some(1) => self.any_moe(renormalise),
@@ -31,19 +31,19 @@ impl Builder<'_> {
         if n_experts > 4096 || n_used > n_experts || ffn == 0 || ffn > 1 << 20 {
             return Err(Error::unsupported(format!("{n_experts} experts of width {ffn}, {n_used} used a token")));
         }
-        // The tensors tell which layers have experts, and their widths.
+        // The tensors determine which layers have experts, and their widths.
         for key in ["leading_dense_block_count", "interleave_moe_layer_step", "expert_shared_count"] {
             keys.get(key);
         }
         keys.get("expert_shared_feed_forward_length");
-        // GGUF files mean nothing by this key unless the network reads it; the configurations of folders do.
+        // In GGUF files this key has no effect unless the network reads it; in folders it has.
         let told = keys.flag("expert_weights_norm")?.filter(|_| self.is_folder());
         let renormalise = told.unwrap_or(renormalise);
         let routing = Routing::new(RouterScore::Softmax, n_used, renormalise);
         Ok(Some(Moe { n_experts, ffn, routing, activation: Activation::Silu }))
     }
 
-    /// `moe` of a network whose routing the file tells.
+    /// Like `moe`, with the routing declared by the file.
     pub fn told_moe(&self, default: RouterScore) -> Result<Option<Moe>> {
         let Some(mut moe) = self.any_moe(false)? else { return Ok(None) };
         let (keys, routing) = (&self.keys, &mut moe.routing);
@@ -68,12 +68,12 @@ impl Builder<'_> {
         Ok(Some(moe))
     }
 
-    /// The feed-forward block of a layer: a mixture where the layer has a router, else dense.
+    /// The feed-forward block of a layer: MoE if the layer has a router, otherwise dense.
     pub fn moe_ffn(&mut self, x: TensorId, moe: Option<Moe>) -> Result<TensorId> {
         self.moe_ffn_by(x, moe, Activation::Silu)
     }
 
-    /// `moe_ffn` with an activation of dense blocks and of the shared expert.
+    /// Like `moe_ffn`, with `activation` for dense blocks and the shared expert.
     pub fn moe_ffn_by(&mut self, x: TensorId, moe: Option<Moe>, activation: Activation) -> Result<TensorId> {
         let Some(moe) = moe.filter(|_| self.has("ffn_gate_inp.weight")) else {
             return self.gated_ffn(x, activation);
@@ -86,7 +86,7 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// The experts that a layer chooses by the ids of tokens, for `Routing::by_id`.
+    /// The experts that a layer selects by token id, for `Routing::by_id`.
     pub fn experts_by_id(&mut self, moe: Moe) -> Result<Vector> {
         let (name, vocab) = (self.name("ffn_gate_tid2eid.weight"), self.hyper.vocab);
         let experts = self.tensors.values(&name, vocab, moe.routing.n_used)?;
@@ -96,18 +96,18 @@ impl Builder<'_> {
         Ok(self.vector(experts))
     }
 
-    /// The weighted sum of the chosen experts.
+    /// The weighted sum of the selected experts.
     pub fn experts(&mut self, x: TensorId, moe: Moe) -> Result<TensorId> {
         let scores = self.project(x, "ffn_gate_inp", moe.n_experts)?;
         self.scored_experts(x, scores, moe)
     }
 
-    /// `experts` with the scores of a router, `[n, n_experts]`.
+    /// Like `experts`, with router scores `[n, n_experts]`.
     pub fn scored_experts(&mut self, x: TensorId, scores: TensorId, moe: Moe) -> Result<TensorId> {
         self.named_experts(x, scores, moe, "exps")
     }
 
-    /// `scored_experts` whose tensors have names of their own.
+    /// Like `scored_experts`, with tensor names of their own.
     pub fn named_experts(&mut self, x: TensorId, scores: TensorId, moe: Moe, ending: &str) -> Result<TensorId> {
         let (hidden, Moe { n_experts, ffn, mut routing, activation }) = (self.program.width(x), moe);
         let bias = self.name(if self.has("exp_probs_b") { "exp_probs_b" } else { "exp_probs_b.bias" });
@@ -152,7 +152,7 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// The expert that every token takes, times the sigmoid of one value where the file has its weights.
+    /// The shared expert, times the sigmoid of one value if the file has its weights.
     pub fn shared_expert(&mut self, x: TensorId, activation: Activation) -> Result<TensorId> {
         let rows = self.tensors.rows(&self.name("ffn_up_shexp.weight"))?;
         let told = self.keys.size("expert_shared_feed_forward_length")?;

@@ -1,11 +1,11 @@
-//! Multi-head latent attention (DeepSeek V2, arXiv 2405.04434): keys and values of all heads are products of one narrow
-//! vector a token, which is what the cache keeps, beside a part of the key that turns and that all heads share.
+//! Multi-head latent attention (MLA; DeepSeek V2, arXiv 2405.04434): keys and values of all heads are projections of
+//! one latent vector per token; the KV cache holds this vector and a part of the key with RoPE that all heads share.
 //!
-//! The product of keys is absorbed into the query, and that of values follows attention. Files from before that keep
-//! both products in one tensor, by which keys and values of all heads are computed and kept.
+//! The key projection is absorbed into the query, and the value projection follows attention. Older files have both
+//! projections in one tensor; then keys and values of all heads are computed and stored.
 //!
-//! A lightning indexer (DeepSeek V3.2) chooses the positions that a token attends to: a narrow attention without
-//! values, whose keys are kept as a layer of their own.
+//! A lightning indexer (DeepSeek V3.2) selects the positions to attend to: a narrow attention without values, whose
+//! keys are a KV layer of their own.
 
 use std::ops::Range;
 
@@ -18,27 +18,27 @@ use crate::model::hyper::HeadShape;
 use crate::model::rope::{self, RopeScaling};
 use crate::model::tensors::RowRuns;
 
-/// The choices of latent attention.
+/// Parameters of latent attention.
 #[derive(Clone, Copy)]
 pub struct Latent {
     heads: HeadShape,
-    /// Width of the narrow vectors of keys and values, and of queries.
+    /// Width of the latent vectors of keys and values; next, of queries.
     rank: usize,
     query_rank: usize,
-    /// Numbers of a key that turn, the last ones.
+    /// Number of key values with RoPE, the last ones.
     turning: usize,
     rope: Option<RopeChoice>,
     scale: f32,
-    /// The epsilon of the norms of narrow vectors.
+    /// Epsilon of the norms of latent vectors.
     eps: f32,
-    /// Queries grow with the logarithm of their position in periods of some length.
+    /// Scale of queries by the logarithm of their position, in units of `period`.
     growth: f32,
     period: usize,
-    /// A token sees itself and the `window - 1` before it; 0: all.
+    /// A token attends to itself and the `window - 1` tokens before it; 0: to all.
     window: usize,
 }
 
-/// The choices of a lightning indexer.
+/// Parameters of a lightning indexer.
 #[derive(Clone, Copy)]
 pub struct Indexer {
     heads: usize,
@@ -46,54 +46,54 @@ pub struct Indexer {
     width: usize,
     /// Number of positions that a token attends to.
     top: usize,
-    /// Turns the numbers of queries and keys from one on.
+    /// RoPE of queries and keys, and the index of the first rotated value.
     rope: Option<(RopeChoice, usize)>,
     /// Epsilon of the norm of keys.
     eps: f32,
-    /// Number of positions that have one key and are chosen together.
+    /// Number of positions that share a key and are selected together.
     pool: usize,
 }
 
-/// Most positions that a token chooses.
+/// Maximum number of positions that a token selects.
 const MOST_CHOSEN: usize = 1 << 16;
 
 /// Tensors of an indexer.
 const INDEXER: [&str; 5] = ["attn_q_b.weight", "attn_k.weight", "k_norm.weight", "k_norm.bias", "proj.weight"];
 
-/// The growth of angles and scores by YaRN for a factor of its logarithm.
+/// YaRN's scale of angles and scores for a stretch `factor`.
 fn growth(multiplier: f32, factor: f32) -> f32 {
     1.0 + 0.1 * multiplier * libm::logf(factor.max(1.0))
 }
 
 impl Latent {
-    /// The same attention without positions.
+    /// The same attention without RoPE.
     pub fn without_rotation(self) -> Latent {
         Latent { rope: None, ..self }
     }
 
-    /// The same attention, whose narrow vectors have the epsilon of all norms.
+    /// The same attention, with the common epsilon for latent vectors.
     pub fn with_common_epsilon(self, b: &Builder) -> Latent {
         Latent { eps: b.rms_eps, ..self }
     }
 
-    /// The same attention with so many heads and a window, or 0.
+    /// The same attention with `n_heads` heads and a window (0: none).
     pub fn of_layer(self, n_heads: usize, window: usize) -> Latent {
         Latent { heads: HeadShape { n_heads, n_kv_heads: n_heads, ..self.heads }, window, ..self }
     }
 }
 
 impl Builder<'_> {
-    /// The latent attention that a file tells, with its common rotation unless another is given.
+    /// The file's latent attention, with the common RoPE unless another is given.
     pub fn latent(&mut self, pairs: RopePairs, rope: Option<RopeChoice>) -> Result<Latent> {
         self.latent_of("", pairs, rope, true)
     }
 
-    /// The latent attention that a file tells, without positions; no number of a key need be shared by all heads.
+    /// The file's latent attention without RoPE; its keys need no shared part.
     pub fn still_latent(&mut self) -> Result<Latent> {
         self.latent_of("", RopePairs::Adjacent, None, false)
     }
 
-    /// The latent attention of layers with a window, which has widths and a rotary base of its own.
+    /// The latent attention of sliding-window layers, with widths and a RoPE base of its own.
     pub fn windowed_latent(&mut self, pairs: RopePairs) -> Result<Latent> {
         self.latent_of("_swa", pairs, None, true)
     }
@@ -113,7 +113,7 @@ impl Builder<'_> {
         // The converter stores a tenth of the multiplier.
         let multiplier = keys.float("rope.scaling.yarn_log_multiplier")?.map_or(0.0, |m| m / 0.1);
         if let RopeScaling::Yarn { factor: stretch, .. } = config.scaling {
-            // The table grows by `growth(1)`, which a multiplier replaces.
+            // The table is scaled by `growth(1)`, which a multiplier replaces.
             if multiplier != 0.0 {
                 let plain = self.hyper.traits.plain_yarn && multiplier != 1.0;
                 config.magnitude /= growth(if plain { 1.0 } else { multiplier }, stretch);
@@ -132,12 +132,12 @@ impl Builder<'_> {
             None if rotates => Some(self.rope(&config)?),
             None => None,
         };
-        // That of GGUF files is the one of all norms, that of most checkpoints a constant.
+        // In GGUF files the epsilon of all norms applies, in most checkpoints a constant.
         let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
         Ok(Latent { heads, rank, query_rank, turning, rope, scale, eps, growth: growth_of_queries, period, window: 0 })
     }
 
-    /// Heads, width and number of chosen positions of an indexer that a file tells, so many numbers of whose keys turn.
+    /// Heads, width and number of selected positions of the file's indexer; `turning` values of its keys have RoPE.
     pub fn indexer_sizes(&self, turning: usize) -> Result<[usize; 3]> {
         let heads = self.keys.require_size("attention.indexer.head_count")?;
         let width = self.keys.require_size("attention.indexer.key_length")?;
@@ -151,21 +151,21 @@ impl Builder<'_> {
         }
     }
 
-    /// The groups of `size` positions that a token chooses where a file tells `top`, which may be more than the context
-    /// has; `None` where they are too many.
+    /// The number of groups of `size` positions to select for `top` positions, which may exceed the context length;
+    /// `None` if too many.
     pub fn most_groups(&self, top: usize, size: usize) -> Option<usize> {
         let most = MOST_CHOSEN.checked_div(size)?;
         let context = (self.hyper.context_length as usize).div_ceil(size);
         (top.min(context) <= most).then(|| top.min(most))
     }
 
-    /// The sizes where no layer has an indexer, whatever the file tells of it.
+    /// The sizes if no layer has an indexer, whatever the file declares.
     pub fn without_indexer(&self) -> [usize; 3] {
         self.keys.ignore("attention.indexer.");
         [0; 3]
     }
 
-    /// The lightning indexer that a file tells, which turns as latent attention does, by pairs of its own.
+    /// The file's lightning indexer, with the RoPE of latent attention but its own order of pairs.
     pub fn indexer(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
         let [heads, width, top] = self.indexer_sizes(latent.turning)?;
         let rope = latent.rope.map(|rope| {
@@ -175,14 +175,14 @@ impl Builder<'_> {
         Ok(Indexer { heads, width, top, rope, eps: 1e-6, pool: 1 })
     }
 
-    /// `indexer` whose last numbers turn, with the common epsilon.
+    /// Like `indexer`, with RoPE on the last values, and the common epsilon.
     pub fn indexer_of_last(&mut self, latent: Latent, pairs: RopePairs) -> Result<Indexer> {
         let indexer = self.indexer(latent, pairs)?;
         let rope = indexer.rope.map(|(rope, _)| (rope, indexer.width - latent.turning));
         Ok(Indexer { rope, eps: self.rms_eps, ..indexer })
     }
 
-    /// `indexer` without positions, whose keys are those of `attention.indexer.kpool` positions each.
+    /// Like `indexer`, without RoPE, with keys for `attention.indexer.kpool` positions each.
     pub fn pooled_indexer(&mut self, latent: Latent) -> Result<Indexer> {
         let indexer = self.indexer(latent.without_rotation(), RopePairs::Adjacent)?;
         let (key, tail) = ("attention.indexer.kpool", "attention.indexer.kpool_select_tail");
@@ -196,13 +196,13 @@ impl Builder<'_> {
         Ok(Indexer { eps: self.layer_eps, pool, ..indexer })
     }
 
-    /// Counts the tensors of an indexer as used in a layer that attends to all positions.
+    /// Marks the tensors of an indexer as used in a layer with full attention.
     pub fn ignore_indexer(&mut self) {
         INDEXER.iter().for_each(|part| self.ignore(&format!("indexer.{part}")));
     }
 
-    /// Stores the keys of an indexer; what chooses positions, which is to be emitted behind all that is stored.
-    /// `narrow`: the input of the queries.
+    /// Stores the keys of an indexer; returns the selection op, to be emitted after all stores. `narrow`: input of the
+    /// queries.
     fn index(&mut self, x: TensorId, narrow: TensorId, indexer: Indexer) -> Result<Select> {
         let Indexer { heads, width, top, rope, eps, pool } = indexer;
         let q = self.project(narrow, "indexer.attn_q_b", heads * width)?;
@@ -225,12 +225,12 @@ impl Builder<'_> {
         Ok(Select { layer, q, weights, out, groups })
     }
 
-    /// Stores keys that positions are chosen by.
+    /// Stores keys for selection.
     pub fn store_index(&mut self, k: TensorId) -> KvLayerId {
         self.store_shared(k, self.program.width(k), 0, 1)
     }
 
-    /// Stores keys that all heads share, each of `pool` positions; their first `value_dim` numbers are values.
+    /// Stores keys that all heads share, one per `pool` positions; their first `value_dim` values are the values.
     pub(super) fn store_shared(&mut self, k: TensorId, value_dim: usize, window: usize, pool: usize) -> KvLayerId {
         let head_dim = self.program.width(k);
         let layer = KvLayer { n_kv_heads: 1, head_dim, value_dim, is_latent: true, window, pool };
@@ -239,8 +239,7 @@ impl Builder<'_> {
         layer
     }
 
-    /// The choice of `top` positions by products with one query: as the difference of what is above 0 of them and of
-    /// their opposites.
+    /// Selects `top` positions by their dot product with one query, as ReLU(q · k) - ReLU(-q · k).
     pub fn choose_by_product(&mut self, layer: KvLayerId, q: TensorId, groups: Groups, top: usize) -> TensorId {
         let opposite = self.copy(q, self.program.width(q));
         self.scale(opposite, -1.0);
@@ -252,7 +251,7 @@ impl Builder<'_> {
         out
     }
 
-    /// Attention to chosen positions.
+    /// Attention to selected positions.
     pub fn attend_among(
         &mut self,
         q: TensorId,
@@ -265,7 +264,7 @@ impl Builder<'_> {
         out
     }
 
-    /// The sums of the keys of pools, by weights of a product of their own.
+    /// Weighted sums of keys per pool, with weights by a projection.
     fn pooled_keys(&mut self, x: TensorId, k: TensorId, size: usize) -> Result<TensorId> {
         let width = self.program.width(k);
         let gate = self.project(x, "indexer_compressor_gate", width)?;
@@ -273,8 +272,8 @@ impl Builder<'_> {
         Ok(self.pool([gate, k], bias, size, 1))
     }
 
-    /// Sums of groups of so many positions by gates, over a group or over that and the one before, which have parts of
-    /// rows in turn.
+    /// Gated sums over groups of `size` positions; with `groups` of 2 also over the previous group, whose parts
+    /// alternate in the rows.
     pub fn pool(&mut self, [gate, x]: [TensorId; 2], bias: Vec<f32>, size: usize, groups: usize) -> TensorId {
         let (wide, bias) = (self.program.width(x), self.vector(bias));
         let recurrent = self.program.recurrent((groups * size - 1) * 2 * wide);
@@ -283,7 +282,7 @@ impl Builder<'_> {
         out
     }
 
-    /// Heads of `x`, each followed by `tail`, where there is one.
+    /// Heads of `x`, each followed by `tail` if given.
     pub fn with_tails(&mut self, x: TensorId, tail: Option<TensorId>, heads: usize) -> TensorId {
         let Some(tail) = tail else { return x };
         let out = self.program.tensor(self.program.width(x) + heads * self.program.width(tail));
@@ -291,13 +290,12 @@ impl Builder<'_> {
         out
     }
 
-    /// An attention from its input to its output projection.
+    /// Attention from its input to its output projection.
     pub fn latent_attention(&mut self, x: TensorId, latent: Latent) -> Result<TensorId> {
         self.latent_attention_among(x, latent, None, &mut None)
     }
 
-    /// `latent_attention` to the positions `among` all, where there is a choice; the indexer of the layer, where it has
-    /// one, makes a new one.
+    /// Like `latent_attention`, restricted to the selection `among` if set; a layer's indexer makes a new selection.
     pub fn latent_attention_among(
         &mut self,
         x: TensorId,
@@ -375,7 +373,7 @@ impl Builder<'_> {
             out
         };
         if self.has("attn_gate.weight") {
-            // One for each head, or for each of its values.
+            // One per head, or one per value of a head.
             let rows = self.rows("attn_gate.weight")?;
             if rows != n_heads && rows != n_heads * value_dim {
                 return Err(self.tensors.damaged(format!("{rows} rows of a gate for {n_heads} heads of {value_dim}")));

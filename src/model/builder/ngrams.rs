@@ -1,4 +1,4 @@
-//! The embedding of n-grams by hashes (Qwen 3.8), which a layer adds to residual streams by gates of their own.
+//! N-gram hash embeddings (Qwen 3.8), which a layer adds to residual streams with gates.
 
 use super::Builder;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::format::Value;
 use crate::graph::op::{Activation, EmbedNgrams, NgramHead, Op, TensorId};
 use crate::graph::program::MAX_TAPS;
 
-/// The choices of an embedding of n-grams.
+/// Parameters of an n-gram embedding.
 pub struct Ngrams {
     /// The layer that adds it.
     pub layer: usize,
@@ -21,7 +21,7 @@ pub struct Ngrams {
 }
 
 impl Builder<'_> {
-    /// Integers under a key, so many of them.
+    /// A list of exactly `n` integers.
     fn integers(&self, key: &str, n: usize) -> Result<Vec<u64>> {
         match self.keys.get(key) {
             None if self.keys.is_present(key) => Ok(vec![0; n]),
@@ -32,11 +32,11 @@ impl Builder<'_> {
         }
     }
 
-    /// The embedding of n-grams that a file tells, in one layer at most.
+    /// The file's n-gram embedding, in at most one layer.
     pub fn ngrams(&self) -> Result<Option<Ngrams>> {
         let keys = &self.keys;
         let key = "ple.layers";
-        // The first layer alone reads as unset.
+        // A list of only layer 0 would read as unset.
         let _ = keys.get(key);
         let layer = match keys.metadata.get(&keys.name(key)) {
             None => return Ok(None),
@@ -62,13 +62,12 @@ impl Builder<'_> {
         let heads = first.iter().zip(&rows).enumerate().map(of_head).collect();
         let width = self.width("embedding_length_per_layer_input")?;
         let end = keys.size("ple.eos_token_id")?.unwrap_or(0) as u32;
-        // The id of rows of media, which the op refuses.
+        // The id of media rows, which the op rejects.
         keys.get("ple.image_token_id");
         Ok(Some(Ngrams { layer, width, n, taps, multipliers, heads, end }))
     }
 
-    /// Adds the embedding of n-grams to the streams, each by the likeness of a key of its own to it, and the
-    /// convolution of what is added.
+    /// Adds the n-gram embedding to each stream, gated by its similarity to a key, and the convolution of the sum.
     pub fn add_ngrams(&mut self, streams: TensorId, ngrams: &Ngrams) -> Result<()> {
         let Ngrams { width, n, taps, multipliers, heads, end, .. } = ngrams;
         let (hidden, all) = (self.hyper.hidden, self.program.width(streams));

@@ -1,5 +1,4 @@
-//! The parts that differ from layer to layer: numbers and widths of heads, widths of feed-forward blocks, whose keys
-//! and values are read, inputs of a layer's own.
+//! Layers that differ: heads, feed-forward widths, shared KV caches, per-layer inputs.
 
 use super::{Attention, Builder};
 use crate::error::{Error, Result};
@@ -8,27 +7,27 @@ use crate::graph::sequence_spec::KvLayer;
 use crate::model::hyper::HeadShape;
 use crate::model::rope::RopeConfig;
 
-/// Inputs of all layers side by side, `[n, n_layers * width]`.
+/// Inputs of all layers, concatenated, `[n, n_layers * width]`.
 #[derive(Clone, Copy)]
 pub struct LayerInputs {
     all: TensorId,
     width: usize,
 }
 
-/// The keys and values of a layer that may be those of an earlier one.
+/// The keys and values of a layer, possibly shared with an earlier one.
 pub enum SharedKeys<'a> {
-    /// Its own, which later layers find in `last`.
+    /// Its own, which `last` passes to later layers.
     Own {
-        /// False where keys are the values too; `None`: the file tells.
+        /// False if keys are also the values; `None`: as the file declares.
         has_values: Option<bool>,
         last: &'a mut Option<KvLayerId>,
     },
-    /// Those of the last layer that had its own.
+    /// Those of the last layer with its own.
     OfLast(Option<KvLayerId>),
 }
 
 impl Builder<'_> {
-    /// The heads of a layer where files may have a list of them; either number may be 0.
+    /// The heads of a layer if files may list them; either number may be 0.
     pub fn heads(&self, layer: usize) -> Result<HeadShape> {
         let of_layer = |key, common| match self.keys.per_layer_sizes(key, self.hyper.n_layers)? {
             Some(list) => Ok::<_, Error>(list[layer]),
@@ -39,14 +38,13 @@ impl Builder<'_> {
         Ok(HeadShape { n_heads, n_kv_heads, ..self.hyper.heads })
     }
 
-    /// True where a layer has a dense feed-forward block.
+    /// True if a layer has a dense feed-forward block.
     pub fn has_ffn(&self, layer: usize) -> Result<bool> {
         let widths = self.keys.per_layer_sizes("feed_forward_length", self.hyper.n_layers)?;
         Ok(widths.is_some_and(|widths| widths[layer] > 0))
     }
 
-    /// SwiGLU of each layer, with the limits that a key tells; a layer may have none, which is 0. `clamped` makes the
-    /// activation with a limit.
+    /// SwiGLU of each layer, with the limits of a key (0: none). `clamped` makes the activation function with a limit.
     pub fn clamped_swiglu(&self, key: &str, clamped: fn(f32) -> Activation) -> Result<Vec<Activation>> {
         let n = self.hyper.n_layers;
         let activation = |limit: f32| if limit == 0.0 { Activation::Silu } else { clamped(limit) };
@@ -58,11 +56,11 @@ impl Builder<'_> {
         }
     }
 
-    /// Width of the dense feed-forward block of the layer that is being built.
+    /// Width of the dense feed-forward block of the layer under construction.
     pub(super) fn ffn_width(&self) -> Result<usize> {
         let (key, n_layers) = ("feed_forward_length", self.hyper.n_layers);
         let widths = self.keys.per_layer_sizes(key, n_layers)?.unwrap_or_default();
-        // Where layers do not differ, the network may have its own idea of what files tell.
+        // If layers do not differ, the network's own value takes precedence.
         let is_one = widths.windows(2).all(|pair| pair[0] == pair[1]);
         let width = if is_one { Some(self.hyper.ffn) } else { widths.get(self.layer.unwrap_or(0)).copied() };
         width.filter(|width| *width > 0).ok_or_else(|| self.keys.unsupported(key))
@@ -70,7 +68,7 @@ impl Builder<'_> {
 
     // ---- attention
 
-    /// Dimensions of a head that turn in layers with a window.
+    /// Rotated dimensions of a head in sliding-window layers.
     pub fn windowed_rope_dims(&self, common: usize) -> Result<usize> {
         let key = "rope.dimension_count_swa";
         match self.keys.size(key)?.unwrap_or(common) {
@@ -79,17 +77,17 @@ impl Builder<'_> {
         }
     }
 
-    /// The rotation of a configuration where those of the file's divisors are of other layers.
+    /// RoPE of a configuration without the file's divisors, which are for other layers.
     pub fn rope_without_divisors(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
         Ok(RopeChoice { table: self.rope_table(config, None)?, long: None })
     }
 
-    /// Rotates the heads of queries and keys, which are as wide as the file says.
+    /// Applies RoPE to heads of `head_dim` values in queries and keys.
     pub fn rotate_heads(&mut self, rope: RopeChoice, head_dim: usize, q: TensorId, k: Option<TensorId>) {
         self.program.push(Op::Rope { rope, head_dim, first: 0, q, k });
     }
 
-    /// Queries, keys, and values whose heads are normalised; values are keys where the file says so or has none.
+    /// Queries, keys, and normalized values; keys serve as values if the file says so or has none.
     pub fn normed_values(&mut self, x: TensorId, heads: HeadShape, has_values: Option<bool>) -> Result<[TensorId; 3]> {
         let kind = NormKind::Rms;
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group: heads.value_dim };
@@ -108,7 +106,7 @@ impl Builder<'_> {
         Ok([q, k, out])
     }
 
-    /// Stores keys and values, which later layers may read as well.
+    /// Stores keys and values, which later layers may read too.
     pub fn store(&mut self, k: TensorId, v: TensorId, attention: Attention) -> KvLayerId {
         let HeadShape { n_kv_heads, head_dim, value_dim, .. } = attention.heads;
         let window = attention.mask.span();
@@ -118,7 +116,7 @@ impl Builder<'_> {
         layer
     }
 
-    /// An attention with normalised heads, whose queries and keys turn.
+    /// Attention with QK norm and RoPE.
     pub fn sharing_attention(
         &mut self,
         x: TensorId,
@@ -152,8 +150,8 @@ impl Builder<'_> {
 
     // ---- inputs of a layer's own
 
-    /// Computes the inputs of layers from the token and from `x`, the embedding, if the file has them:
-    /// `(sqrt(width) * per_layer_token_embd[id] + norm(per_layer_model_proj x / sqrt(hidden))) / sqrt(2)`.
+    /// Computes per-layer inputs from the token and its embedding `x`, if the file has them: `(sqrt(width) *
+    /// per_layer_token_embd[id] + norm(per_layer_model_proj x / sqrt(hidden))) / sqrt(2)`.
     pub fn layer_inputs(&mut self, x: TensorId) -> Result<Option<LayerInputs>> {
         let key = "embedding_length_per_layer_input";
         let Some(width) = self.keys.size(key)? else { return Ok(None) };
@@ -161,7 +159,7 @@ impl Builder<'_> {
         if all > 1 << 24 {
             return Err(self.keys.unsupported(key));
         }
-        // The tokens that stand for pictures and sounds may have none.
+        // Placeholder tokens of images and audio may have none.
         let rows = self.tensors.rows("per_layer_token_embd.weight")?;
         let table = self.matrix("per_layer_token_embd.weight", rows, all)?;
         let token = self.program.tensor(all);
@@ -197,7 +195,7 @@ impl Builder<'_> {
         self.program.push(Op::Scale { x, factor });
     }
 
-    /// Multiplies by the one value of a tensor, where the layer has it.
+    /// Multiplies by the one value of a tensor, if the layer has it.
     pub fn scale_if_present(&mut self, x: TensorId, part: &str) -> Result<()> {
         if let Some(factor) = self.tensors.vector_if_present(&self.name(part), 1)? {
             self.scale(x, factor[0]);
@@ -205,7 +203,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The scores of a router that reads `x / rms(x) * ffn_gate_inp.scale / sqrt(hidden)`.
+    /// Router scores of `x / rms(x) * ffn_gate_inp.scale / sqrt(hidden)`.
     pub fn scaled_router(&mut self, x: TensorId, n_experts: usize) -> Result<TensorId> {
         let hidden = self.hyper.hidden;
         let mut scale = self.tensors.vector(&self.name("ffn_gate_inp.scale"), hidden)?;

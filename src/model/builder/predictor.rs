@@ -1,6 +1,6 @@
-//! Heads that tell the token after the next one, of the hidden state of a token and the embedding of the token after
-//! it: a layer after the trunk (multi-token prediction: DeepSeek-V3, arXiv 2412.19437, section 2.2), or a file of its
-//! own that drafts for the network of another.
+//! Multi-token prediction and draft heads, which predict the token after the next one from the hidden state of a token
+//! and the embedding of the next one: an MTP layer after the trunk (DeepSeek-V3, arXiv 2412.19437, section 2.2), or a
+//! file of its own that drafts for another network.
 
 use super::{Attention, Builder};
 use crate::error::{Error, Result, try_vec};
@@ -9,13 +9,13 @@ use crate::graph::program::Program;
 use crate::graph::sequence_spec::KvLayer;
 use crate::model::hyper::{HeadShape, Hyper};
 
-/// A network that predicts what another one will choose.
+/// A network that predicts another network's choices.
 pub struct Predictor {
-    /// Reads the tokens after those of the hidden states; has keys and values of its own.
+    /// Reads the tokens after those of the hidden states; has a KV cache of its own.
     pub program: Program,
     pub of: PredictorOf,
-    /// The hidden states that `program` begins with, and those that it ends with, of the outputs: in their place for
-    /// one token more.
+    /// The hidden states that `program` reads; next, those that it returns for outputs, which replace them for one more
+    /// token.
     pub input: TensorId,
     pub result: TensorId,
 }
@@ -23,69 +23,68 @@ pub struct Predictor {
 /// The network whose choices are predicted.
 #[derive(Clone, Debug)]
 pub enum PredictorOf {
-    /// The one of the same file, whose program keeps the hidden states that it ends with ahead of its head, of all
-    /// tokens.
+    /// The network of the same file; its program keeps its final hidden states, before the head, for all tokens.
     Same(TensorId),
     Other(Box<OtherNetwork>),
-    /// One of an architecture whose keys and values the head reads: its layers have none of their own, and read those
-    /// of the last layers of that network with such a window.
+    /// A network whose KV cache the head reads: its layers have none of their own, and read the last layers of that
+    /// network with the same kind of window.
     SharedKv(Box<SharedKvNetwork>),
 }
 
-/// What a head in a file of its own takes of the network that it drafts for.
+/// What a draft head in a file of its own reads of its target network.
 #[derive(Clone, Debug)]
 pub struct OtherNetwork {
     /// The layers whose inputs it reads; `None`: the third, the middle one and the third from the end.
     pub layers: Option<Vec<usize>>,
     /// Width of such an input.
     pub width: usize,
-    /// All of these inputs side by side, of which the first `fusing` ops of the program make `Predictor::input`. Rows
-    /// of drafted tokens begin behind those ops.
+    /// All these inputs, concatenated; the first `fusing` ops of the program turn them into `Predictor::input`. Rows of
+    /// draft tokens begin after those ops.
     pub states: TensorId,
     pub fusing: usize,
-    /// Number of tokens that it knows.
+    /// Vocabulary size of the target.
     pub vocab: usize,
-    /// The embeddings of the tokens, where the file has none.
+    /// The embeddings of the tokens, if the file has no table.
     pub embeddings: Option<TensorId>,
-    /// What the other network's head reads, of all rows, where the file has no head.
+    /// The input of the target's output matrix, for all rows, if the file has no head.
     pub normed: Option<TensorId>,
-    /// The token that each of the logits stands for, where that is not its number.
+    /// The token of each logit, if it is not its index.
     pub tokens: Option<Vec<u32>>,
 }
 
-/// The inputs of a head that reads the keys and values of another network, beside the hidden state that the output
-/// matrix of that network multiplies (`Predictor::input`).
+/// The inputs of a head that reads another network's KV cache, in addition to the final hidden state
+/// (`Predictor::input`).
 #[derive(Clone, Debug)]
 pub struct SharedKvNetwork {
     pub architecture: &'static str,
-    /// The embedding of the token after it, as the table has it.
+    /// The unscaled embedding of the next token.
     pub embedding: TensorId,
-    /// The tokens that are drafted, where not all are.
+    /// The tokens that may be drafted; `None`: all.
     pub clusters: Option<Clusters>,
 }
 
-/// Tokens in clusters of a size: those of the `used` clusters with the greatest scores are drafted.
+/// Equally sized clusters of tokens: only those of the `used` clusters with the highest scores are drafted.
 #[derive(Clone, Debug)]
 pub struct Clusters {
-    /// A score of each cluster.
+    /// A score per cluster.
     pub scores: TensorId,
     pub used: usize,
-    /// The tokens of each cluster, one cluster after the other.
+    /// The tokens of all clusters, concatenated.
     pub tokens: Vec<u32>,
 }
 
-/// Clusters that are used where a file does not say how many.
+/// Default number of used clusters.
 const USED_CLUSTERS: usize = 32;
 
-/// Number of layers whose inputs a head reads where it does not say which, and the most that one reads.
+/// Default number of layers whose inputs a head reads; next, the maximum.
 const N_LAYERS: usize = 3;
 const MAX_LAYERS: usize = 64;
 /// Larger than the width of any network.
 const MAX_WIDTH: usize = 1 << 20;
 
 impl Builder<'_> {
-    /// The first layer after the trunk, where it was asked for: `block` adds what it computes to the residual stream,
-    /// as a layer of the trunk does. Called after `head`.
+    /// Builds the MTP layer, the first one after the trunk, if requested. `block` adds to the residual stream like a
+    /// layer of the trunk. Must follow `head`.
     pub fn predictor(&mut self, block: impl FnOnce(&mut Self, TensorId) -> Result<()>) -> Result<()> {
         let (true, Some(states)) = (self.predicts && self.has_predictor(), self.states) else { return Ok(()) };
         let Some(mut head) = self.program.head().cloned() else { return Ok(()) };
@@ -111,7 +110,7 @@ impl Builder<'_> {
                 (*head, *bias, *scale) = (own, None, self.logit_scale * factor);
             }
         }
-        // A norm of its own, by either of the names that files have for it, or the network's.
+        // Its own norm, under either of its names, or the network's.
         let own = ["nextn.shared_head_norm", "layer_output_norm"];
         let own = own.into_iter().find(|name| self.has(&format!("{name}.weight")));
         if own.is_none() {
@@ -128,8 +127,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A head in a file of its own, which drafts for another network. `fc` makes one hidden state of several of that
-    /// network; `block` takes it, and the embedding of the token after it, and returns its own.
+    /// Builds a draft head in a file of its own. `fc` fuses several hidden states of the target into one; `block` takes
+    /// it and the embedding of the next token, and returns its own hidden state.
     pub fn head_of_another(&mut self, block: impl FnOnce(&mut Self, [TensorId; 2]) -> Result<TensorId>) -> Result<()> {
         let (hidden, vocab) = (self.hyper.hidden, self.hyper.vocab);
         let layers = self.keys.sizes("target_layers")?;
@@ -188,8 +187,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A head without keys and values, which reads those of a network of some architecture. `block` takes the embedding
-    /// of a token beside the hidden state of the tokens before it, and returns the input of the norm at its end.
+    /// Builds a head without KV cache, which reads that of a network of `architecture`. `block` takes the embedding of
+    /// a token joined with the hidden state before it, and returns the input of the final norm.
     pub fn head_with_shared_kv(
         &mut self,
         architecture: &'static str,
@@ -221,7 +220,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The clusters of a file that has such.
+    /// The clusters of a file that has them.
     fn clusters(&mut self, normed: TensorId) -> Result<Option<Clusters>> {
         let (vocab, used) = (self.hyper.vocab, self.keys.size("masked_embd_top_k")?);
         let is_told = self.keys.flag("masked_embd")? == Some(true);
@@ -245,8 +244,8 @@ impl Builder<'_> {
         Ok(Some(Clusters { scores, used, tokens }))
     }
 
-    /// Has an attention read the keys and values of another network's tokens, of which the newest is one ahead of the
-    /// query's. `stored`: the layer that stands for that network's, made where there is none yet.
+    /// Makes attention read the KV cache of the target, whose newest token is one before the query's. `stored`: the
+    /// layer that stands for the target's, added if there is none yet.
     pub fn attend_behind(&mut self, attention: Attention, stored: &mut Option<KvLayerId>) -> Result<Attention> {
         let (HeadShape { n_kv_heads, head_dim, .. }, window) = (attention.heads, attention.mask.span());
         let mask = match window {
@@ -258,8 +257,7 @@ impl Builder<'_> {
         Ok(Attention { mask, ..attention })
     }
 
-    /// The token that each of so many logits stands for, where that is not its number. A GGUF file has the tokens, a
-    /// folder how far they are from their numbers.
+    /// The token of each of `rows` logits, if it is not its index. A GGUF file has the tokens, a folder their offsets.
     fn tokens_of_logits(&mut self, rows: usize) -> Result<Option<Vec<u32>>> {
         let vocab = self.hyper.vocab;
         let Some(values) = self.tensors.vector_if_present("d2t", rows)? else {
@@ -279,13 +277,13 @@ impl Builder<'_> {
         Ok(Some(tokens))
     }
 
-    /// True where the file has the layer.
+    /// True if the file has the layer.
     fn has_predictor(&self) -> bool {
         let Hyper { n_layers, n_predicting, .. } = self.hyper;
         n_predicting > 0 && self.tensors.has(&format!("blk.{n_layers}.nextn.eh_proj.weight"))
     }
 
-    /// Refuses a network that was asked for a predictor and has none.
+    /// Fails if a predictor was requested and the network has none.
     pub(super) fn check_predictor(&self) -> Result<()> {
         let is_own = |predictor: &Predictor| matches!(predictor.of, PredictorOf::Same(_));
         if !self.predicts || self.predictor.as_ref().is_some_and(is_own) {

@@ -1,26 +1,27 @@
-//! Several residual streams side by side, `[n, streams * hidden]`: AltUp (arXiv 2301.13310), in which the blocks of a
-//! layer compute the first stream, and the others follow by what it was expected to be and became. Hyper-connections
-//! (arXiv 2409.19606), in which a block reads a sum of all streams and adds to each a share of its result.
+//! Several residual streams, concatenated, `[n, streams * hidden]`. AltUp (arXiv 2301.13310): the blocks of a layer
+//! compute the first stream; the others are predicted and corrected. Hyper-connections (arXiv 2409.19606): a block
+//! reads a weighted sum of all streams and adds a weighted result to each.
 
 use super::Builder;
 use crate::error::{Error, Result};
 use crate::graph::op::{Activation, Mix, Norm, NormKind, Op, TensorId};
 use crate::graph::program::MAX_STREAMS;
 
-/// The choices of hyper-connections.
+/// Parameters of hyper-connections.
 #[derive(Clone, Copy)]
 pub struct Connections {
     /// Number of streams.
     n: usize,
     eps: f32,
-    /// Largest share of a result that a stream gets.
+    /// Maximum weight of a result.
     magnitude: f32,
-    /// Times that a matrix between the streams is normalised; 0: there is none, and shares of results have `eps` too.
+    /// Rounds of Sinkhorn normalization of the matrix between streams; 0: no matrix, and `eps` is added to the weights
+    /// of results.
     rounds: u32,
 }
 
 impl Builder<'_> {
-    /// The first of `streams` streams, and products with it of its own size.
+    /// Returns `streams` streams: `x`, and its projections rescaled to the magnitude of `x`.
     pub fn streams(&mut self, x: TensorId, streams: usize) -> Result<TensorId> {
         let hidden = self.hyper.hidden;
         let others = self.project(x, "altup_proj", (streams - 1) * hidden)?;
@@ -28,7 +29,7 @@ impl Builder<'_> {
         Ok(self.joined(x, others))
     }
 
-    /// The mean of the streams, of which all but the first are products of their own, as large as the first.
+    /// The mean of the streams, all but the first projected and rescaled to the first one's magnitude.
     pub fn mean_of_streams(&mut self, streams: TensorId) -> Result<TensorId> {
         let (hidden, all) = (self.hyper.hidden, self.program.width(streams));
         let (x, others) = (self.slice(streams, 0, hidden), self.slice(streams, hidden, all - hidden));
@@ -41,7 +42,7 @@ impl Builder<'_> {
         Ok(x)
     }
 
-    /// The streams that a layer is expected to give: their sums with sums of all by the router of the first.
+    /// AltUp's prediction: each stream plus a weighted sum of all streams, with weights by the router of the first.
     pub fn predicted_streams(&mut self, streams: TensorId) -> Result<TensorId> {
         let (hidden, all) = (self.hyper.hidden, self.program.width(streams));
         let active = self.slice(streams, 0, hidden);
@@ -53,8 +54,8 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// Corrects streams by what their first one, `expected`, has become: each by a share of the difference, which takes
-    /// the place of `y`.
+    /// AltUp's correction: adds a multiple of `y - expected` to each stream, where `y` is the result for the first
+    /// stream. Overwrites `y`.
     pub fn correct_streams(&mut self, streams: TensorId, expected: TensorId, y: TensorId) -> Result<()> {
         let n = self.program.width(streams) / self.hyper.hidden;
         let route = self.stream_router(y, n)?;
@@ -82,7 +83,7 @@ impl Builder<'_> {
         self.program.push(Op::Mix(Mix { x, by: None, out, width, first, adds: true }));
     }
 
-    /// The hyper-connections that a file tells.
+    /// The file's hyper-connections.
     pub fn connections(&self) -> Result<Connections> {
         let (n, rounds) = ("hyper_connection.count", "hyper_connection.sinkhorn_iterations");
         let bounded = |key, most| match self.width(key)? {
@@ -114,7 +115,7 @@ impl Builder<'_> {
         self.repeated(x, n)
     }
 
-    /// So many copies of `x` side by side.
+    /// `n` concatenated copies of `x`.
     pub(super) fn repeated(&mut self, x: TensorId, n: usize) -> TensorId {
         let width = self.program.width(x);
         let out = self.program.tensor(n * width);
@@ -122,7 +123,7 @@ impl Builder<'_> {
         out
     }
 
-    /// Logits of rows of the product with all streams, which has a scale and biases of its own.
+    /// Logits from some rows of the projection of all streams, with a scale and biases of their own.
     fn logits_of_shares(
         &mut self,
         h: TensorId,
@@ -192,7 +193,7 @@ impl Builder<'_> {
         Ok(next)
     }
 
-    /// The sum of the streams that ends a network.
+    /// The weighted sum of the streams that ends a network.
     pub fn joined_streams(&mut self, streams: TensorId, connections: Connections) -> Result<TensorId> {
         let Connections { n, eps, .. } = connections;
         let scale = self.all_values("output_hc_scale.weight", 1)?;
@@ -202,7 +203,7 @@ impl Builder<'_> {
         Ok(self.sum_by(streams, by, eps))
     }
 
-    /// The RMS norm of each stream, whose weights are its own.
+    /// RMS norm of each stream with its own weights.
     pub fn normed_streams(&mut self, streams: TensorId, part: &str) -> Result<TensorId> {
         let all = self.program.width(streams);
         let weight = self.all_values(&format!("{part}.weight"), all)?;
@@ -213,8 +214,7 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// The streams after a norm, and the mean of these times the sigmoids of gates, which are products with all of them
-    /// by way of `rank` values.
+    /// Returns the normalized streams, and the mean of these times the sigmoid of low-rank gates.
     pub fn gated_mean(&mut self, streams: TensorId, part: &str, rank: usize) -> Result<[TensorId; 2]> {
         let all = self.program.width(streams);
         let h = self.normed_streams(streams, &format!("{part}_norm"))?;
@@ -226,7 +226,7 @@ impl Builder<'_> {
         Ok([h, self.mean_stream(gated)])
     }
 
-    /// Adds the result of a block that reads their `gated_mean` to the streams, to each a share of it.
+    /// Adds the result of a block that reads their `gated_mean` to the streams, weighted per stream.
     pub fn connect_by_gates(
         &mut self,
         streams: TensorId,
@@ -254,8 +254,8 @@ impl Builder<'_> {
         out
     }
 
-    /// The sum of streams side by side and of `last`, by the softmax of their normalised products with a vector, which
-    /// folders have as the factors of a norm and a product.
+    /// The sum of concatenated streams and `last`, weighted by the softmax of their normalized dot products with a
+    /// vector; in folders the vector is the product of a norm's and a projection's weights.
     pub fn mix_by_score(&mut self, streams: Option<TensorId>, last: TensorId, part: &str) -> Result<TensorId> {
         let is_whole = self.has(&format!("{part}_score.weight"));
         let mut values = |of: &str| self.all_values(&format!("{part}_{of}.weight"), self.hyper.hidden);
@@ -284,7 +284,7 @@ impl Builder<'_> {
         out
     }
 
-    /// `x *= part`, which has a value for each of `x`.
+    /// `x *= part`, elementwise.
     pub fn scale_columns(&mut self, x: TensorId, part: &str) -> Result<()> {
         let by = self.tensors.vector(&self.name(&format!("{part}.weight")), self.program.width(x))?;
         let by = self.vector(by);

@@ -1,5 +1,4 @@
-//! Blocks of RWKV: what a token takes of the one ahead of it, the recurrence, the block that stands for a feed-forward
-//! one.
+//! RWKV blocks: token shift, the recurrence, and channel mixing.
 
 use super::Builder;
 use crate::error::{Error, Result};
@@ -14,8 +13,8 @@ pub struct Heads {
 }
 
 impl Builder<'_> {
-    /// The heads that `wkv.head_size` makes of the residual stream. Files tell no number of heads, and ranks that the
-    /// tensors tell too.
+    /// The heads of width `wkv.head_size` in the residual stream. Files declare no number of heads, and ranks that the
+    /// tensors determine too.
     pub fn wkv_heads(&self) -> Result<Heads> {
         ["attention.", "rope.", "time_mix_extra_dim", "time_decay_extra_dim"].iter().for_each(|p| self.keys.ignore(p));
         let dim = self.width("wkv.head_size")?;
@@ -33,7 +32,7 @@ impl Builder<'_> {
         self.tensors.values(&name, rows, cols)
     }
 
-    /// `before * (the x of the token ahead) + now * x`, channel by channel.
+    /// `before * (previous token's x) + now * x`, per channel.
     fn over_two(&mut self, x: TensorId, before: &[f32], now: impl Fn(f32) -> f32) -> TensorId {
         let width = self.program.width(x);
         let kernel = self.vector(before.iter().copied().chain(before.iter().map(|c| now(*c))).collect());
@@ -43,13 +42,13 @@ impl Builder<'_> {
         x
     }
 
-    /// `x` of the token ahead less `x`, 0 ahead of the first.
+    /// Token shift: the previous token's `x` minus `x`; 0 before the first token.
     pub fn shift(&mut self, x: TensorId) -> TensorId {
         let ones = vec![1.0; self.program.width(x)];
         self.over_two(x, &ones, |_| -1.0)
     }
 
-    /// `x` plus shares of `shift(x)`.
+    /// `x + shares * shift(x)`.
     pub fn lerp(&mut self, x: TensorId, shares: &[f32]) -> TensorId {
         self.over_two(x, shares, |c| 1.0 - c)
     }
@@ -60,7 +59,7 @@ impl Builder<'_> {
         Ok(self.lerp(x, &shares))
     }
 
-    /// Shares of `shift(x)` in all inputs, in one tensor or in one each.
+    /// The fractions of `shift(x)` in all inputs, from one tensor or from one each.
     pub fn shares_of_shift(&mut self, parts: &[&str]) -> Result<Vec<f32>> {
         let (fused, hidden) = ("time_mix_lerp_fused.weight", self.hyper.hidden);
         if self.has(fused) {
@@ -70,7 +69,7 @@ impl Builder<'_> {
         Ok(each.collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// `second activation(first x)`, with a bias of the second product where it has one.
+    /// `second activation(first x)`, with a bias of the second product if any.
     pub fn low_rank(
         &mut self,
         x: TensorId,
@@ -91,7 +90,7 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// Products of the parts of `x` with those of a matrix, which stand one after the other, each with its biases.
+    /// Products of consecutive parts of `x` with consecutive parts of a matrix, each with its biases.
     pub fn products_of_parts<const N: usize>(
         &mut self,
         x: TensorId,
@@ -109,7 +108,7 @@ impl Builder<'_> {
         Ok(outs)
     }
 
-    /// The recurrence. The caller says what of `wkv` is not common.
+    /// The recurrence; `rest` sets uncommon fields of `Wkv`.
     pub fn wkv(
         &mut self,
         [r, k, v, dt]: [TensorId; 4],
@@ -128,7 +127,7 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// `(r . (u k)) v`, head by head.
+    /// `(r . (u k)) v`, per head.
     pub fn by_agreement(&mut self, [r, k, v]: [TensorId; 3], u: Vector, heads: Heads) -> TensorId {
         let x = self.copy(r, self.hyper.hidden);
         self.program.push(Op::ScaleColumns { x, by: u });
@@ -139,7 +138,7 @@ impl Builder<'_> {
         v
     }
 
-    /// The LayerNorm of each head, whose epsilon is a constant of RWKV.
+    /// LayerNorm per head, with RWKV's constant epsilon.
     pub fn norm_of_heads(&mut self, x: TensorId, part: &str, heads: Heads) -> Result<()> {
         let mut values = |ending: &str| self.all_values(&format!("{part}.{ending}"), self.hyper.hidden);
         let [weight, bias] = [values("weight")?, values("bias")?].map(|values| Some(self.vector(values)));
@@ -148,7 +147,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// `channel_mix_value max(channel_mix_key (x + shares of shift(x)), 0)^2`, and in RWKV 6 a gate on it.
+    /// `channel_mix_value max(channel_mix_key (x + shares * shift(x)), 0)^2`, gated in RWKV 6.
     pub fn channel_mix(&mut self, x: TensorId) -> Result<TensorId> {
         let k = self.lerp_by(x, "channel_mix_lerp_k.weight")?;
         let k = self.project_all(k, "channel_mix_key")?;

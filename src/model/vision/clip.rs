@@ -1,6 +1,6 @@
-//! CLIP and SigLIP alone: one vector of a picture, to be compared with that of a text. CLIP takes the class token,
-//! SigLIP what a learned query finds in all patches. SigLIP 2 may see pictures in their own proportions, to which its
-//! learned places are stretched.
+//! CLIP and SigLIP as embedding models: one vector per image, for comparison with text embeddings. CLIP takes the class
+//! token, SigLIP pools all patches by attention of a learned query. SigLIP 2 may process images at their aspect ratio,
+//! with interpolated position embeddings.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch};
@@ -10,7 +10,7 @@ use crate::graph::op::{Mask, Op};
 use crate::media::{Filter, Layout, Sizing};
 use crate::model::builder::Attention;
 
-/// The most patches that a file may ask for, far above those of any model.
+/// Maximum number of patches in a file, far above any real model.
 const MAX_PATCHES: usize = 1 << 16;
 
 pub fn clip(mut e: EncoderBuilder) -> Result<EncoderNetwork> {

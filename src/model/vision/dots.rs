@@ -1,5 +1,5 @@
-//! dots.ocr: pictures in their own proportions, with a rotation by rows and columns, and a norm of patches ahead of the
-//! layers. Feed-forward blocks have gates; rows have no positions of their own in the decoder.
+//! dots.ocr: images at their aspect ratio, with 2D RoPE by rows and columns, and a norm of patches before the layers.
+//! Feed-forward blocks are gated; rows have no M-RoPE positions in the decoder.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, text};
@@ -9,7 +9,7 @@ use crate::graph::op::Activation::{GeluErf, Silu};
 use crate::graph::op::NormKind;
 use crate::media::{Layout, Narrow};
 
-/// Rows of the smallest and the largest picture where a file tells no bounds: 3,136 and 11,289,600 pixels.
+/// Default minimum and maximum rows of an image: 3,136 and 11,289,600 pixels.
 const BOUNDS: [usize; 2] = [4, 14_400];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {

@@ -1,6 +1,6 @@
-//! Helpers in which encoders are written, beside those of `Builder`: each names its tensors in full, but for those of a
-//! layer. What comes ahead of `project_blocks` is the first program, with a row for each patch; what comes after it the
-//! second, with a row for each block of patches, which is the same memory seen otherwise.
+//! Helpers for defining media encoders, in addition to those of `Builder`; except within layers, tensors are named in
+//! full. Ops before `project_blocks` are the encoder program, with a row per patch; ops after it are the projector
+//! program, with a row per block of patches, which is the same memory reshaped.
 
 mod feed_forward;
 mod patches;
@@ -22,17 +22,17 @@ use crate::model::keys::Keys;
 use crate::model::tensors::FileMatrix;
 use crate::tensor::DType;
 
-/// Bound of a file's widths, far above those of any network.
+/// Bound of a file's widths, far above any real network.
 const MAX_WIDTH: usize = 1 << 20;
 
-/// Keys that change no result, after `clip.vision.`.
+/// Keys without effect, after `clip.vision.`.
 const NO_EFFECT: &[&str] = &[
-    // The tensors of the projector have the width that counts.
+    // The tensors of the projector determine the width.
     "projection_dim",
     "projector_type",
 ];
 
-/// The same after `clip.`.
+/// Keys without effect, after `clip.`.
 const NO_EFFECT_TOP: &[&str] = &[
     "projector_type",
     "has_text_encoder",
@@ -42,38 +42,37 @@ const NO_EFFECT_TOP: &[&str] = &[
     "has_minicpmv_projector",
 ];
 
-/// An encoder of pictures or of sound with its projector, and its weights in a file, of which only vectors were read.
+/// A vision or audio encoder with its projector, and its weights in a file, of which only vectors have been read.
 pub struct EncoderNetwork<'a> {
     pub facts: Facts,
-    /// Convolutions that make of a chunk of a spectrogram what the encoder takes.
+    /// Convolutions that compute the encoder's input from a chunk of a spectrogram.
     pub convolutions: Vec<Convolution>,
-    /// The encoder: patches of a tile, or frames of a sound, and the places that are added to them become hidden
-    /// states.
+    /// The encoder: from patches of a tile or frames of audio, and position embeddings, to hidden states.
     pub encoder: Program,
     pub patches: TensorId,
     pub places: Option<TensorId>,
     pub queries: Option<TensorId>,
     pub states: Vec<TensorId>,
-    /// The projector: blocks of hidden states become rows, one after the other. It has the keys and values of the
-    /// first, so that one sequence serves both, and the same handles of weights.
+    /// The projector: from blocks of hidden states to rows. It has the KV layers and weight handles of the encoder, so
+    /// that one sequence serves both.
     pub projector: Program,
     pub blocks: Vec<TensorId>,
     pub rows: TensorId,
-    /// Keys and tensors that the network does not know.
+    /// Keys and tensors that the network does not use.
     pub passed: Passed,
     matrices: Vec<FileMatrix<'a>>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
 }
 
-/// The matrix of a convolution and its bias.
+/// The matrix of a convolution, and its bias.
 #[derive(Clone, Copy)]
 pub struct Kernel {
     pub weight: Weight,
     pub bias: Option<Vector>,
 }
 
-/// A convolution over a grid, whose columns the host gathers: a row for each place of the result.
+/// A convolution over a grid as a matrix product; the host gathers its columns (im2col).
 pub struct Convolution {
     pub program: Program,
     pub columns: TensorId,
@@ -92,38 +91,38 @@ impl EncoderNetwork<'_> {
 
 pub struct EncoderBuilder<'a> {
     pub b: Builder<'a>,
-    /// Keys that are of no encoder.
+    /// Keys without an encoder's prefix.
     clip: Keys<'a>,
     projector: String,
     /// Width of the model's embeddings.
     hidden: usize,
     patch: usize,
     merge: usize,
-    /// Frames of a tile that the kernel goes over.
+    /// Number of frames per kernel.
     frames: usize,
     pub mean: [f32; 3],
     pub std: [f32; 3],
-    /// Pixels are rounded to bfloat16.
+    /// True if pixels are rounded to BF16.
     pub is_half: bool,
     /// Row and column of the first patch.
     pub first_turn: u32,
-    /// The vector of the class token's place is behind those of the patches.
+    /// True if the class token's position embedding follows those of the patches.
     pub class_is_last: bool,
-    /// The columns of the kernel are in the order row, column, channel.
+    /// True if the kernel's columns are in the order row, column, channel.
     pub colours_last: bool,
     patches: Option<TensorId>,
     places_input: Option<TensorId>,
     places: Option<Places>,
     queries_input: Option<TensorId>,
     queries: Option<Queries>,
-    /// The facts of an encoder of sound.
+    /// Properties of an audio encoder.
     sound: Option<SoundFacts>,
-    /// The first program and its results, once the second has begun, and the inputs of that.
+    /// The encoder program and its results, once the projector has begun; next, the projector's inputs.
     encoder: Option<Program>,
     states: Vec<TensorId>,
     blocks: Vec<TensorId>,
     pub convolutions: Vec<Convolution>,
-    /// Facts that families set.
+    /// Properties set by families.
     pub is_grid: bool,
     pub video: Option<Video>,
     pub window: usize,
@@ -133,23 +132,23 @@ pub struct EncoderBuilder<'a> {
 }
 
 impl<'a> EncoderBuilder<'a> {
-    /// Longest side of a tile or of a picture, in pixels, and most pixels.
+    /// Maximum side of a tile or image in pixels; next, maximum number of pixels.
     pub const MAX_SIDE: usize = 8192;
     pub const MAX_PIXELS: usize = 1 << 26;
-    /// Longest side of a patch, and of a block of them.
+    /// Maximum side of a patch, and of a block of patches.
     const MAX_GRAIN: usize = 65_535;
 
     pub fn new(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
         let mut e = Self::of(source, false, projector, hidden, quantize)?;
         e.patch = e.require("patch_size", Self::MAX_GRAIN)?;
         let keys = &e.b.keys;
-        // Unset where pictures are of any size. Networks that have one size ask for it.
+        // Unset for images of any size. Networks of one size require it.
         if keys.get("image_size").is_some() {
             e.told("image_size", Self::MAX_SIDE)?;
         }
         let numbers = e.patch.checked_mul(e.patch).and_then(|n| n.checked_mul(3)).filter(|n| *n <= MAX_WIDTH);
         let Some(_) = numbers else { return Err(keys.unsupported("patch_size")) };
-        // Gemma 4 takes colours from 0 to 1, whether its files say so or not.
+        // Gemma 4's colors range from 0 to 1, whether or not its files declare it.
         let default = |x: f32| projector.starts_with("gemma4").then_some([x; 3]);
         let (mean, std) = (three(keys, "image_mean", default(0.0))?, three(keys, "image_std", default(1.0))?);
         (e.mean, e.std) = (mean, std);
@@ -159,14 +158,14 @@ impl<'a> EncoderBuilder<'a> {
         Ok(e)
     }
 
-    /// An encoder of sound, whose activations the families know.
+    /// An audio encoder; families know their activation function.
     pub fn of_sound(source: &'a Source, projector: &str, hidden: usize, quantize: Option<DType>) -> Result<Self> {
         let e = Self::of(source, true, projector, hidden, quantize)?;
         e.clip.ignore("use_");
         Ok(e)
     }
 
-    /// Reads the keys that encoders of all kinds have.
+    /// Reads the keys common to all encoders.
     fn of(
         source: &'a Source,
         is_of_sound: bool,
@@ -175,13 +174,13 @@ impl<'a> EncoderBuilder<'a> {
         quantize: Option<DType>,
     ) -> Result<Self> {
         let metadata = &source.metadata;
-        // Names of tensors begin with `stack`.
+        // Tensor names begin with `stack`.
         let (kind, stack) = if is_of_sound { ("clip.audio", "a.") } else { ("clip.vision", "v.") };
         let (keys, clip) = (Keys::new(metadata, kind), Keys::new(metadata, "clip"));
         let missing = |key: &str| metadata.missing(&keys.name(key));
         let require = |key: &str, most: usize| told(&keys, key, most)?.ok_or_else(|| missing(key));
         let width = require("embedding_length", MAX_WIDTH)?;
-        // Gemma 4 12B has no layers, of which its files tell with zeros.
+        // Gemma 4 12B has no layers, which its files declare as zeros.
         let has_layers = projector != "gemma4uv";
         let of_layers = ["feed_forward_length", "block_count", "attention.head_count"];
         let [ffn, n_layers, n_heads] = if has_layers {
@@ -249,7 +248,7 @@ impl<'a> EncoderBuilder<'a> {
 
     // ---- what the file tells
 
-    /// A number from 1 to `most`, if it is there; 0 does not count as absent.
+    /// An optional number from 1 to `most`; 0 is an error, not absent.
     pub fn told(&self, key: &str, most: usize) -> Result<Option<usize>> {
         told(&self.b.keys, key, most)
     }
@@ -258,7 +257,7 @@ impl<'a> EncoderBuilder<'a> {
         self.told(key, most)?.ok_or_else(|| self.b.keys.metadata.missing(&self.b.keys.name(key)))
     }
 
-    /// Patches of the side of the block that becomes a row.
+    /// Side of the block that becomes a row, in patches.
     pub fn merge(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
         let merge = match default {
             Some(default) => self.told(key, Self::MAX_GRAIN)?.unwrap_or(default),
@@ -281,7 +280,7 @@ impl<'a> EncoderBuilder<'a> {
         numbers.filter(|n| *n <= MAX_WIDTH).map(|_| ()).ok_or_else(|| self.b.keys.unsupported("patch_size"))
     }
 
-    /// The side of tiles that all are of one size.
+    /// The side of tiles that have all one size.
     pub fn square(&self, merge: usize) -> Result<usize> {
         match self.require("image_size", Self::MAX_SIDE)? {
             side if side.is_multiple_of(self.patch * merge) => Ok(side),
@@ -289,7 +288,7 @@ impl<'a> EncoderBuilder<'a> {
         }
     }
 
-    /// A number that is of no encoder, if it is there and not 0.
+    /// An optional number without an encoder's prefix; 0 means absent.
     pub fn told_of_file(&self, key: &str) -> Result<Option<usize>> {
         Ok(self.clip.size(key)?.filter(|n| *n > 0))
     }
@@ -298,7 +297,7 @@ impl<'a> EncoderBuilder<'a> {
         self.clip.unsupported(key)
     }
 
-    /// The filter by which pictures are resized. 0 is a filter.
+    /// The filter for resizing images. 0 is a filter.
     pub fn filter(&self, default: Filter) -> Result<Filter> {
         let (key, keys) = ("resample", &self.b.keys);
         keys.get(key);
@@ -314,7 +313,7 @@ impl<'a> EncoderBuilder<'a> {
         }
     }
 
-    /// The activation of feed-forward blocks; `gelu`: what GGUF files of the family mean by `clip.use_gelu`.
+    /// The activation function of feed-forward blocks; `gelu`: meaning of `clip.use_gelu` in the family's GGUF files.
     pub fn activation(&self, gelu: Activation) -> Result<Activation> {
         let flags = [self.clip.flag("use_gelu")?, self.clip.flag("use_silu")?].map(|flag| flag == Some(true));
         match (self.b.keys.str("hidden_act")?, flags) {
@@ -328,7 +327,7 @@ impl<'a> EncoderBuilder<'a> {
         }
     }
 
-    /// True of a file that has an encoder of sound too.
+    /// True if the file also has an audio encoder.
     pub fn hears(&self) -> Result<bool> {
         Ok(self.clip.flag("has_audio_encoder")? == Some(true))
     }
@@ -345,14 +344,14 @@ impl<'a> EncoderBuilder<'a> {
         self.patch
     }
 
-    /// Layer norms have biases, RMS norms have none.
+    /// LayerNorm if the norm has a bias, otherwise RMS norm.
     pub fn norm_kind(&self, part: &str) -> NormKind {
         if self.b.has(&format!("{part}.bias")) { NormKind::Layer } else { NormKind::Rms }
     }
 
     // ---- the encoder
 
-    /// Width of a head that turns by rows and columns.
+    /// Width of a head with 2D RoPE.
     pub fn rotary_dim(&self) -> Result<usize> {
         match self.b.hyper.heads.head_dim {
             dim if dim.is_multiple_of(4) => Ok(dim),
@@ -360,19 +359,19 @@ impl<'a> EncoderBuilder<'a> {
         }
     }
 
-    /// A rotation whose first pairs turn by the row, the others by the column.
+    /// 2D RoPE: the first pairs by row, the others by column.
     pub fn rope(&mut self, pairs: RopePairs, by_row: Vec<f64>, by_column: Vec<f64>) -> RopeChoice {
         let axes = [vec![1; by_row.len()], vec![2; by_column.len()]].concat();
         self.rope_along(pairs, axes, [by_row, by_column].concat())
     }
 
-    /// A rotation whose pairs turn by the row, 1, or the column, 2.
+    /// 2D RoPE: each pair by row (1) or column (2).
     pub fn rope_along(&mut self, pairs: RopePairs, axes: Vec<u8>, inv_freq: Vec<f64>) -> RopeChoice {
         self.b.add_rope(Rope { pairs, inv_freq, axes, magnitude: 1.0, behind: 0 })
     }
 
-    /// Pre-norm layers, whose norms, gates and scales are those that the file has. `windowed`: the layers whose patches
-    /// see those of their window alone. `after` is called behind each layer.
+    /// Pre-norm layers; optional norms, gates and scales are used if present. `windowed`: true for layers with window
+    /// attention. `after` is called after each layer.
     pub fn layers(
         &mut self,
         x: TensorId,
@@ -387,7 +386,7 @@ impl<'a> EncoderBuilder<'a> {
             let h = b.normed(kind, x, "ln1")?;
             let [q, k, v] = b.qkv(h, heads)?;
             if b.has("attn_q_norm.weight") {
-                // A norm of each head (GLM 5 Next), or one of all heads together (InternVL).
+                // QK norm per head (GLM 5 Next), or over all heads (InternVL).
                 let width = b.tensors.cols(&b.name("attn_q_norm.weight"))?;
                 if width == heads.head_dim { b.head_norms(q, k)? } else { b.full_norms(q, k)? }
             }
@@ -405,8 +404,7 @@ impl<'a> EncoderBuilder<'a> {
         })
     }
 
-    /// An input of the host as wide as the model's embeddings: sines of the places of patches, and learned queries
-    /// behind them.
+    /// A host input as wide as the model's embeddings: sinusoidal positions of patches, then learned queries.
     pub fn ask(&mut self, name: &str) -> Result<TensorId> {
         let (n, width) = (self.b.tensors.rows(name)?, self.hidden);
         if !(1..=4096).contains(&n) || !width.is_multiple_of(4) {
@@ -419,7 +417,7 @@ impl<'a> EncoderBuilder<'a> {
         Ok(self.queries(Queries { table, n, width, has_waves: true }))
     }
 
-    /// The same for one query as wide as a layer, without sines.
+    /// Like `ask`, for one query as wide as a layer, without positions.
     pub fn probe(&mut self, name: &str) -> Result<TensorId> {
         let width = self.width();
         let table = self.b.tensors.values(name, 1, width)?;
@@ -434,7 +432,7 @@ impl<'a> EncoderBuilder<'a> {
         x
     }
 
-    /// Adds an input of the host, as wide as a layer.
+    /// Adds a host input as wide as a layer.
     pub fn add_input(&mut self, x: TensorId) {
         let delta = self.b.program.tensor(self.width());
         self.b.program.input(delta);
@@ -442,8 +440,8 @@ impl<'a> EncoderBuilder<'a> {
         self.places_input = Some(delta);
     }
 
-    /// The kernel of a convolution over some spots of `inputs` numbers, three to a row, and its bias: a matrix of spots
-    /// side by side.
+    /// The kernel of a convolution over `spots` spots, three per row, of `inputs` values each, and its bias: a matrix
+    /// of concatenated spots.
     pub fn kernel(&mut self, part: &str, [outputs, inputs]: [usize; 2], spots: usize) -> Result<Kernel> {
         let (name, cols) = (format!("{part}.weight"), inputs * spots);
         let values = self.b.tensors.values(&name, outputs * cols / 3, 3)?;
@@ -479,12 +477,12 @@ impl<'a> EncoderBuilder<'a> {
         Err(Error::Mismatch(format!("{path}: rows have {rows} numbers; the model's embeddings have {hidden}")))
     }
 
-    /// `finish` of an encoder of sound.
+    /// `finish` for an audio encoder.
     pub fn finish_sound(self, rows: TensorId) -> Result<EncoderNetwork<'a>> {
         self.finish(rows, Sizing::Square { side: 1, filter: Filter::Bilinear }, |_, _| Vec::new())
     }
 
-    /// Ends the projector; notes tensors and keys that the network did not use and that may change its results.
+    /// Finishes the projector; records unused tensors and keys that could change its results.
     pub fn finish(self, rows: TensorId, sizing: Sizing, pieces: Pieces) -> Result<EncoderNetwork<'a>> {
         let EncoderBuilder { mut b, clip, projector, places, sound, places_input, patches, encoder, .. } = self;
         let (queries, queries_input) = (self.queries, self.queries_input);
@@ -494,7 +492,7 @@ impl<'a> EncoderBuilder<'a> {
         let row_dim = b.program.width(rows);
         b.program.result(rows);
         let mut passed = Passed::default();
-        // An encoder of the other kind may be in the same file.
+        // The same file may contain an encoder of the other kind.
         let begins = |name: &str, starts: [&str; 2]| starts.iter().any(|start| name.starts_with(start));
         let of_sound = |name: &str| begins(name, ["a.", "mm.a."]);
         let of_pictures =

@@ -1,5 +1,4 @@
-//! The work of the host beside the programs of an encoder: the rule by which tiles are made, the inputs of a tile, and
-//! the texts around rows.
+//! The host's work for vision encoders: the tiling rule, the inputs of a tile, and the text around rows.
 
 use std::ops::Range;
 
@@ -8,81 +7,81 @@ use super::sound::SoundFacts;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::media::{Layout, Picture, Sizing, patches};
 
-/// The pieces of a picture that is cut into tiles, each of which has so many columns and lines of rows.
+/// The parts of a tiled image; each tile has the given columns and lines of rows.
 pub(super) type Pieces = fn(&Layout, [usize; 2]) -> Vec<Piece>;
 
-/// The facts of an encoder that its host has to know.
+/// Properties of an encoder for the host.
 pub struct Facts {
-    /// The kind of the projector, as files name it.
+    /// The kind of projector, as named in files.
     pub projector: String,
     pub n_layers: usize,
     pub sizing: Sizing,
-    /// Pixels of the side of a patch.
+    /// Side of a patch in pixels.
     pub patch: usize,
-    /// Patches of the side of the block that becomes a row.
+    /// Side of the block that becomes a row, in patches.
     pub merge: usize,
-    /// Frames of a tile that the kernel goes over: 2 of Qwen, which are equal in a picture.
+    /// Number of frames per kernel: 2 in Qwen, equal frames for an image.
     pub(super) frames: usize,
     pub mean: [f32; 3],
     pub std: [f32; 3],
-    /// Pixels are rounded to bfloat16, as those of Llama 4 are.
+    /// True if pixels are rounded to BF16 (Llama 4).
     pub(super) is_half: bool,
-    /// Row and column of the first patch, of which a class token has none.
+    /// Row and column of the first patch; a class token has 0.
     pub(super) first_turn: u32,
-    /// Numbers of a row: the width of the model's embeddings, and again for each deeper layer that rows enter.
+    /// Number of values of a row: the width of the model's embeddings, once more for each DeepStack layer.
     pub row_dim: usize,
-    /// Number of those layers, from the model's first on (DeepStack).
+    /// Number of DeepStack layers, from the model's first on.
     pub n_deep: usize,
-    /// Rows turn by their line and column in the model (M-RoPE).
+    /// True if rows have M-RoPE positions by line and column.
     pub is_grid: bool,
-    /// `None` where a video is no medium.
+    /// `None` without video support.
     pub video: Option<Video>,
     pub(super) pieces: Pieces,
     pub(super) places: Option<Places>,
-    /// A row behind each line of the joined tiles, of which the padding is left out (LLaVA 1.6).
+    /// A row after each line of the joined tiles, whose padding is dropped (LLaVA 1.6).
     pub(super) newline: Option<Vec<f32>>,
     pub(super) queries: Option<Queries>,
-    /// The rows of an overview stand ahead of those of the other tiles.
+    /// True if the overview's rows precede those of the tiles.
     pub(super) overview_first: bool,
-    /// A picture becomes one vector, which is compared with those of texts.
+    /// True if an image becomes a single embedding vector.
     pub is_pooled: bool,
-    /// Blocks of the side of a window; 0: all patches see one another.
+    /// Side of an attention window in blocks; 0: full attention.
     pub(super) window: usize,
-    /// Facts of an encoder of sound, for which the fields about pictures have no meaning.
+    /// Properties of an audio encoder; then the fields about images are unused.
     pub sound: Option<SoundFacts>,
 }
 
-/// The rules of a family for videos: pairs of frames, each of which goes through the encoder by itself.
+/// A family's rules for videos: frame pairs, each encoded by itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Video {
-    /// The fewest and the most pixels: of a frame, or of all together where pairs are `Apart`.
+    /// Minimum and maximum pixels: of a frame, or of all frames if pairs are `Apart`.
     pub pixels: [usize; 2],
     pub pace: Pace,
 }
 
-/// The way in which a decoder gets the times of pairs.
+/// How a decoder gets the timestamps of pairs.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
-    /// Rows of all follow one another, and each pair is a position further in time (Qwen2-VL).
+    /// All rows are contiguous, and each pair is one M-RoPE time position (Qwen2-VL).
     Pairs,
-    /// Rows of all follow one another, at so many positions a second (Qwen2.5-VL).
+    /// All rows are contiguous, with M-RoPE time positions per second (Qwen2.5-VL).
     Seconds(f32),
-    /// Each is a picture behind its time in words (Qwen3-VL).
+    /// Each pair is an image after its timestamp as text (Qwen3-VL).
     Apart,
 }
 
-/// Learned vectors, each of which becomes a row of what it finds in the patches of a tile (MiniCPM-V).
+/// Learned queries, each of which becomes a row by attention to the patches of a tile (MiniCPM-V).
 pub(super) struct Queries {
     /// `[n, width]`
     pub table: Vec<f32>,
     pub n: usize,
     pub width: usize,
-    /// Keys of patches have the sines of their places.
+    /// True if the keys of patches have sinusoidal positions.
     pub has_waves: bool,
 }
 
 impl Queries {
-    /// Sines and cosines of the column and of the row of each patch, which are added to keys, then the queries.
+    /// Sinusoidal vectors of each patch's column and row, which are added to keys, then the queries.
     fn beside(&self, turns: &[[u32; 3]]) -> Result<Vec<f32>> {
         let mut out = try_vec("places of patches", (turns.len() + self.n).saturating_mul(self.width))?;
         if !self.has_waves {
@@ -109,39 +108,39 @@ impl Queries {
     }
 }
 
-/// Learned vectors of places, which are added to patches.
+/// Learned position embeddings, added to patches.
 pub(super) struct Places {
-    /// Learned places of a square grid, row by row; of `Stretch::Axes` those of columns, and behind them those of rows.
+    /// Position embeddings of a square grid, row by row; with `Stretch::Axes` those of columns, then those of rows.
     pub table: Vec<f32>,
-    /// Vectors of a side of it.
+    /// Vectors per side.
     pub side: usize,
     pub width: usize,
-    /// The vector of the class token, which stands first and has no patch.
+    /// The vector of the class token, which is first and has no patch.
     pub class: Option<Vec<f32>>,
     pub stretch: Stretch,
 }
 
-/// The vectors of places in grids of other sizes than the learned one.
+/// How position embeddings adapt to grids of other sizes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stretch {
-    /// There are no other grids.
+    /// Not at all.
     Never,
-    /// Sums of a vector of the column and one of the row.
+    /// Sums of a column vector and a row vector.
     Axes,
-    /// The vector whose share of the side a patch begins in.
+    /// The vector at the patch's relative start.
     Buckets,
-    /// Between the nearest vectors, corner on corner.
+    /// Bilinear between the nearest vectors, corners aligned.
     Corners,
-    /// The same with borders on borders.
+    /// Bilinear, corners not aligned.
     Linear,
-    /// Linear, over as many more vectors as a grid is smaller.
+    /// Bilinear, antialiased when downscaling.
     Antialiased,
-    /// Cubic, over four vectors of each axis, borders on borders.
+    /// Bicubic, corners not aligned.
     Cubic,
 }
 
 impl Stretch {
-    /// The vectors among `side` that make up number `i` of `n`, and their shares.
+    /// The vectors out of `side` that contribute to index `i` of `n`, with their weights.
     fn shares(self, side: usize, i: usize, n: usize) -> Vec<(usize, f64)> {
         let (last, scale) = (side - 1, side as f64 / n.max(1) as f64);
         let of = |at: i64| at.clamp(0, last as i64) as usize;
@@ -191,7 +190,7 @@ impl Facts {
         asked.unwrap_or_else(|| squares(tile, self.patch * self.merge))
     }
 
-    /// Number of rows of a picture.
+    /// Number of rows of an image.
     pub fn n_rows(&self, layout: &Layout) -> usize {
         let [tile, overview] = sizes(layout);
         let of_overview = overview.map_or(0, |size| self.rows_of(size));
@@ -207,7 +206,7 @@ impl Facts {
         }
     }
 
-    /// The columns and the lines of rows of the joined tiles that show the picture (`unpad_image`).
+    /// The columns and lines of rows of the joined tiles that show the image (`unpad_image`).
     fn unpadded(&self, layout: &Layout) -> [Range<usize>; 2] {
         let [columns, lines] = self.tile_grid(layout);
         let [columns, lines] = [columns * layout.columns, lines * layout.lines];
@@ -223,7 +222,7 @@ impl Facts {
         }
     }
 
-    /// The rows of all tiles in the order in which the model takes them.
+    /// The rows of all tiles in the model's order.
     pub fn arranged(&self, layout: &Layout, mut rows: Vec<f32>) -> Result<Vec<f32>> {
         let width = self.row_dim;
         let Some(newline) = &self.newline else {
@@ -248,12 +247,12 @@ impl Facts {
         Ok(out)
     }
 
-    /// The most rows that a tile has.
+    /// Maximum number of rows of a tile.
     pub fn most_rows(&self, layout: &Layout) -> usize {
         sizes(layout).into_iter().flatten().map(|size| self.rows_of(size)).max().unwrap_or(0)
     }
 
-    /// The texts around and between the rows of a picture.
+    /// The text around and between the rows of an image.
     pub fn pieces(&self, layout: &Layout) -> Vec<Piece> {
         match self.newline {
             Some(_) => vec![Piece::Rows(self.n_rows(layout))],
@@ -261,7 +260,7 @@ impl Facts {
         }
     }
 
-    /// The texts around and between the rows of a video. `times`: of the pairs of frames, in seconds.
+    /// The text around and between the rows of a video. `times`: of frame pairs, in seconds.
     pub fn video_pieces(&self, layout: &Layout, times: &[f64], pace: Pace) -> Vec<Piece> {
         let [columns, lines] = self.tile_grid(layout);
         match pace {
@@ -277,19 +276,19 @@ impl Facts {
         }
     }
 
-    /// Whether the first row of an encoder's inputs is its class token.
+    /// True if the first row of the inputs is a class token.
     fn has_class(&self) -> bool {
         self.places.as_ref().is_some_and(|places| places.class.is_some())
     }
 
-    /// Largest number of patches of a tile of pictures with this layout.
+    /// Maximum number of patches of a tile with this layout.
     pub fn n_patches(&self, layout: &Layout) -> usize {
         let beside = usize::from(self.has_class()) + self.queries.as_ref().map_or(0, |queries| queries.n);
         let of_tiles = sizes(layout).into_iter().flatten().map(|size| squares(size, self.patch));
         of_tiles.max().unwrap_or(0) + beside
     }
 
-    /// The inputs of the encoder for a tile; `frames` are twice the same where it is of a picture.
+    /// The encoder's inputs for a tile; an image is given twice as `frames`.
     pub fn inputs(&self, frames: [&Picture; 2]) -> Result<TileInputs> {
         let (merge, class) = (self.merge, usize::from(self.has_class()));
         let (tile, numbers) = (frames[0], self.frames * 3 * self.patch * self.patch);
@@ -309,7 +308,7 @@ impl Facts {
             rows: try_vec("the places of patches", columns * lines)?,
         };
         inputs.turns.extend(std::iter::repeat_n([0; 3], class));
-        // Without windows all is one of them.
+        // Without windows, one window covers everything.
         let window = if self.window > 0 { self.window } else { columns.max(lines).max(1) };
         for (top, left) in grid(lines.div_ceil(window), columns.div_ceil(window)) {
             let (top, left) = (top * window, left * window);
@@ -351,13 +350,13 @@ impl Facts {
     }
 }
 
-/// Number of squares with sides of so many pixels within a size.
+/// Number of squares of `side` pixels within a size.
 fn squares([width, height]: [usize; 2], side: usize) -> usize {
     let side = side.max(1);
     (width / side) * (height / side)
 }
 
-/// The size of all tiles, if there are tiles, and of the overview, if there is one.
+/// The size of all tiles, if any, and of the overview, if any.
 fn sizes(layout: &Layout) -> [Option<[usize; 2]>; 2] {
     let has_tiles = layout.columns * layout.lines > 0;
     [
@@ -367,7 +366,7 @@ fn sizes(layout: &Layout) -> [Option<[usize; 2]>; 2] {
 }
 
 impl TileInputs {
-    /// Appends the queries behind the patches, which alone are seen.
+    /// Appends the queries after the patches; attention sees only the patches.
     fn with_queries(mut self, queries: &Queries) -> Result<TileInputs> {
         let (n, all) = (self.n, self.n + queries.n);
         self.queries = queries.beside(&self.turns)?;
@@ -384,8 +383,8 @@ impl TileInputs {
     }
 }
 
-/// `floor(i / n * side)` as `torch.arange` and `torch.bucketize` have it on all processors, in floats of 32 bits: of
-/// eight numbers the first is rounded before the others are computed from it, but for the last ones of each sixteen.
+/// `floor(i / n * side)` like `torch.arange` and `torch.bucketize` on all processors, in f32: of eight values the first
+/// one is rounded before the others are computed from it, except in the remainder after multiples of sixteen.
 fn bucket(side: usize, i: usize, n: usize) -> usize {
     let at = |from: f64, step: f64, i: usize, n: usize| {
         let first = if i < n - n % 16 { i - i % 8 } else { i };
@@ -393,7 +392,7 @@ fn bucket(side: usize, i: usize, n: usize) -> usize {
     };
     let (each, share) = (f64::from(1.0 / n.max(1) as f32), 1.0 / side.max(1) as f64);
     let place = at(0.0, each, i, n);
-    // The bound above the exact bucket, and the one below it, may fall to the other side.
+    // Rounding may move the neighbors of the exact bucket's bounds to the other side.
     let exact = i * side / n.max(1);
     let is_within = |bound: usize| bound == 0 || bound < side && at(share, share, bound - 1, side - 1) <= place;
     [exact + 1, exact].into_iter().find(|bound| is_within(*bound)).unwrap_or(exact.saturating_sub(1)).min(side - 1)
@@ -408,7 +407,7 @@ fn grid(lines: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 impl Places {
-    /// The vectors of patches whose places in a grid are given, `[n, width]`.
+    /// The vectors of patches at the given grid positions, `[n, width]`.
     fn of(&self, turns: &[[u32; 3]], [columns, lines]: [usize; 2]) -> Result<Vec<f32>> {
         let mut out = try_vec("places of patches", turns.len().saturating_mul(self.width))?;
         let (fits, side) = ([columns, lines] == [self.side; 2], self.side);
@@ -480,14 +479,14 @@ mod tests {
         }
     }
 
-    /// A picture whose pixels have the numbers from 0 on.
+    /// An image with pixel values counting from 0.
     fn numbered(width: usize, height: usize) -> Picture {
         Picture { width, height, rgb: (0..width * height).flat_map(|i| [i as u8; 3]).collect() }
     }
 
     #[test]
     fn windows_hold_whole_blocks_and_are_cut_at_the_edges() {
-        // Three by two blocks, windows of two by two: the second window has the last column alone.
+        // Three by two blocks, windows of two by two: the second window has only the last column.
         let inputs = facts(2, None).inputs([&numbered(6, 4); 2]).unwrap();
         assert_eq!(inputs.rows, [0, 1, 3, 4, 2, 5]);
         assert_eq!((inputs.spans[0], inputs.spans[15], inputs.spans[16]), ([0, 16], [0, 16], [16, 24]));
@@ -497,7 +496,7 @@ mod tests {
         assert_eq!(firsts, pixels);
     }
 
-    /// The patches whose bucket is the one below the exact one: those of torch 2.15.
+    /// The patches whose bucket is one below the exact one, as in torch 2.15.
     #[test]
     fn buckets_are_those_of_floats_of_32_bits() {
         let below = |n: usize| (0..n).filter(|&i| bucket(70, i, n) + 1 == 70 * i / n).collect::<Vec<_>>();

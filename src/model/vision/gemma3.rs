@@ -1,5 +1,5 @@
-//! Gemma 3: SigLIP over the picture stretched to a square. The mean of a block of patches is normalised and multiplied
-//! by a matrix that files hold the other way round. The rows of a picture see one another.
+//! Gemma 3: SigLIP over the image stretched to a square. The mean of a block of patches is normalized and multiplied by
+//! a matrix that files store transposed. Image rows attend to each other in both directions.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};

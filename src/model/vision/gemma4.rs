@@ -1,6 +1,6 @@
-//! Gemma 4: pictures in their own proportions with nearly as many rows as there may be. Places are sums of one of the
-//! column and one of the row, by which the two halves of a head turn; layers have norms on both sides, products may
-//! have limits. Blocks become their mean. The 12B has no layers: each block is a patch of its own.
+//! Gemma 4: images at their aspect ratio with nearly the maximum number of rows. Position embeddings are sums of column
+//! and row vectors; each half of a head has RoPE by one of both. Layers have norms before and after, products may be
+//! clamped. Rows are means of blocks. The 12B has no layers: each block is a patch.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -11,16 +11,16 @@ use crate::graph::weights::RopePairs;
 use crate::media::{Filter, Layout, Sizing};
 use crate::model::builder::{Attention, Builder};
 
-/// Rows of a picture where a file tells none, and the most that the places of published files are for.
+/// Default number of rows of an image, and the size of the published position tables.
 const ROWS: usize = 280;
 const MAX_ROWS: usize = 1120;
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", Some(3))?;
     let sizing = sizing(&e, e.patch() * merge)?;
-    // GGUF files name none and mean that of all models.
+    // GGUF files declare none; all models have this one.
     e.activation(Gelu)?;
-    // The network has colours from -1 to 1.
+    // The network's colors range from -1 to 1.
     e.mean = std::array::from_fn(|i| e.mean[i] + 0.5 * e.std[i]);
     e.std = e.std.map(|std| 0.5 * std);
     e.colours_last = e.b.is_folder();
@@ -61,7 +61,7 @@ fn sizing(e: &EncoderBuilder, grain: usize) -> Result<Sizing> {
     Ok(Sizing::Rows { grain, rows, most: MAX_ROWS, filter: e.filter(Filter::Bicubic)? })
 }
 
-/// The rotations of the first half of a head, by the column, and of the second, by the row.
+/// RoPE of the first half of a head, by column, and of the second, by row.
 fn ropes(e: &mut EncoderBuilder) -> Result<[RopeChoice; 2]> {
     let base = e.b.keys.float("rope.freq_base")?.unwrap_or(100.0);
     let half = e.rotary_dim()? / 2;
@@ -96,7 +96,7 @@ fn layers(e: &mut EncoderBuilder, x: TensorId, ropes: [RopeChoice; 2]) -> Result
     })
 }
 
-/// A product whose input and output are kept within limits where the file has them.
+/// A product with clamped input and output, if the file has limits.
 fn clipped(b: &mut Builder, x: TensorId, part: &str, rows: usize) -> Result<TensorId> {
     let [before, after] = [limits(b, part, "input")?, limits(b, part, "output")?];
     let x = match before {
@@ -130,7 +130,7 @@ fn limits(b: &mut Builder, part: &str, of: &str) -> Result<Option<[f32; 2]>> {
     Ok((low.is_finite() || high.is_finite()).then_some([low, high]))
 }
 
-/// `x = (x - bias) * scale`, where the file has them.
+/// `x = (x - bias) * scale`, if the file has them.
 fn standardize(e: &mut EncoderBuilder, x: TensorId) -> Result<()> {
     let (width, tensors) = (e.width(), &mut e.b.tensors);
     let Some(bias) = tensors.vector_if_present("v.std_bias", width)? else { return Ok(()) };
@@ -143,7 +143,7 @@ fn standardize(e: &mut EncoderBuilder, x: TensorId) -> Result<()> {
     Ok(())
 }
 
-/// The norm of the numbers of a patch, whose weights are in the order of the kernel's columns.
+/// The norm of a patch's values, with weights in the order of the kernel's columns.
 fn norm_of_patches(e: &mut EncoderBuilder, x: TensorId) -> Result<TensorId> {
     let (part, numbers) = ("v.patch_norm.1", e.b.program.width(x));
     let mut norm = e.b.norm(NormKind::Layer, part, 1, numbers)?;

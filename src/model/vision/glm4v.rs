@@ -1,6 +1,6 @@
-//! GLM-4.1V, 4.5V and 4.6V: pictures in their own proportions, with a rotation by rows and columns and learned places
-//! that are stretched to them; a convolution and a gated block make rows of blocks of patches. GLM 5 Next: the same
-//! without learned places, with norms of heads and bounds in gated blocks.
+//! GLM-4.1V, 4.5V and 4.6V: images at their aspect ratio, with 2D RoPE by rows and columns and interpolated position
+//! embeddings; a convolution and a gated block turn blocks of patches into rows. GLM 5 Next: without learned positions,
+//! with QK norm and clamped gated blocks.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -13,10 +13,10 @@ use crate::media::{Layout, Narrow, Sizing};
 /// The name of the projector of GLM 5 Next.
 pub const NEXT: &str = "glm5v";
 
-/// Rows of the smallest and the largest picture where a file tells no bounds. The makers count two frames of a picture.
+/// Default minimum and maximum rows of an image. The authors count an image as two frames.
 const BOUNDS: [usize; 2] = [8, 7_500];
 
-/// Rows of the smallest and the largest picture of GLM 5 Next where a file tells no bounds.
+/// Default minimum and maximum rows of an image in GLM 5 Next.
 const NEXT_BOUNDS: [usize; 2] = [16, 8_000];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
@@ -32,7 +32,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
         (activation, false) => activation,
     };
     let rope = rope(&mut e)?;
-    // The key tells the width of the gated block of the projector.
+    // The key declares the width of the projector's gated block.
     e.b.hyper.ffn = e.inner_width("v.blk.0.ffn_up")?;
     let mut x = e.embed()?;
     if e.b.has("v.norm_embd.weight") {
@@ -50,7 +50,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let x = e.norm_at(NormKind::Layer, x, "mm.post_norm", 1e-5)?;
     e.b.activate(x, GeluErf);
     let rows = e.gated_mlp(x, ["mm.gate", "mm.up", "mm.down"], activation)?;
-    // The text model of GLM 5 Next has no positions.
+    // The text model of GLM 5 Next has no RoPE.
     e.is_grid = !is_next;
     e.finish(rows, sizing, pieces)
 }

@@ -1,4 +1,4 @@
-//! SmolVLM, SmolVLM2, Idefics3: SigLIP over tiles of one size, whose blocks of patches become a row by one product.
+//! SmolVLM, SmolVLM2, Idefics3: SigLIP over tiles of one size; a block of patches becomes a row by one projection.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -10,7 +10,7 @@ use crate::media::{Filter, Layout, MAX_COLUMNS, Sizing};
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let merge = e.merge("projector.scale_factor", None)?;
     let tile = e.square(merge)?;
-    // Older files do not tell it; in all published folders it is that of four tiles.
+    // Older files do not declare it; in all published folders it is four times the tile.
     let longest = e.told("preproc_image_size", EncoderBuilder::MAX_SIDE)?.unwrap_or(4 * tile);
     if longest > MAX_COLUMNS * tile {
         return Err(e.b.keys.unsupported("preproc_image_size"));
@@ -22,7 +22,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, Sizing::SplitLongest { longest, tile, filter }, pieces)
 }
 
-/// SigLIP: patches with learned places, and a norm behind the last layer.
+/// SigLIP: patches with learned position embeddings, and a norm after the last layer.
 pub fn siglip(e: &mut EncoderBuilder, stretch: Stretch) -> Result<TensorId> {
     let activation = e.activation(Gelu)?;
     let x = e.embed()?;
@@ -31,8 +31,8 @@ pub fn siglip(e: &mut EncoderBuilder, stretch: Stretch) -> Result<TensorId> {
     e.b.layer_norm(x, "v.post_ln")
 }
 
-/// Tiles with their places, a line break behind each line of them, and the whole picture. Two line breaks are one token
-/// where the vocabulary has it.
+/// Tiles with their positions, a line break after each line of tiles, and the whole image. Two line breaks are one
+/// token if the vocabulary has it.
 fn pieces(layout: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
     let rows = Piece::Rows(columns * lines);
     let mut pieces = Vec::new();

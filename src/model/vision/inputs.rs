@@ -1,13 +1,13 @@
-//! The inputs of an encoder, and the pieces of the sequence in which its rows stand.
+//! The inputs of an encoder, and the parts of the token sequence around its rows.
 
 use std::borrow::Cow;
 
-/// A part of the sequence in which a picture or a sound stands.
+/// A part of the token sequence of an image or audio.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
-    /// Tokens of the model, of which those for control are written by their names.
+    /// Text to tokenize, with special tokens by name.
     Text(Cow<'static, str>),
-    /// So many of the next rows.
+    /// Number of rows.
     Rows(usize),
 }
 
@@ -16,24 +16,24 @@ pub fn text(text: &'static str) -> Piece {
     Piece::Text(Cow::Borrowed(text))
 }
 
-/// The inputs of an encoder for a tile, or for a part of a sound.
+/// The inputs of an encoder for a tile or an audio part.
 #[derive(Default)]
 pub struct TileInputs {
-    /// Number of patches, the class token and queries among them.
+    /// Number of patches, including class token and queries.
     pub n: usize,
-    /// `[n, 3 * patch * patch]`, or as wide as the encoder of a sound takes them.
+    /// `[n, 3 * patch * patch]`, or as wide as an audio encoder's input.
     pub patches: Vec<f32>,
-    /// Frames of whole chunks, of which convolutions make patches; empty where there are none.
+    /// Frames of whole chunks, from which convolutions compute patches; empty without convolutions.
     pub frames: Vec<f32>,
-    /// `[n, width]`; empty where nothing is added.
+    /// Position embeddings, `[n, width]`; empty if none are added.
     pub places: Vec<f32>,
-    /// `[n, width of a query]`; empty where there are no queries.
+    /// `[n, width of a query]`; empty without queries.
     pub queries: Vec<f32>,
-    /// `[n]`, as `StepInputs` has them.
+    /// `[n]`, as in `StepInputs`.
     pub turns: Vec<[u32; 3]>,
     pub spans: Vec<[u32; 2]>,
-    /// Number of the row, from the left and line by line, that each block becomes.
+    /// The row index of each block, in row-major order of the tile.
     pub rows: Vec<usize>,
-    /// Hidden states ahead of those that blocks are made of.
+    /// Number of hidden states before those of blocks.
     pub first: usize,
 }

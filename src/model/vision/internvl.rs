@@ -1,5 +1,5 @@
-//! InternVL 2.5 to 3.5: InternViT over tiles in the proportions of the picture, and over a thumbnail of it. The class
-//! token is dropped; layers may have scales.
+//! InternVL 2.5 to 3.5: InternViT over tiles at the image's aspect ratio, and a thumbnail. The class token is dropped;
+//! layers may have scales.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -8,7 +8,7 @@ use crate::graph::op::Activation::GeluErf;
 use crate::graph::op::NormKind;
 use crate::media::{Filter, Layout, Sizing};
 
-/// The most tiles that a file may ask for, far above those of any model.
+/// Maximum number of tiles in a file, far above any real model.
 const MAX_TILES: usize = 1024;
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {

@@ -1,5 +1,5 @@
-//! Kimi-VL and Kimi K2.5: pictures in their own size up to a bound, with a rotation by columns and rows and learned
-//! places that are stretched to them.
+//! Kimi-VL and Kimi K2.5: images at native resolution up to a bound, with 2D RoPE by columns and rows, and learned
+//! position embeddings interpolated to the image's grid.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -9,7 +9,7 @@ use crate::graph::op::{NormKind, RopeChoice};
 use crate::graph::weights::RopePairs;
 use crate::media::{Filter, Layout, Sizing};
 
-/// The most patches of a picture, and those of a side, where a file does not tell them.
+/// Default maximum of patches of an image, and of a side.
 const MOST: usize = 4096;
 const LONGEST: usize = 512;
 
@@ -35,7 +35,7 @@ fn sizing(e: &EncoderBuilder, merge: usize) -> Result<Sizing> {
     if metadata.u64("vision.pos_emb_height")? != metadata.u64("vision.pos_emb_width")? {
         return Err(metadata.error("places of a grid that is no square are not supported"));
     }
-    // No picture is enlarged, whatever converters write.
+    // No image is enlarged, whatever converters write.
     e.told("image_min_pixels", EncoderBuilder::MAX_PIXELS)?;
     let most = e.told("image_max_pixels", EncoderBuilder::MAX_PIXELS)?;
     let most = most.map_or(MOST, |pixels| (pixels / (patch * patch)).max(1));
@@ -43,8 +43,8 @@ fn sizing(e: &EncoderBuilder, merge: usize) -> Result<Sizing> {
     Ok(Sizing::Padded { patch, grain: patch * merge, most, longest, filter })
 }
 
-/// Neighbours turn together, by the column and by the row in turn. GGUF files of Kimi K2.5 have all pairs of a head
-/// that turn by the column ahead of the others.
+/// Adjacent pairs, alternating column and row. In GGUF files of Kimi K2.5 all column pairs of a head precede the
+/// others.
 fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
     let dim = e.rotary_dim()?;
     let of = |i: usize| libm::pow(10_000.0, -((4 * i) as f64) / dim as f64);

@@ -1,5 +1,5 @@
-//! LFM2-VL: SigLIP 2 over pictures in their own proportions, whose learned places are stretched to them; large ones are
-//! cut into tiles, which an overview follows.
+//! LFM2-VL: SigLIP 2 over images at their aspect ratio, with interpolated position embeddings; large images are tiled,
+//! followed by an overview.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -9,9 +9,9 @@ use crate::graph::op::Activation::GeluErf;
 use crate::graph::op::NormKind;
 use crate::media::{Filter, Layout, Sizing};
 
-/// Rows of the smallest and the largest picture in one tile where a file tells no bounds.
+/// Default minimum and maximum rows of an image in one tile.
 const BOUNDS: [usize; 2] = [64, 256];
-/// Tiles, and the side of one, where a file does not tell them.
+/// Default number of tiles, minimum and maximum; next, the side of a tile.
 const TILES: [usize; 2] = [2, 10];
 const TILE: usize = 512;
 

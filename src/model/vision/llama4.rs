@@ -1,5 +1,5 @@
-//! Llama 4: tiles of one size in a grid that shows the picture in its proportions, and an overview. Patches have
-//! learned places and a rotation by columns and rows, counted from 1; the class token, which does not turn, is dropped.
+//! Llama 4: tiles of one size in a grid at the image's aspect ratio, and an overview. Patches have learned position
+//! embeddings, and 2D RoPE by columns and rows, counted from 1; the class token, without RoPE, is dropped.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -9,7 +9,7 @@ use crate::graph::op::RopeChoice;
 use crate::graph::weights::RopePairs;
 use crate::media::{Filter, Layout, Sizing};
 
-/// Tiles of the largest grid where a file does not tell them, and the most that one may ask for.
+/// Default number of tiles of the largest grid; next, the maximum in a file.
 const TILES: usize = 16;
 const MAX_TILES: usize = 1024;
 
@@ -36,7 +36,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, Sizing::Canvas { tile, max_tiles, filter }, pieces)
 }
 
-/// The same frequencies by the column and by the row, each of half of a head.
+/// The same frequencies by column and by row, half of a head each.
 fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
     let base = f64::from(e.b.keys.float("rope.freq_base")?.unwrap_or(10_000.0));
     let dim = e.rotary_dim()?;
@@ -45,7 +45,7 @@ fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
     Ok(e.rope_along(RopePairs::Adjacent, axes, [&half[..], &half].concat()))
 }
 
-/// Tiles with a separator between them and behind each line, and the whole picture.
+/// Tiles with separators between them and after each line, and the whole image.
 fn pieces(layout: &Layout, [columns, lines]: [usize; 2]) -> Vec<Piece> {
     let rows = Piece::Rows(columns * lines);
     let mut pieces = vec![text("<|image_start|>")];

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::graph::op::Activation::{Gelu, GeluErf};
 use crate::media::{Filter, Grids, Layout, Sizing};
 
-/// Number of layers of the SigLIP that LLaVA models use.
+/// Number of layers of the SigLIP in LLaVA models.
 const SIGLIP_LAYERS: usize = 27;
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
@@ -36,7 +36,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, sizing, pieces)
 }
 
-/// The grids of tiles of LLaVA 1.6, whose files have a row for the ends of lines.
+/// The tile grids of LLaVA 1.6, whose files have a newline row.
 fn grids(e: &mut EncoderBuilder, side: usize) -> Result<Option<Grids>> {
     let (key, merge) = ("image_grid_pinpoints", "mm_patch_merge_type");
     let keys = &e.b.keys;
@@ -63,9 +63,8 @@ fn grids(e: &mut EncoderBuilder, side: usize) -> Result<Option<Grids>> {
     Ok(Some(grids))
 }
 
-/// Runs the layers up to the one whose hidden states are taken: the last one but one of the network that was trained.
-/// Files without the key contain all layers of the encoder (an even number for CLIP, 27 for SigLIP), or were written
-/// without the last layer.
+/// Runs the layers up to the feature layer, the last but one of the trained network. Files without the key contain all
+/// layers of the encoder (an even number for CLIP, 27 for SigLIP), or were written without the last one.
 fn stop_at_feature_layer(e: &mut EncoderBuilder, is_clip: bool) -> Result<()> {
     let key = "feature_layer";
     let keys = &e.b.keys;

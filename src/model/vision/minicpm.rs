@@ -1,6 +1,6 @@
-//! MiniCPM-V 2.6 to 4.5 and MiniCPM-o: SigLIP over slices of a picture and an overview of it, of any sizes. Learned
-//! queries attend once to the patches of a tile, each of which has the sines of its column and its row in its key, and
-//! become its rows. They stand behind the patches in the encoder, where nothing sees them.
+//! MiniCPM-V 2.6 to 4.5 and MiniCPM-o: SigLIP over slices of an image and an overview, of any sizes. Learned queries
+//! attend once to the patches of a tile, whose keys have sinusoidal positions, and become its rows. In the encoder
+//! queries follow the patches, where nothing attends to them.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -11,16 +11,16 @@ use crate::media::{Filter, Layout, Sizing};
 use crate::model::builder::Attention;
 use crate::model::hyper::HeadShape;
 
-/// Side of the square whose area tiles have, and the most slices.
+/// Side of a square with the area of a tile, and the maximum number of slices.
 const SIDE: usize = 448;
 const SLICES: usize = 9;
-/// The most slices that a file may ask for.
+/// Maximum number of slices in a file.
 const MAX_SLICES: usize = 1024;
 
-/// Width of a head that asks.
+/// Width of a resampler head.
 const HEAD: usize = 128;
 
-/// The versions of files whose tokens are those of 2.6.
+/// Versions of files with the tokens of 2.6.
 const VERSIONS: [usize; 5] = [3, 4, 5, 6, 100_045];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
@@ -50,13 +50,13 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
         true => e.project_transposed(x, "resampler.proj.weight")?,
         false => e.project_rows(x, "resampler.proj")?,
     };
-    // The sines that the host computes.
+    // The sinusoids, which the host computes.
     e.b.tensors.ignore("resampler.pos_embed_k");
     e.overview_first = true;
     e.finish(rows, sizing, pieces)
 }
 
-/// The attention of queries to patches. All rows go through it, of which those of patches are dropped.
+/// The attention of queries to patches. It runs for all rows; those of patches are dropped.
 fn ask(e: &mut EncoderBuilder, x: TensorId, queries: &str) -> Result<TensorId> {
     let width = e.hidden();
     e.check_width(e.b.rows("resampler.attn.out.weight")?)?;
@@ -84,8 +84,8 @@ fn ask(e: &mut EncoderBuilder, x: TensorId, queries: &str) -> Result<TensorId> {
     e.b.attend(qkv, Attention { mask: Mask::Spans, ..Attention::new(heads) })
 }
 
-/// The overview, then slices with a line break between their lines. The number of the picture in a prompt, which the
-/// makers may write ahead of it, is left out.
+/// The overview, then slices with a line break between their lines. The image number that the authors may write before
+/// it is omitted.
 fn pieces(layout: &Layout, [n, _]: [usize; 2]) -> Vec<Piece> {
     let mut pieces = vec![text("<image>"), Piece::Rows(n), text("</image>")];
     for line in (0..layout.lines).filter(|_| layout.overview) {

@@ -1,7 +1,6 @@
-//! Encoders of pictures and of sound: from a file to two programs, one for the patches of a tile or the frames of a
-//! sound, one for the rows that a decoder takes in the place of embeddings. `facts` and `sound` are what the host does
-//! beside them, `encoder` has the helpers in which networks are written, and each other file is a family that reads
-//! from top to bottom as its network.
+//! Vision and audio encoders: from a file to two programs: the encoder, over the patches of a tile or the frames of
+//! audio, and the projector (mmproj), whose rows replace token embeddings in a decoder. `facts` and `sound` are the
+//! host's work, `encoder` has the helpers for defining networks, and each other file is a family, top to bottom.
 
 mod clip;
 mod dots;
@@ -38,7 +37,7 @@ use qwen2::OMNI;
 
 type Build = fn(EncoderBuilder) -> Result<EncoderNetwork>;
 
-/// Kinds of projectors, as files name them, and the network that each stands behind.
+/// Kinds of vision projectors, as named in files, and their build function.
 const PROJECTORS: &[(&[&str], Build)] = &[
     (&["idefics3"], idefics3::build),
     (&["gemma3"], gemma3::build),
@@ -60,7 +59,7 @@ const PROJECTORS: &[(&[&str], Build)] = &[
     (&["pixtral", "lightonocr"], pixtral::build),
 ];
 
-/// The same of encoders of sound.
+/// Kinds of audio projectors, likewise.
 const SOUND_PROJECTORS: &[(&[&str], Build)] = &[
     (&["qwen2a"], whisper::qwen2_audio),
     (&[OMNI], whisper::qwen2_omni),
@@ -69,21 +68,21 @@ const SOUND_PROJECTORS: &[(&[&str], Build)] = &[
     (&["ultravox"], whisper::ultravox),
 ];
 
-/// The kinds of encoders that a file may have.
+/// Which encoder of a file to load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Senses {
-    /// The encoder of pictures, or that of sound if there is none of pictures.
+    /// The vision encoder, or the audio encoder if there is no vision encoder.
     #[default]
     Any,
     Pictures,
     Sound,
 }
 
-/// The encoder of a file and its projector. Matrices are only looked up. `hidden`: width of the model's embeddings.
-/// `quantize`: the type that matrices of floats are converted to while they load.
+/// Builds the encoder and projector of a file, without reading matrices. `hidden`: width of the model's embeddings.
+/// `quantize`: type to convert float matrices to during the load.
 ///
 /// # Errors
-/// `Mismatch` where rows are not as wide as the model's embeddings.
+/// `Mismatch` if rows are not as wide as the model's embeddings.
 pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<DType>) -> Result<EncoderNetwork<'_>> {
     let metadata = &source.metadata;
     let architecture = metadata.str("general.architecture")?.unwrap_or_default();
@@ -91,7 +90,7 @@ pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<
     let hears = metadata.bool("clip.has_audio_encoder")? == Some(true);
     let sees = match metadata.bool("clip.has_vision_encoder")? {
         Some(sees) => sees,
-        // Files of pictures may leave it out.
+        // Vision files may omit it.
         None => !hears || text("clip.vision.projector_type")?.is_some(),
     };
     let of_sound = match senses {
@@ -114,7 +113,7 @@ pub fn network(source: &Source, senses: Senses, hidden: usize, quantize: Option<
         let what = format!("the projector {projector:?} of {kind} is not supported; known are {}", known.join(", "));
         return Err(Error::unsupported(what));
     };
-    // A file with both may be one of Qwen2.5-Omni, which hears windows of two seconds.
+    // A file with both may be Qwen2.5-Omni, which has audio windows of two seconds.
     if of_sound && sees && projector == "qwen2a" {
         return Err(Error::unsupported("cannot load the encoder of sound \"qwen2a\" next to one of pictures"));
     }

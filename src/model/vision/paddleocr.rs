@@ -1,5 +1,5 @@
-//! PaddleOCR-VL: SigLIP over pictures in their own proportions, with a rotation by rows and columns and learned places
-//! that are stretched to them.
+//! PaddleOCR-VL: SigLIP over images at their aspect ratio, with 2D RoPE by rows and columns, and learned position
+//! embeddings interpolated to the image's grid.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, Stretch, text};
@@ -9,7 +9,7 @@ use crate::graph::op::Activation::{Gelu, GeluErf};
 use crate::graph::op::NormKind;
 use crate::media::{Layout, Narrow};
 
-/// Rows of the smallest and the largest picture where a file tells no bounds: 147,384 and 2,822,400 pixels.
+/// Default minimum and maximum rows of an image: 147,384 and 2,822,400 pixels.
 const BOUNDS: [usize; 2] = [188, 3600];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {

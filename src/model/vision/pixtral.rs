@@ -1,5 +1,5 @@
-//! Pixtral, and, whose blocks of patches are merged, Mistral Small 3.1 and later and LightOnOCR: pictures of any size,
-//! with a rotation by rows and columns and no learned places.
+//! Pixtral, and with merged patches Mistral Small 3.1 and later and LightOnOCR: images of any size, with 2D RoPE by
+//! rows and columns, without learned positions.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Piece, text};
@@ -19,7 +19,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     let is_plain = e.projector() == "lightonocr";
     let filter = e.filter(Filter::Bicubic)?;
     let activation = e.activation(GeluErf)?;
-    // Every other frequency of a head turns by the row, the others by the column.
+    // Frequencies of a head alternate between row and column.
     let base = e.b.keys.float("rope.freq_base")?.unwrap_or(10_000.0);
     let frequencies = |first: usize, dim: usize| {
         (first..dim / 2).step_by(2).map(move |i| libm::pow(base.into(), -((2 * i) as f64) / dim as f64))
@@ -35,7 +35,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     if merges {
         x = e.project_channels_first(x, "mm.patch_merger", e.width(), merge * merge)?;
     }
-    // A row of the decoder's embedding, which has it too.
+    // A copy of a row of the decoder's embedding.
     e.b.tensors.ignore("v.token_embd.img_break");
     let rows = e.mlp(x, "mm.1", "mm.2", GeluErf)?;
     let grain = e.patch() * merge;

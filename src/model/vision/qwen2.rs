@@ -1,5 +1,5 @@
-//! Qwen2-VL and Qwen2.5-VL: pictures in their own proportions, with a rotation by rows and columns. In 2.5 most layers
-//! see windows, and feed-forward blocks have gates; norms are those that the file has weights for.
+//! Qwen2-VL and Qwen2.5-VL: images at their aspect ratio, with 2D RoPE by rows and columns. In 2.5 most layers have
+//! window attention, and feed-forward blocks are gated; norms are of the kind that the file has weights for.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Pace, Piece, Video, text};
@@ -12,10 +12,10 @@ use crate::media::{Filter, Layout, Narrow, Sizing};
 /// The name of both projectors of Qwen2.5-Omni.
 pub const OMNI: &str = "qwen2.5o";
 
-/// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
+/// Default minimum and maximum rows of an image: those of the published folders.
 const BOUNDS: [usize; 2] = [4, 16_384];
 
-/// Rows of the smallest and the largest pair of frames where a file tells no bounds: those of the makers' program.
+/// Default minimum and maximum rows of a frame pair: those of the reference implementation.
 const VIDEO_BOUNDS: [usize; 2] = [128, 768];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
@@ -33,7 +33,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.is_grid = true;
     let per_second = e.b.keys.float("tokens_per_second")?.unwrap_or(2.0);
     e.video = match e.projector() {
-        // Its videos have sound, and other times.
+        // Its videos have audio, and other timestamps.
         OMNI => None,
         "qwen2vl_merger" => Some(video(&e, merge, VIDEO_BOUNDS, Pace::Pairs)?),
         _ => Some(video(&e, merge, VIDEO_BOUNDS, Pace::Seconds(per_second))?),
@@ -42,7 +42,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish(rows, sizing, pieces)
 }
 
-/// The layers of 2.5 whose patches see all others; the others see windows.
+/// The layers of 2.5 with full attention; the others have window attention.
 fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>> {
     let (n, keys) = (e.b.hyper.n_layers, &e.b.keys);
     let list = "wa_layer_indexes";
@@ -69,14 +69,14 @@ fn full_layers(e: &mut EncoderBuilder, merge: usize) -> Result<Option<Vec<bool>>
     Ok(Some(full))
 }
 
-/// The bounds of the file on areas, or those of the family on rows.
+/// Bounds on image areas: the file's, or the family's in rows.
 pub fn area(e: &EncoderBuilder, merge: usize, bounds: [usize; 2], narrow: Narrow) -> Result<Sizing> {
     let grain = e.patch() * merge;
     let [least, most] = pixels(e, grain, ["image_min_pixels", "image_max_pixels"], bounds)?;
     Ok(Sizing::Area { grain, least, most, frames: 1, narrow, filter: e.filter(Filter::Bicubic)? })
 }
 
-/// The bounds of the file on videos, or those of the family.
+/// Bounds on videos: the file's, or the family's.
 pub fn video(e: &EncoderBuilder, merge: usize, bounds: [usize; 2], pace: Pace) -> Result<Video> {
     let keys = ["video_min_pixels", "video_max_pixels"];
     Ok(Video { pixels: pixels(e, e.patch() * merge, keys, bounds)?, pace })
@@ -91,7 +91,7 @@ fn pixels(e: &EncoderBuilder, grain: usize, keys: [&str; 2], bounds: [usize; 2])
     }
 }
 
-/// The same frequencies by the row and by the column, each of half of a head.
+/// The same frequencies by row and by column, half of a head each.
 pub fn rope(e: &mut EncoderBuilder) -> Result<RopeChoice> {
     let dim = e.rotary_dim()?;
     let half: Vec<f64> = (0..dim / 4).map(|i| libm::pow(10_000.0, -((2 * i) as f64) / (dim / 2) as f64)).collect();

@@ -1,5 +1,5 @@
-//! Qwen3-VL: pictures in their own proportions, with a rotation by rows and columns and learned places that are
-//! stretched to them. Hidden states of some layers go into the decoder as well, behind its first layers (DeepStack).
+//! Qwen3-VL: images at their aspect ratio, with 2D RoPE by rows and columns and interpolated position embeddings.
+//! Hidden states of some layers are also added after the decoder's first layers (DeepStack).
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::facts::{Pace, Stretch};
@@ -9,10 +9,10 @@ use crate::graph::op::Activation::{Gelu, GeluErf};
 use crate::graph::op::{NormKind, Op};
 use crate::media::Narrow;
 
-/// Rows of the smallest and the largest picture where a file tells no bounds: those of the published folders.
+/// Default minimum and maximum rows of an image: those of the published folders.
 const BOUNDS: [usize; 2] = [64, 16_384];
 
-/// Rows of all pairs of frames of a video, the fewest and the most, where a file tells no bounds.
+/// Default minimum and maximum rows of all frame pairs of a video.
 const VIDEO_BOUNDS: [usize; 2] = [4, 24_576];
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
@@ -49,12 +49,12 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
         rows = e.join(rows, tail);
     }
     e.is_grid = true;
-    // A file that hears too is one of Qwen3-Omni, whose videos have other times.
+    // A file with audio too is Qwen3-Omni, whose videos have other timestamps.
     e.video = Some(video(&e, merge, VIDEO_BOUNDS, Pace::Apart)?).filter(|_| !hears);
     e.finish(rows, sizing, pieces)
 }
 
-/// The layers whose hidden states the decoder takes; one flag a layer.
+/// The layers whose hidden states the decoder uses; the file has one flag per layer.
 fn deep_layers(e: &EncoderBuilder) -> Result<Vec<usize>> {
     let (key, keys) = ("is_deepstack_layers", &e.b.keys);
     let Some(_) = keys.get(key) else { return Ok(Vec::new()) };

@@ -1,5 +1,5 @@
-//! The encoder of sound of Qwen3-Omni and Qwen3-ASR: three convolutions over chunks of a spectrogram, as over pictures,
-//! each of which halves frames and bins; then layers in which all hidden states of eight chunks see one another.
+//! The audio encoder of Qwen3-Omni and Qwen3-ASR: three 2D convolutions with stride 2 over chunks of a spectrogram,
+//! then layers with full attention over eight chunks.
 
 use super::encoder::{Convolution, EncoderBuilder, EncoderNetwork, Kernel};
 use super::sound::{Cutting, SoundFacts, halved};
@@ -8,15 +8,15 @@ use crate::graph::op::Activation::GeluErf;
 use crate::graph::op::{Op, Projection};
 use crate::graph::program::ProgramBuilder;
 
-/// The most bins of a spectrogram, and the most channels.
+/// Maximum number of bins, and of channels.
 const MAX_BINS: usize = 1024;
 const MAX_CHANNELS: usize = 1 << 14;
 
-/// Frames of a chunk, and chunks whose hidden states see one another.
+/// Number of frames per chunk, and of chunks that attend to each other.
 const FRAMES: usize = 100;
 const CHUNKS: usize = 8;
 
-/// Bins and frames of a kernel.
+/// Number of spots of a kernel.
 const SPOTS: usize = 9;
 
 pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
@@ -46,7 +46,7 @@ pub fn build(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish_sound(rows)
 }
 
-/// A convolution with its activation, a program of its own.
+/// A convolution with its activation function, as a program.
 fn convolution(e: &mut EncoderBuilder, part: &str, [outputs, inputs]: [usize; 2]) -> Result<Convolution> {
     let Kernel { weight, bias } = e.kernel(part, [outputs, inputs], SPOTS)?;
     let mut program = ProgramBuilder::default();

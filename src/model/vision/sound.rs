@@ -1,86 +1,85 @@
-//! The work of the host beside the programs of an encoder of sound: how a sound is cut into parts, and the inputs of
-//! each.
+//! The host's work for audio encoders: division of audio into parts, and the inputs of each part.
 
 use super::inputs::{Piece, TileInputs, text};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::media::{HOP, LogMel, Spectrogram};
 
-/// Frames on each side of one that two convolutions reach, and all of them.
+/// Frames on each side that two convolutions reach, and in total.
 const REACH: usize = 2;
 const TAPS: usize = 2 * REACH + 1;
 
-/// The way in which a family cuts a sound into parts.
+/// How a family divides audio into parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cutting {
-    /// Parts, the last filled up with silence, each with a spectrogram of its own. Hidden states of silence are not
-    /// seen, and a row is of as many hidden states as it can have.
+    /// Parts with a spectrogram each, the last padded with silence. Hidden states of silence are masked, and a row
+    /// needs a complete stack of hidden states.
     Each,
-    /// Parts of one spectrogram, in which silence has filled up the last; it is heard like sound.
+    /// Parts of one spectrogram, the last padded with silence, which is not masked.
     Filled,
-    /// Parts of one spectrogram, of which the last is shorter; it ends with a row of the hidden states that are left.
+    /// Parts of one spectrogram, the last one shorter; its last row uses the remaining hidden states.
     Cut,
-    /// Parts of one spectrogram, which end where it does; hidden states that are left fill no row.
+    /// Parts of one spectrogram, the last one shorter; remaining hidden states form no row.
     Windows,
-    /// Parts of one spectrogram, which end where it does. Chunks of so many frames, of which a part has several, become
-    /// hidden states by convolutions that see zeros beyond them. Short sounds are filled up.
+    /// Parts of one spectrogram, the last one shorter. A part has several chunks of `frames` frames; convolutions
+    /// compute the hidden states of each chunk, zero-padded at its ends. Short audio is padded.
     Chunks { frames: usize, per_part: usize },
 }
 
-/// Samples to which a sound in chunks is filled up.
+/// Minimum samples of audio in chunks; shorter audio is padded.
 const FEWEST_SAMPLES: usize = 8_000;
 
-/// Frames, or bins, that three convolutions leave.
+/// Frames or bins after three convolutions with stride 2.
 pub fn halved(n: usize) -> usize {
     n.div_ceil(2).div_ceil(2).div_ceil(2)
 }
 
-/// The facts of an encoder of sound that its host has to know.
+/// Properties of an audio encoder for the host.
 pub struct SoundFacts {
-    /// Numbers of a frame.
+    /// Number of values of a frame.
     pub bins: usize,
-    /// Number of hidden states that become a row.
+    /// Number of hidden states per row.
     pub stack: usize,
     pub cutting: Cutting,
-    /// Names of tokens ahead of the rows, and behind them.
+    /// Names of the tokens before and after the rows.
     pub around: [&'static str; 2],
-    /// The vector of each place, `[places, width]`; a part has two frames for each.
+    /// Position embeddings, `[places, width]`; a part has two frames per place.
     pub(super) table: Vec<f32>,
     pub(super) width: usize,
 }
 
-/// A part of a sound, in frames and hidden states.
+/// A part of audio, in frames and hidden states.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SoundPart {
-    /// Number of its first frame within the spectrogram that it is a part of, and the frames from there on.
+    /// Index of its first frame in its spectrogram; next, its number of frames.
     first: usize,
     frames: usize,
-    /// Number of hidden states, and of those that are seen.
+    /// Number of hidden states; next, of the unmasked ones.
     pub n: usize,
     seen: usize,
     pub rows: usize,
 }
 
-/// A part with its frames, `[frames, bins]`; those that are missing at the end hold zeros.
+/// A part with its frames, `[frames, bins]`; missing ones at the end are zeros.
 pub struct HeardPart {
     pub part: SoundPart,
     frames: Vec<f32>,
 }
 
-/// The work on the parts of a sound.
+/// Preprocessing of the parts of audio.
 pub struct Hearing {
     mel: LogMel,
     parts: Vec<SoundPart>,
     /// The spectrogram in progress: of the whole audio, or of the next part.
     spectrogram: Option<Spectrogram>,
-    /// The spectrogram of the whole audio, once it is done.
+    /// The finished spectrogram of the whole audio.
     whole: Vec<f32>,
-    /// The parts that are done.
+    /// The finished parts.
     pub heard: Vec<HeardPart>,
 }
 
 impl Hearing {
-    /// Continues with the audio it was created for until all is done, and returns true, or until `pauses` returns true,
-    /// and returns false.
+    /// Continues with the same audio until complete, and returns true, or until `pauses` returns true, and returns
+    /// false.
     pub fn advance(&mut self, facts: &SoundFacts, samples: &[f32], pauses: &mut dyn FnMut() -> bool) -> Result<bool> {
         let padded = facts.padded(samples.len());
         while let Some(part) = self.parts.get(self.heard.len()) {
@@ -117,7 +116,7 @@ impl Hearing {
 }
 
 impl SoundFacts {
-    /// Samples of a part.
+    /// Number of samples of a part.
     pub fn part_samples(&self) -> usize {
         HOP * self.part_frames()
     }
@@ -133,7 +132,7 @@ impl SoundFacts {
         self.table.len() / self.width.max(1)
     }
 
-    /// The most samples that have so many rows.
+    /// Maximum number of samples with up to `rows` rows.
     pub fn most_samples(&self, rows: usize) -> usize {
         // A last row, or a last part, may be incomplete.
         let part = match self.cutting {
@@ -144,7 +143,7 @@ impl SoundFacts {
         (rows / part).saturating_add(1).saturating_mul(of_part)
     }
 
-    /// Rows of the shortest sound that has any.
+    /// Number of rows of the shortest valid audio.
     pub fn fewest_rows(&self) -> usize {
         match self.cutting {
             Cutting::Filled => self.places() / self.stack.max(1),
@@ -153,19 +152,19 @@ impl SoundFacts {
         }
     }
 
-    /// The texts around so many rows.
+    /// The text around `rows` rows.
     pub fn pieces(&self, rows: usize) -> Vec<Piece> {
         let [ahead, behind] = self.around.map(|name| (!name.is_empty()).then(|| text(name)));
         ahead.into_iter().chain([Piece::Rows(rows)]).chain(behind).collect()
     }
 
-    /// The parts of so many samples, which have at least one row together.
+    /// Divides `samples` samples into parts; fails if they have no row.
     pub fn parts(&self, samples: usize) -> Result<Vec<SoundPart>> {
         let (per, places, stack) = (self.part_frames(), self.places(), self.stack.max(1));
         let frames = match self.cutting {
             Cutting::Chunks { .. } => samples.max(FEWEST_SAMPLES) / HOP,
             Cutting::Each | Cutting::Filled | Cutting::Windows => samples.div_ceil(HOP),
-            // The shortest sound of all.
+            // The minimum length.
             Cutting::Cut => samples.div_ceil(HOP).max(2),
         };
         let mut parts = try_vec("parts of a sound", frames.div_ceil(per.max(1)))?;
@@ -178,7 +177,7 @@ impl SoundFacts {
             }
             let seen = if self.cutting == Cutting::Filled { places } else { given.div_ceil(2) };
             let rows = if self.cutting == Cutting::Cut { seen.div_ceil(stack) } else { seen / stack };
-            // The last row of a part that continues another is made of more hidden states than are seen.
+            // The last row of a later part uses masked hidden states too.
             let continues = self.cutting == Cutting::Cut && first > 0;
             let n = if continues { places.min(rows * stack) } else { seen };
             let ends = self.cutting == Cutting::Windows || self.cutting == Cutting::Cut && !continues;
@@ -193,14 +192,14 @@ impl SoundFacts {
         Ok(parts)
     }
 
-    /// The parts of a sound with their frames.
+    /// The parts of audio with their frames.
     pub fn hear(&self, samples: &[f32]) -> Result<Vec<HeardPart>> {
         let mut hearing = self.begin(samples.len())?;
         hearing.advance(self, samples, &mut || false)?;
         Ok(hearing.heard)
     }
 
-    /// Begins what `hear` does for audio of `samples` samples; no part is done yet.
+    /// Begins the work of `hear` for `samples` samples.
     pub fn begin(&self, samples: usize) -> Result<Hearing> {
         let parts = self.parts(samples)?;
         Ok(Hearing {
@@ -212,26 +211,25 @@ impl SoundFacts {
         })
     }
 
-    /// Samples of the one spectrogram that all parts are cut from, including the silence appended to them; `None` if
-    /// each part has its own spectrogram.
+    /// Number of samples of the common spectrogram, including appended silence; `None` if each part has its own.
     fn padded(&self, samples: usize) -> Option<usize> {
         match self.cutting {
             Cutting::Each => None,
             Cutting::Filled => Some(samples.next_multiple_of(self.part_samples().max(1))),
             Cutting::Cut => Some(samples.max(2 * HOP).next_multiple_of(HOP)),
-            // Silence follows.
+            // Appended silence.
             Cutting::Windows => Some((samples + 3 * HOP).next_multiple_of(HOP)),
             Cutting::Chunks { .. } => Some(samples.max(FEWEST_SAMPLES)),
         }
     }
 
-    /// Width of the encoder's input: the frames that a hidden state is made of, and two numbers that are 0 where its
-    /// first or last neighbour does not exist.
+    /// Width of the encoder's input: the frames of a hidden state, and two flags that are 0 if its first or last
+    /// neighbor does not exist.
     pub(super) fn input_width(bins: usize) -> usize {
         TAPS * bins + 2
     }
 
-    /// The inputs of the encoder for a part.
+    /// The encoder's inputs for a part.
     pub fn inputs(&self, heard: &HeardPart) -> Result<TileInputs> {
         let (part, bins) = (&heard.part, self.bins);
         let n = part.n;
@@ -260,8 +258,8 @@ impl SoundFacts {
         Ok(TileInputs { n, patches: columns, places, spans, rows, ..TileInputs::default() })
     }
 
-    /// Chunk number `i` of the frames of a part, and the hidden states that it becomes; `None` behind the last, or
-    /// where nothing is cut into chunks.
+    /// Chunk number `i` of the frames of a part, and its number of hidden states; `None` after the last one, or without
+    /// chunks.
     pub fn chunk(&self, frames: &[f32], i: usize) -> Result<Option<(Grid, usize)>> {
         let Some([times, bins]) = self.chunk_size() else { return Ok(None) };
         let Some(chunk) = frames.chunks_exact((times * bins).max(1)).nth(i) else { return Ok(None) };
@@ -270,13 +268,13 @@ impl SoundFacts {
         Ok(Some((Grid { times, bins, values }, halved(times))))
     }
 
-    /// Frames of a chunk, and bins of each.
+    /// Number of frames of a chunk, and of bins.
     pub fn chunk_size(&self) -> Option<[usize; 2]> {
         if let Cutting::Chunks { frames, .. } = self.cutting { Some([frames, self.bins]) } else { None }
     }
 }
 
-/// Numbers of each time and bin, `[times, bins, channels]`.
+/// Values by time and bin, `[times, bins, channels]`.
 #[derive(Default)]
 pub struct Grid {
     pub times: usize,
@@ -285,8 +283,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The columns of a convolution by three times and bins that takes every second place:
-    /// `[times / 2, bins / 2, 3 bins, 3 times, channels]`, with zeros beyond the edges.
+    /// The im2col columns of a 3x3 convolution with stride 2: `[times / 2, bins / 2, 3 bins, 3 times, channels]`,
+    /// zero-padded at the edges.
     pub fn columns(&self) -> Result<Grid> {
         let channels = self.values.len() / (self.times * self.bins).max(1);
         let [times, bins] = [self.times, self.bins].map(|n| n.div_ceil(2));

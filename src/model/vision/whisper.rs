@@ -1,6 +1,5 @@
-//! The encoder of Whisper with the projectors of Qwen2-Audio, Qwen2.5-Omni, Voxtral and Ultravox: two convolutions over
-//! a spectrogram, the second of which halves the frames, then layers in which all hidden states of a part see one
-//! another.
+//! Whisper's encoder with the projectors of Qwen2-Audio, Qwen2.5-Omni, Voxtral and Ultravox: two convolutions over a
+//! spectrogram, the second one with stride 2, then layers with full attention within a part.
 
 use super::encoder::{EncoderBuilder, EncoderNetwork};
 use super::sound::{Cutting, SoundFacts};
@@ -8,7 +7,7 @@ use crate::error::Result;
 use crate::graph::op::Activation::{GeluErf, Silu};
 use crate::graph::op::{NormKind, Op, TensorId};
 
-/// The most bins of a spectrogram, and the most hidden states of a row.
+/// Maximum number of bins; next, of hidden states per row.
 const MAX_BINS: usize = 1024;
 const MAX_STACK: usize = 1 << 16;
 
@@ -63,9 +62,9 @@ pub fn ultravox(mut e: EncoderBuilder) -> Result<EncoderNetwork> {
     e.finish_sound(rows)
 }
 
-/// The network up to the last layer. The first convolution is computed for the three frames that the second makes a
-/// hidden state of, of which neighbours share one: half again as much of the smaller one, and no op that sees rows
-/// beside its own.
+/// The network up to the last layer. The first convolution is computed for the three frames of each hidden state, one
+/// of which is shared with a neighbor: half again as much work for the smaller convolution, but no op that reads
+/// neighboring rows.
 fn encoder<'a>(
     mut e: EncoderBuilder<'a>,
     table: Vec<f32>,
@@ -75,7 +74,7 @@ fn encoder<'a>(
 ) -> Result<(EncoderBuilder<'a>, TensorId)> {
     let (bins, width) = (e.require("num_mel_bins", MAX_BINS)?, e.width());
     let places = table.len() / width;
-    // Whole rows of a part that is filled up.
+    // A padded part must have whole rows.
     if cutting == Cutting::Filled && !places.is_multiple_of(stack) {
         return Err(e
             .b
@@ -91,7 +90,7 @@ fn encoder<'a>(
         let frames = e.slice(x, tap * bins, TAPS * bins);
         let out = e.convolve(frames, kernel);
         e.b.program.push(Op::Glu { gate: out, up: None, activation: GeluErf });
-        // Beyond the ends there is nothing, which is not what the convolution makes of silence.
+        // Outside the audio the second convolution's input is zero, not the first one's result for silence.
         if tap != 1 {
             let gate = e.slice(x, 5 * bins + tap / 2, 1);
             e.b.program.push(Op::Gate { x: out, gate, sigmoid: false });

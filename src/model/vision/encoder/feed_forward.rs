@@ -1,4 +1,4 @@
-//! The feed-forward block of a layer, filled up with zeros where whole groups are faster.
+//! The feed-forward block of a layer, zero-padded if whole quantization groups are faster.
 
 use crate::error::Result;
 use crate::graph::op::{Activation, Op, Projection, TensorId};
@@ -6,8 +6,8 @@ use crate::graph::weights::MatrixSource;
 use crate::model::builder::Builder;
 use crate::quant;
 
-/// The feed-forward block, with a gate where the layer has one. Old files have the names of the two other matrices
-/// exchanged, which their shapes tell.
+/// The feed-forward block, gated if the layer has a gate. Old files have the names of the other two matrices exchanged,
+/// which their shapes reveal.
 pub(super) fn feed_forward(b: &mut Builder, x: TensorId, activation: Activation) -> Result<TensorId> {
     let (ffn, width) = (b.hyper.ffn, b.hyper.hidden);
     let is_exchanged = ffn != width && b.rows("ffn_up.weight")? == width;
@@ -30,8 +30,8 @@ pub(super) fn feed_forward(b: &mut Builder, x: TensorId, activation: Activation)
     Ok(out)
 }
 
-/// Adds columns of zeros to a matrix of 16-bit floats, up to whole groups that share a scale: one without whole
-/// groups is multiplied as floats, at half the speed. Returns the number of columns.
+/// Pads the columns of a 16-bit float matrix to whole groups that share a scale: otherwise it is multiplied as floats,
+/// at half the speed. Returns the number of columns.
 fn fill_group(b: &mut Builder, projection: &Projection, cols: usize) -> usize {
     const GROUP: usize = 32;
     let matrix = &mut b.matrices[projection.weight.0 as usize];
@@ -43,7 +43,7 @@ fn fill_group(b: &mut Builder, projection: &Projection, cols: usize) -> usize {
     filled
 }
 
-/// Adds rows of zeros to a projection, up to so many.
+/// Pads a projection with zeros to `rows` rows.
 fn widen(b: &mut Builder, projection: &mut Projection, rows: usize) {
     let matrix = &mut b.matrices[projection.weight.0 as usize];
     if matrix.rows() == rows {

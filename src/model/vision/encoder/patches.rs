@@ -1,15 +1,15 @@
-//! The inputs of an encoder of pictures: patches, their products with the kernel, and the vectors of their places.
+//! The inputs of a vision encoder: patches, their embedding by the kernel, and position embeddings.
 
 use super::{EncoderBuilder, tensors_damaged};
 use crate::error::{Result, try_filled, try_vec};
 use crate::graph::op::{Op, Projection, TensorId};
 use crate::model::vision::facts::{Places, Stretch};
 
-/// The half of a kernel over two frames that the second has.
+/// The second frame's half of a kernel over two frames.
 const SECOND_FRAME: &str = "v.patch_embd.weight.1";
 
 impl EncoderBuilder<'_> {
-    /// The numbers of patches (frame, channel, row, column).
+    /// Declares the patches (frame, channel, row, column) as an input.
     pub fn patches(&mut self) -> TensorId {
         self.frames = if self.b.has(SECOND_FRAME) { 2 } else { 1 };
         let x = self.b.program.tensor(self.frames * 3 * self.patch * self.patch);
@@ -18,14 +18,13 @@ impl EncoderBuilder<'_> {
         x
     }
 
-    /// Products of patches with the kernel.
+    /// Patch embeddings.
     pub fn embed(&mut self) -> Result<TensorId> {
         let x = self.patches();
         self.embed_patches(x)
     }
 
-    /// Products with the kernel of numbers that were made of patches. The two halves of a kernel over two frames stand
-    /// side by side.
+    /// Embeds processed patches. The two halves of a kernel over two frames are concatenated.
     pub fn embed_patches(&mut self, x: TensorId) -> Result<TensorId> {
         let (name, width, patch) = ("v.patch_embd.weight", self.width(), self.patch);
         let numbers = 3 * patch * patch;
@@ -44,7 +43,7 @@ impl EncoderBuilder<'_> {
         Ok(out)
     }
 
-    /// Puts columns that are in the order row, column, channel into the order of patches.
+    /// Reorders columns from (row, column, channel) to the order of patches.
     pub fn order_colours(&self, values: &mut [f32]) -> Result<()> {
         let spots = self.patch * self.patch;
         let mut ordered = try_filled("a patch", 3 * spots, 0f32)?;
@@ -55,8 +54,7 @@ impl EncoderBuilder<'_> {
         Ok(())
     }
 
-    /// Adds the learned vector of the place of each patch. A class token has a patch of zeros, whose vector makes up
-    /// for the bias of the kernel.
+    /// Adds learned position embeddings. A class token has a zero patch; its vector compensates the kernel's bias.
     pub fn add_places(&mut self, x: TensorId, stretch: Stretch) -> Result<()> {
         let (name, width) = ("v.position_embd.weight", self.width());
         let tensors = &mut self.b.tensors;
@@ -92,7 +90,7 @@ impl EncoderBuilder<'_> {
     }
 }
 
-/// The rows of two matrices with so many columns, side by side.
+/// Concatenates the rows of two matrices with `cols` columns.
 fn beside(first: &[f32], second: &[f32], cols: usize) -> Result<Vec<f32>> {
     let mut out = try_vec("a matrix", first.len() + second.len())?;
     for rows in first.chunks_exact(cols).zip(second.chunks_exact(cols)) {
@@ -102,7 +100,7 @@ fn beside(first: &[f32], second: &[f32], cols: usize) -> Result<Vec<f32>> {
     Ok(out)
 }
 
-/// Vectors that alternate, all the first ones ahead of all the second ones.
+/// Deinterleaves vectors: all first ones, then all second ones.
 fn halves(vectors: &[f32], width: usize) -> Result<Vec<f32>> {
     let mut out = try_vec("a table", vectors.len())?;
     for first in [0, 1] {

@@ -7,17 +7,17 @@ use crate::graph::program::ProgramBuilder;
 use crate::graph::weights::MatrixSource;
 
 impl EncoderBuilder<'_> {
-    /// Ends the encoder with some hidden states, and begins the projector with blocks of `merge` by `merge` of each.
+    /// Ends the encoder with hidden states, and begins the projector with blocks of `merge` by `merge` of them.
     pub fn project_blocks(&mut self, states: &[TensorId], merge: usize) -> Result<Vec<TensorId>> {
         self.project_stacks(states, merge * merge)
     }
 
-    /// `project_blocks` for blocks of so many hidden states.
+    /// Like `project_blocks`, for blocks of `stack` hidden states.
     pub fn project_stacks(&mut self, states: &[TensorId], stack: usize) -> Result<Vec<TensorId>> {
         self.begin_projector(states, stack * self.width())
     }
 
-    /// Ends the encoder with some hidden states, and begins the projector with blocks of so many numbers of each.
+    /// Ends the encoder with hidden states, and begins the projector with blocks of `width` values of each.
     pub fn begin_projector(&mut self, states: &[TensorId], width: usize) -> Result<Vec<TensorId>> {
         let b = &mut self.b;
         let mut encoder = std::mem::take(&mut b.program);
@@ -42,7 +42,7 @@ impl EncoderBuilder<'_> {
         out
     }
 
-    /// A norm with an epsilon of its own, of each patch of a block where it is as wide as one.
+    /// A norm with its own epsilon, per patch of a block if it is as wide as a patch.
     pub fn norm_at(&mut self, kind: NormKind, x: TensorId, part: &str, eps: f32) -> Result<TensorId> {
         let width = self.b.program.width(x);
         let mut norm = self.b.norm(kind, part, 1, width)?;
@@ -52,7 +52,7 @@ impl EncoderBuilder<'_> {
         Ok(out)
     }
 
-    /// Rows of a matrix, counted from the file.
+    /// Number of rows of a matrix in the file.
     pub fn inner_width(&self, part: &str) -> Result<usize> {
         match self.b.rows(&format!("{part}.weight"))? {
             rows if (1..=MAX_WIDTH).contains(&rows) => Ok(rows),
@@ -68,14 +68,14 @@ impl EncoderBuilder<'_> {
         self.project_rows(gate, b)
     }
 
-    /// A product that is as wide as the model's embeddings.
+    /// A product as wide as the model's embeddings.
     pub fn project_rows(&mut self, x: TensorId, part: &str) -> Result<TensorId> {
         let rows = self.b.rows(&format!("{part}.weight"))?;
         self.check_width(rows)?;
         self.b.project(x, part, rows)
     }
 
-    /// The same by a matrix whose rows are the columns of a tensor.
+    /// Like `project_rows`, with a transposed matrix.
     pub fn project_transposed(&mut self, x: TensorId, name: &str) -> Result<TensorId> {
         let cols = self.b.program.width(x);
         let rows = self.b.tensors.cols(name)?;
@@ -88,7 +88,8 @@ impl EncoderBuilder<'_> {
         self.project_made(x, name, &turned)
     }
 
-    /// A product with blocks by a matrix, or a kernel, of some rows that has all patches of a channel together.
+    /// A product of blocks with a matrix or kernel of `rows` rows, whose columns are channel by channel over all
+    /// patches.
     pub fn project_channels_first(&mut self, x: TensorId, part: &str, rows: usize, patches: usize) -> Result<TensorId> {
         let (name, cols) = (format!("{part}.weight"), self.b.program.width(x));
         let name = &name[..];
@@ -128,7 +129,7 @@ impl EncoderBuilder<'_> {
         self.hidden
     }
 
-    /// Two products of the same width, the rows of one matrix.
+    /// Two products of equal width, with the two halves of a matrix.
     pub fn halves(&mut self, x: TensorId, part: &str) -> Result<[TensorId; 2]> {
         let rows = self.b.rows(&format!("{part}.weight"))?;
         if !rows.is_multiple_of(2) || !(1..=MAX_WIDTH).contains(&rows) {

@@ -1,4 +1,4 @@
-//! The inputs of an encoder of sound: spectrograms, and the vectors of the places of their parts.
+//! The inputs of an audio encoder: spectrograms, and position embeddings.
 
 use super::{EncoderBuilder, tensors_damaged};
 use crate::error::{Result, try_vec};
@@ -6,7 +6,7 @@ use crate::graph::op::TensorId;
 use crate::model::vision::sound::SoundFacts;
 
 impl EncoderBuilder<'_> {
-    /// The input of an encoder of sound, `width` numbers of each row, of which the first program has as many as places.
+    /// Declares the input of an audio encoder: `width` values per row; the first program has one row per place.
     pub fn hear(&mut self, width: usize, facts: SoundFacts) -> TensorId {
         let x = self.b.program.tensor(width);
         self.b.program.input(x);
@@ -14,8 +14,7 @@ impl EncoderBuilder<'_> {
         x
     }
 
-    /// The vectors of the places of a part of a sound: the first `n` of the file's, or all of them; those that a file
-    /// lacks are waves.
+    /// Position embeddings of an audio part: the first `n` of the file, or all; sinusoidal if the file has none.
     pub fn sound_places(&mut self, n: Option<usize>) -> Result<Vec<f32>> {
         const MAX_PLACES: usize = 1 << 16;
         let (name, width) = ("a.position_embd.weight", self.width());
@@ -33,8 +32,8 @@ impl EncoderBuilder<'_> {
     }
 }
 
-/// `n` vectors of sines and behind them cosines, whose waves grow to 10,000 times the shortest; `None` for a width that
-/// has no halves.
+/// `n` sinusoidal vectors, sines then cosines, with wavelengths up to 10,000 times the shortest; `None` for an odd
+/// width.
 fn waves(n: usize, width: usize) -> Option<Result<Vec<f32>>> {
     let half = Some(width / 2).filter(|half| *half > 1 && half * 2 == width)?;
     Some(try_vec("places of frames", n * width).map(|mut table| {
