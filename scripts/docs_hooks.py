@@ -27,6 +27,11 @@ LANGUAGES = [("C", "guides.c", "c"), ("C++", "guides.cpp", "cpp"), ("Go", "guide
 BINDINGS = [("cpp", "C++"), ("go", "Go"), ("python", "Python"), ("csharp", "C#"), ("swift", "Swift"), ("java", "Java"), ("kotlin", "Kotlin"),
             ("js", "JavaScript"), ("godot", "Godot"), ("unreal", "Unreal Engine"), ("go/cmd/serve", "A service")]  # fmt: skip
 
+# Factors on the scores of pages in the search, by the beginning of their paths: plain words find guides before the
+# reference (tests/data/searches.txt).
+BOOSTS = {"reference/header": 0.3, "reference/bindings": 0.5, "reference/statuses": 3, "guides/troubleshooting": 3,
+          "guides/threads": 1.5}  # fmt: skip
+
 # The first program of each language, as a whole.
 LANGUAGES += [("C++", "chat.cpp", "cpp"), ("Go", "chat.go", "go"), ("Python", "chat.py", "python"), ("C#", "Chat.cs", "csharp"),
               ("Swift", "chat.swift", "swift"), ("Java", "Chat.java", "java"), ("Kotlin", "Chat.kt", "kotlin"),
@@ -120,6 +125,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     languages = {file: language for _, file, language in LANGUAGES}
+    boosts = [boost for prefix, boost in BOOSTS.items() if page.file.src_path.startswith(prefix)]
+    page.meta["search"] = {"boost": boosts[0] if boosts else 1}
 
     def replaced(found):
         name, file, links = found.groups()
